@@ -1,0 +1,199 @@
+//! Settings as the program uses them: plain values in groups, so that a crate receives only its own.
+
+use std::path::PathBuf;
+
+use pollux_domain::approval::ApprovalMode;
+use serde_json::Value;
+
+/// All groups.
+#[derive(Debug, Clone, Default)]
+pub struct Groups {
+    pub general: General,
+    pub output: Output,
+    pub model: Model,
+    pub context: Context,
+    pub tools: Tools,
+    pub security: Security,
+    pub telemetry: Telemetry,
+}
+
+/// `general.*`
+#[derive(Debug, Clone, Default)]
+pub struct General {
+    /// `general.defaultApprovalMode` (also read as `tools.approvalMode`); never `yolo`.
+    pub approval_mode: ApprovalMode,
+    /// `general.maxAttempts`, 1 to 10.
+    pub max_attempts: u32,
+    /// `general.retryFetchErrors`
+    pub retry_fetch_errors: bool,
+    /// `general.sessionFormat`
+    pub session_format: SessionFormat,
+    /// `privacy.usageStatisticsEnabled`; kept for compatibility, nothing is sent.
+    pub usage_statistics: bool,
+}
+
+/// Which form new session files have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionFormat {
+    #[default]
+    Json,
+    Jsonl,
+}
+
+/// `output.*`
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    pub format: OutputFormat,
+    pub dialect: Dialect,
+}
+
+/// `text`, `json` or `stream-json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputFormat {
+    #[default]
+    Text,
+    Json,
+    StreamJson,
+}
+
+/// Whose words machine-readable output uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// Upper-case event types and camelCase keys.
+    #[default]
+    Pollux,
+    /// What gemini-cli prints (`gemini-cli`, also accepted: `upstream`).
+    GeminiCli,
+}
+
+/// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    /// `--model`, `GEMINI_MODEL`, `model.name`, else `auto`.
+    pub name: String,
+    /// `model.maxSessionTurns`; `None` for -1 (no limit).
+    pub max_session_turns: Option<u32>,
+    /// `model.compressionThreshold`, a fraction of the window.
+    pub compression_threshold: f64,
+    /// `model.disableLoopDetection` inverted.
+    pub loop_detection: bool,
+    /// `modelConfigs` as written.
+    pub configs: Value,
+    /// `contextManagement.tools.outputMasking.protectionThresholdTokens`
+    pub mask_protected_tokens: u64,
+    /// `contextManagement.tools.outputMasking.minPrunableThresholdTokens`
+    pub mask_min_prunable_tokens: u64,
+    /// `contextManagement.tools.outputMasking.protectLatestTurn`
+    pub mask_protect_latest: bool,
+}
+
+/// `context.*`
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// Configured names first, then `GEMINI.md`; no duplicates.
+    pub file_names: Vec<String>,
+    pub import_format: ImportFormat,
+    pub include_directory_tree: bool,
+    /// `context.includeDirectories` and `--include-directories`, as given.
+    pub include_directories: Vec<String>,
+    pub load_memory_from_include_directories: bool,
+    /// `context.memoryBoundaryMarkers`
+    pub boundary_markers: Vec<String>,
+    pub filtering: FileFiltering,
+}
+
+/// How imported context files are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ImportFormat {
+    #[default]
+    Tree,
+    Flat,
+}
+
+/// `context.fileFiltering.*`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileFiltering {
+    pub respect_git_ignore: bool,
+    pub respect_gemini_ignore: bool,
+    /// `customIgnoreFilePaths`, as given; earlier ones win.
+    pub custom_ignore_files: Vec<String>,
+}
+
+/// `tools.*`
+#[derive(Debug, Clone, Default)]
+pub struct Tools {
+    /// `tools.core`: if set, only these tools exist.
+    pub core: Option<Vec<String>>,
+    /// `tools.exclude`
+    pub exclude: Vec<String>,
+    /// `tools.allowed` and `--allowed-tools`
+    pub allowed: Vec<String>,
+    /// `tools.truncateToolOutputThreshold` in characters; 0 or less means never.
+    pub truncate_threshold: i64,
+    /// `tools.shell.inactivityTimeout` in seconds; 0 or less means never.
+    pub shell_inactivity_seconds: i64,
+    /// `tools.shell.pager`
+    pub shell_pager: String,
+    /// `security.environmentVariableRedaction.*`
+    pub redaction: Redaction,
+}
+
+/// Which environment variables a child process may see.
+#[derive(Debug, Clone, Default)]
+pub struct Redaction {
+    pub enabled: bool,
+    pub allowed: Vec<String>,
+    pub blocked: Vec<String>,
+}
+
+/// `security.*` and `api.*`
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// `security.auth.selectedType`
+    pub auth_selected: Option<String>,
+    /// `security.auth.enforcedType`
+    pub auth_enforced: Option<String>,
+    /// `security.auth.useExternal`
+    pub auth_external: bool,
+    /// `api.key`, the last resort. Never printed.
+    pub api_key: Option<Secret>,
+    /// `security.disableYoloMode`
+    pub disable_yolo: bool,
+    /// `security.folderTrust.enabled`
+    pub folder_trust: bool,
+    /// `security.folderTrust.headless` is `refuse`: an untrusted folder ends a headless run.
+    pub refuse_untrusted_headless: bool,
+}
+
+/// A secret; `Debug` and `Display` show nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// `telemetry.*`; off unless switched on.
+#[derive(Debug, Clone, Default)]
+pub struct Telemetry {
+    pub enabled: bool,
+    /// `local` or `gcp`
+    pub target: String,
+    pub outfile: Option<PathBuf>,
+    pub log_prompts: bool,
+    pub traces: bool,
+}

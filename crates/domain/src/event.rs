@@ -1,0 +1,243 @@
+//! The one stream of events that feeds every front end, the telemetry and the tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::JsonObject;
+use crate::content::{Content, Part};
+use crate::id::{CallId, SessionId};
+use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
+use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
+
+/// What a front end asks of a session.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// A new prompt: what the model gets, and what the person typed.
+    Prompt { parts: Vec<Part>, typed: String },
+    /// Stop the running turn.
+    Cancel,
+}
+
+/// What a session tells.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// First of all: the session exists. `model` is the configured name, maybe an alias.
+    SessionReady { session: SessionId, model: String },
+    /// The prompt is recorded and the turn begins.
+    PromptAccepted { typed: String, prompt_id: String },
+    /// A request leaves for the model.
+    RequestSent(Arc<RequestSent>),
+    /// A piece of the answer. Belongs to the attempt under way until [`Event::StepCommitted`].
+    Text(String),
+    /// A piece of the model's reasoning.
+    Thought(Thought),
+    /// The provider waits before it tries again.
+    Waiting(Wait),
+    /// The attempt under way is void: nothing of it counts or runs.
+    AttemptDiscarded(Discarded),
+    /// The reply is complete and valid; its calls follow.
+    StepCommitted,
+    /// A request ended, well or badly.
+    RequestEnded(RequestEnded),
+    /// The model asked for a tool. All calls of a step come before any result.
+    CallRequested { call: CallId, name: String, args: JsonObject },
+    /// Live output of a running call.
+    CallOutput { call: CallId, text: String },
+    /// A call ended.
+    CallFinished(Arc<CallReport>),
+    /// The conversation was compressed, or an attempt to do so failed.
+    Compressed { tokens_before: u64, tokens_after: u64, status: CompressionStatus },
+    /// Something worth a line for the person.
+    Notice { severity: Severity, code: NoticeCode, message: String },
+    /// The turn is over. Always the last event of a turn.
+    TurnEnded(TurnEnd),
+}
+
+/// A request as it leaves.
+#[derive(Debug)]
+pub struct RequestSent {
+    pub model: String,
+    pub role: RequestRole,
+    pub prompt_id: String,
+    pub contents: Vec<Arc<Content>>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone)]
+pub struct RequestEnded {
+    /// The model asked.
+    pub model: String,
+    /// The model that answered, if it says so.
+    pub model_version: Option<String>,
+    pub role: RequestRole,
+    pub prompt_id: String,
+    pub duration: Duration,
+    pub usage: Usage,
+    pub finish: Option<Finish>,
+    /// Text of the reply.
+    pub text: String,
+    /// Set when the request failed.
+    pub error: Option<ModelError>,
+    /// Set when the request worked but the reply was of no use, such as `NO_RESPONSE_TEXT`.
+    pub invalid: Option<&'static str>,
+}
+
+/// A piece of reasoning in the model's own heading and words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thought {
+    pub subject: String,
+    pub description: String,
+}
+
+impl Thought {
+    /// Splits `**Subject** rest`; without such a heading the subject is empty.
+    pub fn parse(text: &str) -> Self {
+        let split = text.split_once("**").and_then(|(before, rest)| {
+            rest.split_once("**").map(|(subject, after)| (before, subject.trim(), after))
+        });
+        match split {
+            Some((before, subject, after)) => {
+                Self { subject: subject.to_owned(), description: format!("{before}{after}").trim().to_owned() }
+            }
+            None => Self { subject: String::new(), description: text.trim().to_owned() },
+        }
+    }
+}
+
+/// A void attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Discarded {
+    /// What was wrong with it, for people.
+    pub reason: String,
+    /// Whether text of it was already shown.
+    pub text_was_shown: bool,
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    pub max_attempts: u32,
+    /// When the next attempt starts; `None` if there is none.
+    pub retry_in: Option<Duration>,
+}
+
+/// A call that ended.
+#[derive(Debug, Clone)]
+pub struct CallReport {
+    pub call: CallId,
+    pub name: String,
+    pub kind: ToolKind,
+    pub args: JsonObject,
+    pub status: CallStatus,
+    pub error: Option<(ToolErrorKind, String)>,
+    pub display: Display,
+    pub lines: LineDelta,
+    pub duration: Duration,
+    /// Whether it was decided on at all, and how.
+    pub decision: Option<CallDecision>,
+    /// Length of what the model gets, in characters.
+    pub content_length: usize,
+    pub prompt_id: String,
+}
+
+/// How a call ended, in the words of session files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallStatus {
+    Success,
+    Error,
+    Cancelled,
+}
+
+impl CallStatus {
+    /// The word in files and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What was decided about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallDecision {
+    Accept,
+    Reject,
+    Modify,
+    AutoAccept,
+}
+
+impl CallDecision {
+    /// The word in statistics and telemetry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+            Self::Modify => "modify",
+            Self::AutoAccept => "auto_accept",
+        }
+    }
+}
+
+/// What came of a compression; the numbers are upstream's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompressionStatus {
+    Compressed,
+    Inflated,
+    Failed,
+    EmptySummary,
+    Nothing,
+    Truncated,
+}
+
+/// How loud a notice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// What a notice is about, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeCode {
+    LoopDetected,
+    RecordingStopped,
+    ContextFile,
+    ToolOutput,
+    Model,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone)]
+pub enum TurnEnd {
+    /// The model said all it had to say.
+    Finished(Option<Finish>),
+    /// The user stopped it.
+    Cancelled,
+    /// `model.maxSessionTurns` is reached.
+    TurnLimit,
+    /// The model repeated itself and was stopped.
+    Loop(String),
+    /// Every attempt gave a reply of no use.
+    InvalidReply { kind: &'static str, message: String },
+    /// The request would not fit the model's window.
+    Overflow { estimated: u64, remaining: u64 },
+    /// The model could not be reached or refused.
+    Failed(ModelError),
+    /// A tool failed in a way that ends the run.
+    FatalTool { kind: ToolErrorKind, message: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thought_has_its_heading_taken_apart() {
+        let thought = Thought::parse("**Reading files** I look at main.rs");
+        assert_eq!(
+            thought,
+            Thought { subject: "Reading files".into(), description: "I look at main.rs".into() }
+        );
+        assert_eq!(Thought::parse("no **heading").subject, "");
+    }
+}

@@ -1,0 +1,46 @@
+//! How the program ends.
+
+/// The exit codes that scripts rely on; the numbers are upstream's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    Success,
+    /// Usage errors, API failures and everything unexpected.
+    Failure,
+    /// No usable credentials.
+    Auth,
+    /// No prompt, a session that cannot be resumed, …
+    Input,
+    /// The sandbox cannot be used.
+    Sandbox,
+    /// A settings file cannot be used.
+    Config,
+    /// `model.maxSessionTurns` is reached.
+    TurnLimit,
+    /// A tool hit something the run cannot survive, such as a full disk.
+    Tool,
+    /// The folder is not trusted.
+    Untrusted,
+    /// Cancelled by the user.
+    Cancelled,
+    /// Ended by a signal, with its number.
+    Signal(u8),
+}
+
+impl ExitKind {
+    /// The number given to the operating system.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Auth => 41,
+            Self::Input => 42,
+            Self::Sandbox => 44,
+            Self::Config => 52,
+            Self::TurnLimit => 53,
+            Self::Tool => 54,
+            Self::Untrusted => 55,
+            Self::Cancelled => 130,
+            Self::Signal(number) => 128u8.saturating_add(number),
+        }
+    }
+}

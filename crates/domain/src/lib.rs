@@ -1,0 +1,24 @@
+//! The vocabulary of Pollux and the ports through which the agent reaches the world.
+//!
+//! Owns: conversation content, tool and model ports, events, identifiers, exit codes, time.
+//! Does not own: any file format, network code, settings, or an async runtime.
+//! Start at [`model::ModelClient`] and [`tool::Tool`]: the agent is written against these two traits,
+//! and `cli/src/wire.rs` is the only place that joins them to real implementations.
+
+pub mod approval;
+pub mod content;
+pub mod event;
+pub mod exit;
+pub mod id;
+pub mod model;
+pub mod time;
+pub mod tool;
+
+use std::future::Future;
+use std::pin::Pin;
+
+/// A boxed future, so that ports stay object safe without a macro.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A JSON object with its key order kept.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

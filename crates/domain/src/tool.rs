@@ -1,0 +1,264 @@
+//! The port to the world: what the model can call.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::content::Part;
+use crate::id::CallId;
+use crate::{BoxFuture, JsonObject};
+
+/// Something the model can call. Implemented in `tools`, later in `mcp` and `agent`.
+pub trait Tool: Send + Sync {
+    /// Name, kind, description and schema.
+    fn spec(&self) -> &Arc<ToolSpec>;
+
+    /// Checks the arguments beyond the schema. No side effects.
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError>;
+}
+
+/// One accepted call. What it will do is known before it runs, so it can be shown and decided on.
+pub trait Invocation: Send {
+    /// A short text for people, such as the file's name.
+    fn describe(&self) -> String;
+
+    /// What policy and the approval prompt look at.
+    fn effect(&self) -> Effect;
+
+    /// Does it.
+    fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome>;
+}
+
+/// What a running call may use.
+#[derive(Clone)]
+pub struct ToolContext {
+    pub call: CallId,
+    pub cancel: CancellationToken,
+    /// Receives output while the call runs; may drop it when nobody keeps up.
+    pub live: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub display_name: String,
+    pub description: String,
+    pub kind: ToolKind,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+    pub output_is_markdown: bool,
+    /// Whether a very long text result is cut for the model and kept whole in a file.
+    pub offloads_long_output: bool,
+}
+
+/// What kind of thing a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolKind {
+    Read,
+    Edit,
+    Delete,
+    Move,
+    Search,
+    Execute,
+    Think,
+    Agent,
+    Fetch,
+    Communicate,
+    Plan,
+    Other,
+}
+
+impl ToolKind {
+    /// Whether calls of this kind change nothing and may run side by side.
+    pub fn is_read_only(self) -> bool {
+        matches!(self, Self::Read | Self::Search | Self::Fetch | Self::Think)
+    }
+}
+
+/// Arguments that cannot be used; the text goes to the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgError(pub String);
+
+/// What a call will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Reads these files or folders.
+    Read(Vec<PathBuf>),
+    /// Changes this file.
+    Edit(PathBuf),
+    /// Runs a command.
+    Execute { command: String, directory: PathBuf },
+    /// Changes nothing outside the conversation.
+    None,
+}
+
+impl Effect {
+    /// The paths this call is about.
+    pub fn paths(&self) -> &[PathBuf] {
+        match self {
+            Self::Read(paths) => paths,
+            Self::Edit(path) => std::slice::from_ref(path),
+            Self::Execute { .. } | Self::None => &[],
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolOutcome {
+    Done(ToolOutput),
+    Failed(ToolFailure),
+    Cancelled {
+        /// What the tool had printed until then.
+        partial: Option<String>,
+    },
+}
+
+impl ToolOutcome {
+    /// A failure with one text for model and person.
+    pub fn failed(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        Self::Failed(ToolFailure { kind, message: message.into(), display: None })
+    }
+
+    /// A plain text result that a person sees as `display`.
+    pub fn text(text: impl Into<String>, display: Display) -> Self {
+        Self::Done(ToolOutput { parts: vec![Part::text(text)], display, lines: LineDelta::default() })
+    }
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutput {
+    /// For the model: texts and media.
+    pub parts: Vec<Part>,
+    /// For people.
+    pub display: Display,
+    /// How many lines of files were added and removed.
+    pub lines: LineDelta,
+}
+
+/// A failure: the model reads `message`, people read `display` if it differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFailure {
+    pub kind: ToolErrorKind,
+    pub message: String,
+    pub display: Option<String>,
+}
+
+/// Lines added to and removed from files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LineDelta {
+    pub added: u64,
+    pub removed: u64,
+}
+
+/// What people see of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Display {
+    /// Nothing worth showing, such as a file that was read whole.
+    Nothing,
+    Text(String),
+    Diff(Box<FileDiff>),
+    /// A summary line with items, such as the files a listing found.
+    List { summary: String, items: Vec<String> },
+}
+
+/// A change to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDiff {
+    /// Unified diff with three lines of context.
+    pub unified: String,
+    pub file_name: String,
+    pub path: PathBuf,
+    /// `None` when the file is new.
+    pub before: Option<String>,
+    pub after: String,
+    pub stat: DiffStat,
+}
+
+/// Size of a change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiffStat {
+    pub added_lines: u64,
+    pub removed_lines: u64,
+    pub added_chars: u64,
+    pub removed_chars: u64,
+}
+
+/// Why a call failed; the words are upstream's and appear in events and telemetry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolErrorKind {
+    PolicyViolation,
+    InvalidToolParams,
+    Unknown,
+    UnhandledException,
+    ToolNotRegistered,
+    ExecutionFailed,
+    FileNotFound,
+    FileWriteFailure,
+    ReadContentFailure,
+    AttemptToCreateExistingFile,
+    FileTooLarge,
+    PermissionDenied,
+    NoSpaceLeft,
+    TargetIsDirectory,
+    PathNotInWorkspace,
+    SearchPathNotFound,
+    SearchPathNotADirectory,
+    EditPreparationFailure,
+    EditNoOccurrenceFound,
+    EditExpectedOccurrenceMismatch,
+    EditNoChange,
+    GlobExecutionError,
+    GrepExecutionError,
+    LsExecutionError,
+    PathIsNotADirectory,
+    ReadManyFilesSearchError,
+    ShellExecuteError,
+    StopExecution,
+}
+
+impl ToolErrorKind {
+    /// The word in events and telemetry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PolicyViolation => "policy_violation",
+            Self::InvalidToolParams => "invalid_tool_params",
+            Self::Unknown => "unknown",
+            Self::UnhandledException => "unhandled_exception",
+            Self::ToolNotRegistered => "tool_not_registered",
+            Self::ExecutionFailed => "execution_failed",
+            Self::FileNotFound => "file_not_found",
+            Self::FileWriteFailure => "file_write_failure",
+            Self::ReadContentFailure => "read_content_failure",
+            Self::AttemptToCreateExistingFile => "attempt_to_create_existing_file",
+            Self::FileTooLarge => "file_too_large",
+            Self::PermissionDenied => "permission_denied",
+            Self::NoSpaceLeft => "no_space_left",
+            Self::TargetIsDirectory => "target_is_directory",
+            Self::PathNotInWorkspace => "path_not_in_workspace",
+            Self::SearchPathNotFound => "search_path_not_found",
+            Self::SearchPathNotADirectory => "search_path_not_a_directory",
+            Self::EditPreparationFailure => "edit_preparation_failure",
+            Self::EditNoOccurrenceFound => "edit_no_occurrence_found",
+            Self::EditExpectedOccurrenceMismatch => "edit_expected_occurrence_mismatch",
+            Self::EditNoChange => "edit_no_change",
+            Self::GlobExecutionError => "glob_execution_error",
+            Self::GrepExecutionError => "grep_execution_error",
+            Self::LsExecutionError => "ls_execution_error",
+            Self::PathIsNotADirectory => "path_is_not_a_directory",
+            Self::ReadManyFilesSearchError => "read_many_files_search_error",
+            Self::ShellExecuteError => "shell_execute_error",
+            Self::StopExecution => "stop_execution",
+        }
+    }
+
+    /// Whether the run cannot go on after this failure.
+    pub fn is_fatal(self) -> bool {
+        matches!(self, Self::NoSpaceLeft)
+    }
+}

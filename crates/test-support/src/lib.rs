@@ -1,0 +1,1 @@
+//! pollux-test-support
