@@ -1,1 +1,26 @@
-//! pollux-agent
+//! The agent: session, turn, step, call.
+//!
+//! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
+//! mode, loop detection, compression, and the system prompt. It never prints, parses no file format, and names no
+//! provider: the model and the tools come in through ports, and whatever happens goes out as one stream of events.
+//! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
+
+mod approval;
+mod calls;
+mod compress;
+pub mod environment;
+mod history;
+mod loop_guard;
+mod mask;
+pub mod prompt;
+mod reply;
+mod room;
+mod schema;
+mod session;
+mod step;
+mod tokens;
+mod toolbox;
+mod truncate;
+mod turn;
+
+pub use session::{Handle, Ports, SessionSpec, open};

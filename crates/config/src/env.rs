@@ -3,6 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Names of the variables this crate understands.
+pub mod name {
+    pub const HOME: &str = "HOME";
+    pub const USERPROFILE: &str = "USERPROFILE";
+    pub const GEMINI_CLI_HOME: &str = "GEMINI_CLI_HOME";
+    pub const SYSTEM_SETTINGS_PATH: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+    pub const SYSTEM_DEFAULTS_PATH: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
+    pub const TRUSTED_FOLDERS_PATH: &str = "GEMINI_CLI_TRUSTED_FOLDERS_PATH";
+    pub const TRUST_WORKSPACE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+    pub const RESTRICTED_MODE: &str = "GEMINI_RESTRICTED_MODE";
+    pub const MODEL: &str = "GEMINI_MODEL";
+    pub const SANDBOX: &str = "GEMINI_SANDBOX";
+    pub const OUTPUT_DIALECT: &str = "POLLUX_OUTPUT_DIALECT";
+    pub const EXTENSION_REGISTRY_URI: &str = "GEMINI_CLI_EXTENSION_REGISTRY_URI";
+    pub const TELEMETRY_ENABLED: &str = "GEMINI_TELEMETRY_ENABLED";
+    pub const TELEMETRY_TARGET: &str = "GEMINI_TELEMETRY_TARGET";
+    pub const TELEMETRY_OTLP_ENDPOINT: &str = "GEMINI_TELEMETRY_OTLP_ENDPOINT";
+    pub const OTEL_EXPORTER_OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    pub const TELEMETRY_OTLP_PROTOCOL: &str = "GEMINI_TELEMETRY_OTLP_PROTOCOL";
+    pub const TELEMETRY_TRACES_ENABLED: &str = "GEMINI_TELEMETRY_TRACES_ENABLED";
+    pub const TELEMETRY_LOG_PROMPTS: &str = "GEMINI_TELEMETRY_LOG_PROMPTS";
+    pub const TELEMETRY_OUTFILE: &str = "GEMINI_TELEMETRY_OUTFILE";
+    pub const TELEMETRY_USE_COLLECTOR: &str = "GEMINI_TELEMETRY_USE_COLLECTOR";
+    pub const TELEMETRY_USE_CLI_AUTH: &str = "GEMINI_TELEMETRY_USE_CLI_AUTH";
+}
+
 /// Environment variables and the working directory of this run.
 #[derive(Debug, Clone, Default)]
 pub struct Env {

@@ -1,6 +1,32 @@
 //! Where Pollux keeps its state: the user's `.gemini` and one folder for each project.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::env::{Env, name};
+use crate::{files, jsonc};
+
+/// The folder's name in a home and in a project.
+pub const GEMINI_DIR: &str = ".gemini";
+
+/// What marks a directory as a `.gemini` folder itself, whatever it is called.
+const KNOWN_STATE: &[&str] = &[
+    "settings.json",
+    "tmp",
+    "state.json",
+    "installation_id",
+    "projects.json",
+    "trustedFolders.json",
+    "google_accounts.json",
+    "oauth_creds.json",
+    "gemini-credentials.json",
+    "mcp-oauth-tokens.json",
+    "history",
+    "extensions",
+];
 
 /// The user's home and the `.gemini` folder in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +44,40 @@ pub struct Project {
     read_chat_dirs: Vec<PathBuf>,
 }
 
+/// Files that belong to the machine; Pollux only reads them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemFiles {
+    /// Settings that stand above the user's and the project's.
+    pub settings: PathBuf,
+    /// Settings that stand below them.
+    pub defaults: PathBuf,
+}
+
 impl Home {
+    /// Finds the home; looks at the disk but creates nothing.
+    ///
+    /// `GEMINI_CLI_HOME` names a home that has a `.gemini` folder, unless it is such a folder itself.
+    pub fn locate(env: &Env) -> Self {
+        let own_home = env
+            .non_empty(name::HOME)
+            .or_else(|| env.non_empty(name::USERPROFILE))
+            .map(|home| env.cwd().join(home));
+        if let Some(given) = env.non_empty(name::GEMINI_CLI_HOME) {
+            let given = without_trailing_slash(&env.cwd().join(given));
+            if is_gemini_dir(&given) {
+                return Self { user_home: own_home.unwrap_or_else(|| given.clone()), gemini_dir: given };
+            }
+            return Self::at(given);
+        }
+        Self::at(own_home.unwrap_or_else(|| temp_dir(env)))
+    }
+
+    /// The home at a given directory, with its `.gemini` folder inside.
+    pub fn at(user_home: PathBuf) -> Self {
+        let gemini_dir = user_home.join(GEMINI_DIR);
+        Self { user_home, gemini_dir }
+    }
+
     /// The person's home directory (`GEMINI_CLI_HOME` or `HOME`).
     pub fn user_home(&self) -> &Path {
         &self.user_home
@@ -28,9 +87,105 @@ impl Home {
     pub fn gemini_dir(&self) -> &Path {
         &self.gemini_dir
     }
+
+    pub fn settings_file(&self) -> PathBuf {
+        self.gemini_dir.join("settings.json")
+    }
+
+    pub fn state_file(&self) -> PathBuf {
+        self.gemini_dir.join("state.json")
+    }
+
+    pub fn installation_id_file(&self) -> PathBuf {
+        self.gemini_dir.join("installation_id")
+    }
+
+    /// Upstream's register of projects and their short names.
+    pub fn projects_file(&self) -> PathBuf {
+        self.gemini_dir.join("projects.json")
+    }
+
+    pub fn env_file(&self) -> PathBuf {
+        self.gemini_dir.join(".env")
+    }
+
+    /// The trust register; `GEMINI_CLI_TRUSTED_FOLDERS_PATH` moves it.
+    pub fn trusted_folders_file(&self, env: &Env) -> PathBuf {
+        match env.non_empty(name::TRUSTED_FOLDERS_PATH) {
+            Some(given) => env.cwd().join(given),
+            None => self.gemini_dir.join("trustedFolders.json"),
+        }
+    }
+
+    /// Per-project state lives below this.
+    pub fn tmp_dir(&self) -> PathBuf {
+        self.gemini_dir.join("tmp")
+    }
+
+    pub fn history_dir(&self) -> PathBuf {
+        self.gemini_dir.join("history")
+    }
+
+    pub fn extensions_dir(&self) -> PathBuf {
+        self.gemini_dir.join("extensions")
+    }
+
+    pub fn commands_dir(&self) -> PathBuf {
+        self.gemini_dir.join("commands")
+    }
+
+    pub fn skills_dir(&self) -> PathBuf {
+        self.gemini_dir.join("skills")
+    }
+
+    pub fn agents_dir(&self) -> PathBuf {
+        self.gemini_dir.join("agents")
+    }
+
+    pub fn policies_dir(&self) -> PathBuf {
+        self.gemini_dir.join("policies")
+    }
+
+    /// Context that applies to every project.
+    pub fn global_context_file(&self, file_name: &str) -> PathBuf {
+        self.gemini_dir.join(file_name)
+    }
+}
+
+impl SystemFiles {
+    /// The machine's files, or those the environment names instead.
+    pub fn locate(env: &Env) -> Self {
+        let settings = match env.non_empty(name::SYSTEM_SETTINGS_PATH) {
+            Some(given) => env.cwd().join(given),
+            None => system_dir().join("settings.json"),
+        };
+        let defaults = match env.non_empty(name::SYSTEM_DEFAULTS_PATH) {
+            Some(given) => env.cwd().join(given),
+            None => settings.with_file_name("system-defaults.json"),
+        };
+        Self { settings, defaults }
+    }
 }
 
 impl Project {
+    /// Finds a project's folders; reads the register of short names, creates nothing.
+    pub fn locate(home: &Home, root: &Path) -> Self {
+        let root = without_trailing_slash(root);
+        let hash = sha256_hex(root.to_string_lossy().as_bytes());
+        let by_hash = home.tmp_dir().join(&hash);
+        let by_slug = slug_of(home, &root).map(|slug| home.tmp_dir().join(slug));
+        let temp_dir = by_slug.clone().unwrap_or_else(|| by_hash.clone());
+        let mut read_chat_dirs = Vec::with_capacity(3);
+        let seed_form = home.gemini_dir.join("projects").join(&hash);
+        for dir in [Some(temp_dir.clone()), Some(by_hash), by_slug, Some(seed_form)].into_iter().flatten() {
+            let chats = dir.join("chats");
+            if !read_chat_dirs.contains(&chats) {
+                read_chat_dirs.push(chats);
+            }
+        }
+        Self { root, hash, temp_dir, read_chat_dirs }
+    }
+
     /// The project's root as an absolute path.
     pub fn root(&self) -> &Path {
         &self.root
@@ -55,4 +210,79 @@ impl Project {
     pub fn read_chat_dirs(&self) -> &[PathBuf] {
         &self.read_chat_dirs
     }
+
+    /// The project's own `.gemini` folder.
+    pub fn gemini_dir(&self) -> PathBuf {
+        self.root.join(GEMINI_DIR)
+    }
+
+    pub fn settings_file(&self) -> PathBuf {
+        project_settings_file(&self.root)
+    }
 }
+
+/// A project's settings file.
+pub fn project_settings_file(root: &Path) -> PathBuf {
+    root.join(GEMINI_DIR).join("settings.json")
+}
+
+/// Where machine-wide files are.
+pub fn system_dir() -> PathBuf {
+    PathBuf::from(if cfg!(target_os = "macos") {
+        "/Library/Application Support/GeminiCli"
+    } else if cfg!(windows) {
+        "C:\\ProgramData\\gemini-cli"
+    } else {
+        "/etc/gemini-cli"
+    })
+}
+
+/// Lower-case hex of the SHA-256 of some bytes.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Whether two paths are the same place; false when either does not exist.
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+fn is_gemini_dir(dir: &Path) -> bool {
+    !dir.join(GEMINI_DIR).is_dir() && KNOWN_STATE.iter().any(|entry| dir.join(entry).exists())
+}
+
+fn temp_dir(env: &Env) -> PathBuf {
+    let given = ["TMPDIR", "TEMP", "TMP"].iter().find_map(|variable| env.non_empty(variable));
+    PathBuf::from(given.unwrap_or("/tmp"))
+}
+
+fn without_trailing_slash(path: &Path) -> PathBuf {
+    // Not `components()`: the hash is of the text as given, so nothing else may change.
+    match path.to_str().map(|text| text.trim_end_matches('/')) {
+        Some("") | None => path.to_owned(),
+        Some(text) => PathBuf::from(text),
+    }
+}
+
+/// The short name that upstream gave this project in this home, if it is one we may use.
+fn slug_of(home: &Home, root: &Path) -> Option<String> {
+    let text = files::read_text(&home.projects_file()).ok()??;
+    let register = jsonc::parse(&text).ok()?.value;
+    let slug = register.get("projects")?.get(root.to_str()?).and_then(Value::as_str)?;
+    let valid = !slug.is_empty()
+        && slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    // Upstream drops a mapping whose folder names another project, so its sessions are not ours.
+    let marker = files::read_text(&home.tmp_dir().join(slug).join(".project_root"));
+    let foreign = matches!(&marker, Ok(Some(owner)) if Path::new(owner.trim()) != root);
+    (valid && !foreign).then(|| slug.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,22 @@
-//! pollux-exec
+//! Starts child processes and makes sure that they end.
+//!
+//! Owns: running a shell command in its own session with bounded output, cancelling a whole process
+//! group, background processes and their logs, and the environment that children see.
+//! Does not own: whether a command may run (policy), or what its output means (the tools).
+//! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
+//!
+//! Who ends what: a running command's group is killed when its future is dropped. Processes that a command
+//! left behind, and background processes, live until [`background::Background`] is dropped or shut down.
+//! If this program is itself killed, the kernel ends the direct child (Linux) and a small watcher process
+//! ends every group that is still registered.
+
+pub mod background;
+mod capture;
+pub mod environment;
+mod lifeline;
+mod live;
+mod process;
+pub mod shell;
+mod terminal_text;
+
+pub use capture::Captured;

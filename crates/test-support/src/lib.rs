@@ -1,1 +1,20 @@
-//! pollux-test-support
+//! What tests share: a scripted Gemini server and a scratch home to run the program in.
+//!
+//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], and [`TestHome`].
+//! Does not own: any production code; this crate is only ever a dev-dependency.
+//! Start at [`FakeGemini::start`] and [`reply`].
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test whose scaffolding fails should stop right there"
+)]
+
+mod gemini;
+mod home;
+mod validate;
+
+pub use gemini::reply::{Reply, reply};
+pub use gemini::request::Request;
+pub use gemini::{Exhausted, FakeGemini};
+pub use home::{Run, TestHome, TestRun};
+pub use validate::validate_request;

@@ -1,0 +1,193 @@
+//! Running the calls of a step: find, check, decide, run, answer.
+
+mod answer;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use pollux_domain::JsonObject;
+use pollux_domain::content::Part;
+use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event};
+use pollux_domain::id::CallId;
+use pollux_domain::tool::{
+    Display, Effect, Invocation, LineDelta, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome, ToolSpec,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::{Approvals, Decision};
+use crate::schema;
+use crate::toolbox::Toolbox;
+
+pub(crate) use answer::{Answer, Offload, fingerprint};
+
+/// A call as the model asked for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) name: String,
+    pub(crate) args: JsonObject,
+}
+
+/// A call that has been looked at and may run, or has failed already.
+pub(crate) struct Ready {
+    pub(crate) call: Call,
+    pub(crate) spec: Option<Arc<ToolSpec>>,
+    pub(crate) description: String,
+    pub(crate) effect: Effect,
+    pub(crate) decision: Option<CallDecision>,
+    run: Result<Box<dyn Invocation>, ToolFailure>,
+}
+
+/// A call that is over.
+pub(crate) struct Finished {
+    pub(crate) call: Call,
+    pub(crate) spec: Option<Arc<ToolSpec>>,
+    pub(crate) effect: Effect,
+    pub(crate) decision: Option<CallDecision>,
+    pub(crate) outcome: ToolOutcome,
+    pub(crate) duration: std::time::Duration,
+}
+
+/// Looks at a call without running it.
+pub(crate) fn prepare(call: Call, tools: &Toolbox, approvals: &Approvals) -> Ready {
+    let refuse = |call: Call, spec, kind, message: String, decision| Ready {
+        description: String::new(),
+        effect: Effect::None,
+        decision,
+        run: Err(ToolFailure { kind, message, display: None }),
+        call,
+        spec,
+    };
+    let tool = match tools.find(&call.name) {
+        Ok(tool) => tool,
+        Err(message) => return refuse(call, None, ToolErrorKind::ToolNotRegistered, message, None),
+    };
+    let spec = Arc::clone(tool.spec());
+    let checked = schema::check(&spec.parameters, &call.args);
+    let invocation = match checked.and_then(|()| tool.prepare(&call.args).map_err(|error| error.0)) {
+        Ok(invocation) => invocation,
+        Err(message) => return refuse(call, Some(spec), ToolErrorKind::InvalidToolParams, message, None),
+    };
+    let effect = invocation.effect();
+    let description = invocation.describe();
+    let (decision, run) = match approvals.decide(&spec, &effect) {
+        Decision::Allow => (Some(CallDecision::Accept), Ok(invocation)),
+        Decision::Deny(reason) => {
+            let message = format!("Tool execution denied by policy. {reason}").trim_end().to_owned();
+            (Some(CallDecision::Reject), Err(failure(ToolErrorKind::PolicyViolation, message)))
+        }
+        Decision::Ask => {
+            let message = format!(
+                "Tool execution for \"{}\" requires user confirmation, which is not supported in non-interactive mode.",
+                spec.display_name
+            );
+            (None, Err(failure(ToolErrorKind::UnhandledException, message)))
+        }
+    };
+    Ready { call, spec: Some(spec), description, effect, decision, run }
+}
+
+fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
+    ToolFailure { kind, message, display: None }
+}
+
+impl Ready {
+    /// Makes the call fail instead of running.
+    pub(crate) fn refuse(&mut self, kind: ToolErrorKind, message: &str) {
+        self.run = Err(failure(kind, message.to_owned()));
+    }
+
+    fn runs_beside_others(&self) -> bool {
+        let waits = self.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
+        !waits && self.spec.as_ref().is_none_or(|spec| spec.kind.is_read_only())
+    }
+}
+
+/// Runs the calls: neighbours that only read run together, everything else in order.
+pub(crate) async fn run_all(
+    ready: Vec<Ready>,
+    events: &mpsc::Sender<Event>,
+    cancel: &CancellationToken,
+) -> Vec<Finished> {
+    let mut finished = Vec::with_capacity(ready.len());
+    let mut group: Vec<Ready> = Vec::new();
+    for call in ready {
+        if call.runs_beside_others() {
+            group.push(call);
+            continue;
+        }
+        finished.extend(run_group(std::mem::take(&mut group), events, cancel).await);
+        finished.push(run_one(call, events, cancel).await);
+    }
+    finished.extend(run_group(group, events, cancel).await);
+    finished
+}
+
+async fn run_group(group: Vec<Ready>, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Vec<Finished> {
+    join_all(group.into_iter().map(|call| run_one(call, events, cancel))).await
+}
+
+async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Finished {
+    let Ready { call, spec, effect, decision, run, .. } = ready;
+    let started = Instant::now();
+    let outcome = match run {
+        Err(failure) => ToolOutcome::Failed(failure),
+        Ok(_) if cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
+        Ok(invocation) => {
+            let context = context(&call, events, cancel);
+            // A tool that panics fails its call, not the session.
+            AssertUnwindSafe(invocation.run(&context)).catch_unwind().await.unwrap_or_else(|_| {
+                ToolOutcome::failed(ToolErrorKind::UnhandledException, format!("{} failed unexpectedly.", call.name))
+            })
+        }
+    };
+    Finished { call, spec, effect, decision, outcome, duration: started.elapsed() }
+}
+
+fn context(call: &Call, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> ToolContext {
+    let sender = events.clone();
+    let id = call.id.clone();
+    ToolContext {
+        call: call.id.clone(),
+        cancel: cancel.child_token(),
+        // Live output is for watching; a reader that lags behind loses some of it, never the result.
+        live: Arc::new(move |text: &str| {
+            let _ = sender.try_send(Event::CallOutput { call: id.clone(), text: text.to_owned() });
+        }),
+    }
+}
+
+impl Finished {
+    /// The report for front ends and telemetry.
+    pub(crate) fn report(&self, answer: &[Part], prompt_id: &str) -> CallReport {
+        let (status, error, display, lines) = match &self.outcome {
+            ToolOutcome::Done(output) => (CallStatus::Success, None, output.display.clone(), output.lines),
+            ToolOutcome::Failed(failure) => {
+                let shown = failure.display.clone().unwrap_or_else(|| failure.message.clone());
+                let error = Some((failure.kind, failure.message.clone()));
+                (CallStatus::Error, error, Display::Text(shown), LineDelta::default())
+            }
+            ToolOutcome::Cancelled { .. } => {
+                (CallStatus::Cancelled, None, Display::Text("Cancelled".into()), LineDelta::default())
+            }
+        };
+        CallReport {
+            call: self.call.id.clone(),
+            name: self.call.name.clone(),
+            kind: self.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
+            args: self.call.args.clone(),
+            status,
+            error,
+            display,
+            lines,
+            duration: self.duration,
+            decision: self.decision,
+            content_length: answer.iter().map(answer::length).sum(),
+            prompt_id: prompt_id.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! From a tool's outcome to what the model reads.
+
+use std::path::PathBuf;
+
+use pollux_config::groups::Tools;
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Body, FunctionResponse, Part};
+use pollux_domain::id::SessionId;
+use pollux_domain::tool::{ToolOutcome, ToolOutput};
+use serde_json::{Value, json};
+
+use super::Finished;
+use crate::truncate;
+
+/// Tools whose audio and video may be shown to the model in a turn of their own.
+const MEDIA_READERS: [&str; 2] = ["read_file", "read_many_files"];
+
+/// Where and when long outputs are put aside.
+pub(crate) struct Offload<'a> {
+    pub(crate) settings: &'a Tools,
+    pub(crate) temp_dir: &'a PathBuf,
+    pub(crate) session: &'a SessionId,
+    /// Tokens left in the model's window.
+    pub(crate) window_left: u64,
+}
+
+/// The answer to one call.
+pub(crate) struct Answer {
+    /// The function response, and parts that stand beside it.
+    pub(crate) parts: Vec<Part>,
+    /// Media that the protocol wants in a turn of their own.
+    pub(crate) deferred: Vec<Part>,
+    /// A saved output that could not be saved, for people.
+    pub(crate) problem: Option<String>,
+}
+
+impl Answer {
+    /// Builds the answer; `context` is project context found near what the call touched.
+    pub(crate) fn build(finished: &Finished, context: Option<&str>, offload: &Offload<'_>) -> Self {
+        let mut deferred = Vec::new();
+        let mut nested = Vec::new();
+        let mut problem = None;
+        let mut response = JsonObject::new();
+        match &finished.outcome {
+            ToolOutcome::Done(output) => {
+                let (mut text, media) = split(output, &finished.call.name, &mut deferred);
+                nested = media;
+                if let Some(context) = context {
+                    text.push_str(&format!(
+                        "\n\n--- Newly Discovered Project Context ---\n{context}\n--- End Project Context ---"
+                    ));
+                }
+                let text = offloaded(text, finished, offload, &mut problem);
+                response.insert("output".into(), json!(text));
+            }
+            ToolOutcome::Failed(failure) => {
+                response.insert("error".into(), json!(failure.message));
+            }
+            ToolOutcome::Cancelled { partial } => {
+                if let Some(partial) = partial {
+                    let text = offloaded(partial.clone(), finished, offload, &mut problem);
+                    response.insert("output".into(), json!(text));
+                }
+                response.insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
+            }
+        }
+        let part = Part::response(FunctionResponse {
+            id: Some(finished.call.id.as_str().to_owned()),
+            name: finished.call.name.clone(),
+            response,
+            parts: nested,
+        });
+        Self { parts: vec![part], deferred, problem }
+    }
+}
+
+/// Takes texts and media of a result apart.
+fn split(output: &ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (String, Vec<Part>) {
+    let texts: Vec<&str> = output.parts.iter().filter_map(Part::spoken_text).collect();
+    let media: Vec<&Part> = output.parts.iter().filter(|part| part.spoken_text().is_none()).collect();
+    let (moving, still): (Vec<&Part>, Vec<&Part>) = media.into_iter().partition(|part| is_audio_or_video(part));
+    let mut text = texts.join("\n");
+    if !moving.is_empty() {
+        let mimes: Vec<&str> = moving.iter().filter_map(|part| mime(part)).collect();
+        let mimes = mimes.join(", ");
+        if MEDIA_READERS.contains(&tool) {
+            text = format!(
+                "Binary content ({mimes}) read successfully. Content will be injected for analysis in the next sequence."
+            );
+            deferred.extend(moving.into_iter().cloned());
+        } else {
+            text.push_str(&format!(
+                "[SYSTEM: Binary content ({mimes}) stripped from response due to protocol limitations.]"
+            ));
+        }
+    }
+    if text.is_empty() && !still.is_empty() {
+        text = format!("Binary content provided ({} item(s)).", still.len());
+    }
+    (text, still.into_iter().cloned().collect())
+}
+
+fn offloaded(text: String, finished: &Finished, offload: &Offload<'_>, problem: &mut Option<String>) -> String {
+    if !finished.spec.as_ref().is_some_and(|spec| spec.offloads_long_output) {
+        return text;
+    }
+    let Some(threshold) = truncate::exceeded(&text, offload.settings, offload.window_left) else { return text };
+    let file = truncate::file_for(offload.temp_dir, offload.session, &finished.call.name, &finished.call.id);
+    match truncate::save(&file, &text) {
+        Ok(()) => truncate::excerpt(&text, threshold, &file),
+        Err(error) => {
+            *problem = Some(format!("could not save the whole output to `{}`: {error}", file.display()));
+            truncate::excerpt(&text, threshold, std::path::Path::new("(not saved)"))
+        }
+    }
+}
+
+/// Characters of what the model gets.
+pub(super) fn length(part: &Part) -> usize {
+    match &part.body {
+        Body::Response(response) => {
+            response.response.values().map(|value| value.as_str().map_or(0, |text| text.chars().count())).sum()
+        }
+        Body::Text(text) => text.chars().count(),
+        _ => 0,
+    }
+}
+
+fn is_audio_or_video(part: &Part) -> bool {
+    mime(part).is_some_and(|mime| mime.starts_with("audio/") || mime.starts_with("video/"))
+}
+
+fn mime(part: &Part) -> Option<&str> {
+    match &part.body {
+        Body::InlineData(blob) => Some(&blob.mime_type),
+        Body::FileData { mime_type, .. } => Some(mime_type),
+        _ => None,
+    }
+}
+
+/// The bytes by which two results are compared.
+pub(crate) fn fingerprint(parts: &[Part]) -> Vec<u8> {
+    let values: Vec<Value> = parts
+        .iter()
+        .map(|part| match &part.body {
+            Body::Response(response) => Value::Object(response.response.clone()),
+            _ => part.to_json(),
+        })
+        .collect();
+    serde_json::to_vec(&values).unwrap_or_default()
+}

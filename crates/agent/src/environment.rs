@@ -1,0 +1,74 @@
+//! The first message: where the agent is and what it was told to know.
+
+use std::path::PathBuf;
+
+use pollux_config::groups::FileFiltering;
+use pollux_domain::content::Content;
+use pollux_domain::time::Timestamp;
+use pollux_extend::tree;
+
+/// What the first message is made of.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    pub now: Timestamp,
+    /// `linux`, `darwin` or `win32`.
+    pub platform: &'static str,
+    pub project_temp: PathBuf,
+    pub roots: Vec<PathBuf>,
+    /// Whether the folders are drawn, and by which ignore rules.
+    pub tree: Option<FileFiltering>,
+    /// The project's context files, framed.
+    pub project_context: Option<String>,
+}
+
+/// Builds the first message.
+pub fn first_turn(environment: &Environment) -> Content {
+    let mut text = String::from("<session_context>\nPollux sets the scene for this conversation.\n");
+    text.push_str(&format!("Today's date is {}.\n", environment.now.to_local_date()));
+    text.push_str(&format!("The operating system is: {}\n", environment.platform));
+    text.push_str(&format!(
+        "The project's temporary directory is: {}\n",
+        environment.project_temp.display()
+    ));
+    text.push_str("- **Workspace Directories:**\n");
+    for root in &environment.roots {
+        text.push_str(&format!("  - {}\n", root.display()));
+    }
+    if let Some(filtering) = &environment.tree {
+        text.push_str("- **Directory Structure:**\n\n");
+        for root in &environment.roots {
+            text.push_str(&tree::draw(root, filtering));
+            text.push_str("\n\n");
+        }
+    }
+    if let Some(context) = &environment.project_context {
+        text.push_str(&format!(
+            "<loaded_context>\n<project_context>\n{context}\n</project_context>\n</loaded_context>\n"
+        ));
+    }
+    text.push_str("</session_context>");
+    Content::user_text(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_message_names_place_time_and_context() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::File::create(dir.path().join("a.txt")).unwrap();
+        let text = first_turn(&Environment {
+            now: Timestamp::from_millis(0),
+            platform: "linux",
+            project_temp: "/t".into(),
+            roots: vec![dir.path().into()],
+            tree: Some(FileFiltering::default()),
+            project_context: Some("be kind".into()),
+        })
+        .text();
+        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", "be kind"] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+    }
+}

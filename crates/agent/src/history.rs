@@ -1,0 +1,119 @@
+//! The conversation as it is sent: it only grows, except when it is compressed or old outputs are masked.
+
+use std::sync::Arc;
+
+use pollux_domain::content::{Body, Content, Part, Role};
+
+use crate::tokens;
+
+/// One turn with what the program remembers about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The id of its record in the session file, if it has one.
+    pub(crate) message: Option<String>,
+    pub(crate) content: Arc<Content>,
+    pub(crate) tokens: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(message: Option<String>, content: Content) -> Self {
+        let tokens = tokens::of_content(&content);
+        Self { message, content: Arc::new(content), tokens }
+    }
+
+    /// A prompt: a user turn that does not answer calls.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.content.role == Role::User && !has_responses(&self.content)
+    }
+}
+
+/// The turns of a session; the first one describes the environment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    entries: Vec<Entry>,
+}
+
+impl History {
+    /// Starts with the environment, then what an earlier run left.
+    pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = Entry>) -> Self {
+        let mut history = Self { entries: vec![Entry::new(None, environment)] };
+        history.entries.extend(restored);
+        history
+    }
+
+    /// Adds a prompt. If the last turn was never answered, that is said first, so that the prompt is a
+    /// turn of its own.
+    pub(crate) fn push_prompt(&mut self, message: Option<String>, parts: Vec<Part>) {
+        let unanswered = self.entries.len() > 1
+            && self.entries.last().is_some_and(|entry| entry.content.role == Role::User);
+        if unanswered {
+            let note = Part::text("[The previous response was interrupted.]");
+            self.entries.push(Entry::new(None, Content::model(vec![note])));
+        }
+        self.entries.push(Entry::new(message, Content::user(parts)));
+    }
+
+    /// Adds a turn.
+    pub(crate) fn push(&mut self, message: Option<String>, content: Content) {
+        self.entries.push(Entry::new(message, content));
+    }
+
+    /// The turns for a request.
+    pub(crate) fn contents(&self) -> Vec<Arc<Content>> {
+        self.entries.iter().map(|entry| Arc::clone(&entry.content)).collect()
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Replaces everything after the environment.
+    pub(crate) fn replace(&mut self, entries: Vec<Entry>) {
+        self.entries.truncate(1);
+        self.entries.extend(entries);
+    }
+
+    /// Replaces one turn's content, keeping its record.
+    pub(crate) fn rewrite(&mut self, index: usize, content: Content) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            *entry = Entry::new(entry.message.take(), content);
+        }
+    }
+
+    /// Whether the last turn answers calls.
+    pub(crate) fn ends_with_responses(&self) -> bool {
+        self.entries.last().is_some_and(|entry| has_responses(&entry.content))
+    }
+
+    /// Estimated tokens of all turns.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.tokens).sum()
+    }
+
+    /// Estimated tokens of the turns from `index` on.
+    pub(crate) fn tokens_from(&self, index: usize) -> u64 {
+        self.entries.iter().skip(index).map(|entry| entry.tokens).sum()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+fn has_responses(content: &Content) -> bool {
+    content.parts.iter().any(|part| matches!(part.body, Body::Response(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_after_an_unanswered_turn_gets_a_turn_of_its_own() {
+        let mut history = History::new(Content::user_text("env"), []);
+        history.push_prompt(None, vec![Part::text("one")]);
+        history.push_prompt(None, vec![Part::text("two")]);
+        let roles: Vec<Role> = history.contents().iter().map(|content| content.role).collect();
+        assert_eq!(roles, [Role::User, Role::User, Role::Model, Role::User]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Keeping the conversation within the model's window.
+
+use std::time::Instant;
+
+use pollux_domain::content::Body;
+use pollux_domain::event::{CompressionStatus, Event, RequestEnded, TurnEnd};
+use pollux_domain::model::{ModelRequest, ReplyChunk, RequestRole};
+use tokio_util::sync::CancellationToken;
+
+use crate::compress;
+use crate::mask;
+use crate::session::Session;
+use crate::tokens;
+
+impl Session {
+    /// Compresses, masks and checks; the end of the turn if the request cannot fit.
+    pub(crate) async fn make_room(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Option<TurnEnd> {
+        let window = self.client.resolve(&self.model_settings.name).context_window;
+        let threshold = (window as f64 * self.model_settings.compression_threshold) as u64;
+        if self.size() > threshold {
+            self.compress(prompt_id, cancel).await;
+            if cancel.is_cancelled() {
+                return Some(TurnEnd::Cancelled);
+            }
+        }
+        let freed = mask::mask_old(&mut self.history, &self.model_settings, &self.temp_dir, &self.id);
+        if freed > 0 {
+            self.counters.last_request = None;
+        }
+        let estimated = self.new_tokens().await;
+        let used = self.counters.last_request.map_or(0, |(tokens, _)| tokens);
+        let remaining = window.saturating_sub(used);
+        (estimated > remaining).then_some(TurnEnd::Overflow { estimated, remaining })
+    }
+
+    /// Tokens left in the window, as far as is known.
+    pub(crate) fn window_left(&self) -> u64 {
+        let window = self.client.resolve(&self.model_settings.name).context_window;
+        window.saturating_sub(self.size())
+    }
+
+    /// The size of the next request: what the model counted, else an estimate.
+    fn size(&self) -> u64 {
+        match self.counters.last_request {
+            Some((tokens, turns)) => tokens + self.history.tokens_from(turns),
+            None => self.history.tokens() + tokens::of_text(&self.system),
+        }
+    }
+
+    /// Tokens that the next request adds to the last one. Media are counted by the model if it will.
+    async fn new_tokens(&self) -> u64 {
+        let from = self.counters.last_request.map_or(0, |(_, turns)| turns);
+        let estimate = self.history.tokens_from(from);
+        let new = self.history.entries().get(from..).unwrap_or_default();
+        let media = new.iter().flat_map(|entry| &entry.content.parts);
+        let has_media = media.into_iter().any(|part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. }));
+        if !has_media {
+            return estimate;
+        }
+        let request = ModelRequest {
+            model: self.model_settings.name.clone(),
+            role: RequestRole::Main,
+            system: None,
+            contents: new.iter().map(|entry| entry.content.clone()).collect(),
+            tools: std::sync::Arc::from([]),
+            settings: pollux_domain::JsonObject::new(),
+        };
+        self.client.count_tokens(request).await.unwrap_or(estimate)
+    }
+
+    async fn compress(&mut self, prompt_id: &str, cancel: &CancellationToken) {
+        let before = self.size();
+        // First without any model: old tool outputs go to files.
+        let settings =
+            pollux_config::groups::Model { mask_min_prunable_tokens: 1, ..self.model_settings.clone() };
+        let freed = mask::mask_old(&mut self.history, &settings, &self.temp_dir, &self.id);
+        if freed > 0 {
+            self.counters.last_request = None;
+        }
+        let outcome = self.summarise(prompt_id, cancel).await;
+        let status = match outcome {
+            Ok(()) => CompressionStatus::Compressed,
+            Err(CompressionStatus::Nothing) if freed == 0 => return,
+            Err(CompressionStatus::Nothing) => CompressionStatus::Truncated,
+            Err(status) => {
+                self.counters.summary_failed = true;
+                status
+            }
+        };
+        let after = self.size();
+        self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
+    }
+
+    async fn summarise(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Result<(), CompressionStatus> {
+        if self.counters.summary_failed {
+            return Err(CompressionStatus::Nothing);
+        }
+        let plan = compress::plan(&self.history).ok_or(CompressionStatus::Nothing)?;
+        let request = compress::request(&self.history, &plan);
+        let mut snapshot = self.ask(request.clone(), prompt_id, cancel).await?;
+        if !compress::is_whole(&snapshot) && !snapshot.trim().is_empty() {
+            let again = compress::verification(&request, &snapshot);
+            if let Ok(better) = self.ask(again, prompt_id, cancel).await
+                && !better.trim().is_empty()
+            {
+                snapshot = better;
+            }
+        }
+        let before = self.size();
+        let done = compress::apply(&self.history, &plan, &snapshot)?;
+        self.history.replace(done.entries);
+        self.counters.last_request = None;
+        let text = format!("Chat history compressed from {before} to {} tokens.", self.size());
+        let now = self.now();
+        let result = self.recorder.compressed(&text, done.keep_from.as_deref(), &done.snapshot, now);
+        self.recorded(result).await;
+        Ok(())
+    }
+
+    /// A request beside the conversation; its text.
+    async fn ask(
+        &self,
+        request: ModelRequest,
+        prompt_id: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, CompressionStatus> {
+        let started = Instant::now();
+        let model = self.announce(&request, prompt_id).await;
+        let role = request.role;
+        let result = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(CompressionStatus::Failed),
+            result = self.client.generate(request) => result,
+        };
+        let (chunk, error) = match result {
+            Ok(chunk) => (chunk, None),
+            Err(error) => (ReplyChunk::default(), Some(error)),
+        };
+        let text: String = chunk.parts.iter().filter_map(|part| part.spoken_text()).collect();
+        let failed = error.is_some();
+        self.emit(Event::RequestEnded(RequestEnded {
+            model,
+            model_version: chunk.model_version,
+            role,
+            prompt_id: prompt_id.to_owned(),
+            duration: started.elapsed(),
+            usage: chunk.usage.unwrap_or_default(),
+            finish: chunk.finish,
+            text: text.clone(),
+            error,
+            invalid: None,
+        }))
+        .await;
+        if failed { Err(CompressionStatus::Failed) } else { Ok(text) }
+    }
+}

@@ -1,0 +1,201 @@
+//! A session: the actor that owns a conversation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::groups::{Model, Tools};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::{Content, Part};
+use pollux_domain::event::{Event, NoticeCode, Op, Severity};
+use pollux_domain::id::SessionId;
+use pollux_domain::model::ModelClient;
+use pollux_domain::time::{Clock, Timestamp};
+use pollux_domain::tool::Tool;
+use pollux_extend::context::ContextFiles;
+use pollux_session::{RecordError, Recorder, RestoredTurn};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::Approvals;
+use crate::history::{Entry, History};
+use crate::prompt::{self, PromptInputs};
+use crate::toolbox::Toolbox;
+
+/// Events waiting for a front end; a turn pauses when it does not keep up.
+const EVENT_QUEUE: usize = 256;
+/// Operations waiting for the session.
+const OP_QUEUE: usize = 16;
+
+/// What a session is to be.
+pub struct SessionSpec {
+    pub session: SessionId,
+    pub interactive: bool,
+    pub approval: ApprovalMode,
+    pub model: Model,
+    pub tools: Tools,
+    /// The project's state folder, for outputs that are put aside and for plans.
+    pub temp_dir: PathBuf,
+    pub prompt: PromptInputs,
+    /// The first message; see [`crate::environment`].
+    pub first_turn: Content,
+    /// What an earlier run of this session left.
+    pub restored: Vec<RestoredTurn>,
+}
+
+/// What a session works with.
+pub struct Ports {
+    pub model: Arc<dyn ModelClient>,
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub clock: Arc<dyn Clock>,
+    pub recorder: Recorder,
+    pub context: ContextFiles,
+}
+
+/// A front end's hold on a session. Dropping `ops` ends the session after the turn under way.
+pub struct Handle {
+    pub ops: mpsc::Sender<Op>,
+    pub events: mpsc::Receiver<Event>,
+    pub task: JoinHandle<()>,
+}
+
+/// Starts a session on the current runtime.
+pub fn open(spec: SessionSpec, ports: Ports) -> Handle {
+    let (ops, inbox) = mpsc::channel(OP_QUEUE);
+    let (outbox, events) = mpsc::channel(EVENT_QUEUE);
+    let session = Session::new(spec, ports, outbox);
+    Handle { ops, events, task: tokio::spawn(session.live(inbox)) }
+}
+
+/// The state of a session.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) interactive: bool,
+    pub(crate) model_settings: Model,
+    pub(crate) tool_settings: Tools,
+    pub(crate) temp_dir: PathBuf,
+    pub(crate) approvals: Approvals,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) system: Arc<str>,
+    pub(crate) history: History,
+    pub(crate) client: Arc<dyn ModelClient>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) recorder: Recorder,
+    pub(crate) context: ContextFiles,
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) counters: Counters,
+}
+
+/// What a session counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) prompts: u64,
+    /// Requests of the conversation itself.
+    pub(crate) requests: u32,
+    /// Calls that came without an id.
+    pub(crate) unnamed_calls: u64,
+    /// Tokens of the last request as the model counted them, and how many turns it held.
+    pub(crate) last_request: Option<(u64, usize)>,
+    /// An automatic summary was no gain: not tried again in this session.
+    pub(crate) summary_failed: bool,
+    pub(crate) recording_stopped: bool,
+}
+
+impl Session {
+    fn new(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Self {
+        let plans = spec.temp_dir.join(spec.session.as_str()).join("plans");
+        let approvals = Approvals::new(spec.approval, spec.interactive, &spec.tools, plans);
+        let toolbox = Toolbox::new(ports.tools, &approvals);
+        let declared = toolbox.declared();
+        let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
+        let system = Arc::from(prompt::build(&spec.prompt, &names));
+        let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
+        Self {
+            id: spec.session,
+            interactive: spec.interactive,
+            model_settings: spec.model,
+            tool_settings: spec.tools,
+            temp_dir: spec.temp_dir,
+            approvals,
+            toolbox,
+            system,
+            history: History::new(spec.first_turn, restored),
+            client: ports.model,
+            clock: ports.clock,
+            recorder: ports.recorder,
+            context: ports.context,
+            events,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Serves operations until the front end is gone.
+    async fn live(mut self, mut inbox: mpsc::Receiver<Op>) {
+        let (session, model) = (self.id.clone(), self.model_settings.name.clone());
+        self.emit(Event::SessionReady { session, model }).await;
+        let mut queue: Vec<(Vec<Part>, String)> = Vec::new();
+        loop {
+            let (parts, typed) = if queue.is_empty() {
+                match inbox.recv().await {
+                    None => return,
+                    Some(Op::Cancel) => continue,
+                    Some(Op::Prompt { parts, typed }) => (parts, typed),
+                }
+            } else {
+                queue.remove(0)
+            };
+            let cancel = CancellationToken::new();
+            let events = self.events.clone();
+            let end = {
+                let turn = self.run_turn(parts, typed, &cancel);
+                tokio::pin!(turn);
+                loop {
+                    tokio::select! {
+                        biased;
+                        op = inbox.recv(), if !cancel.is_cancelled() => match op {
+                            Some(Op::Prompt { parts, typed }) => queue.push((parts, typed)),
+                            Some(Op::Cancel) | None => cancel.cancel(),
+                        },
+                        end = &mut turn => break end,
+                    }
+                }
+            };
+            let _ = events.send(Event::TurnEnded(end)).await;
+        }
+    }
+
+    /// Tells the front ends; one that is gone is no reason to stop.
+    pub(crate) async fn emit(&self, event: Event) {
+        let _ = self.events.send(event).await;
+    }
+
+    pub(crate) async fn notice(&self, severity: Severity, code: NoticeCode, message: impl Into<String>) {
+        self.emit(Event::Notice { severity, code, message: message.into() }).await;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Passes a recorder's result on; a failure is told once and the conversation goes on.
+    pub(crate) async fn recorded<T>(&mut self, result: Result<T, RecordError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if !self.counters.recording_stopped {
+                    self.counters.recording_stopped = true;
+                    let message = format!("the session is no longer recorded: {error}");
+                    self.notice(Severity::Warning, NoticeCode::RecordingStopped, message).await;
+                }
+                None
+            }
+        }
+    }
+
+    /// The id that all requests of one prompt share.
+    pub(crate) fn next_prompt_id(&mut self) -> String {
+        let number = self.counters.prompts;
+        self.counters.prompts += 1;
+        if self.interactive { format!("{}########{number}", self.id) } else { self.id.to_string() }
+    }
+}

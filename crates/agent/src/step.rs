@@ -1,0 +1,250 @@
+//! One model request, tried until it gives a reply that can be used.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Body, Content, Part, Role};
+use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Thought};
+use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
+use tokio_util::sync::CancellationToken;
+
+use crate::loop_guard::LoopGuard;
+use crate::reply::{Fault, Reply};
+use crate::session::Session;
+
+/// Pauses before the second, third and fourth attempt; upstream's.
+const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+const NUDGE: &str = "System: the last reply was empty. Continue now, with a tool call or with your answer as text.";
+
+/// How a step ended.
+pub(crate) enum StepEnd {
+    Reply(Reply),
+    /// The model repeated this passage; the reply is what came until then.
+    Chanting { reply: Reply, passage: String },
+    Invalid(Fault),
+    Failed(ModelError),
+    /// Stopped by the user, with the text that had arrived.
+    Cancelled(Reply),
+}
+
+/// How one attempt ended.
+enum Attempt {
+    Complete(Reply),
+    Chanting(Reply, String),
+    /// The stream broke after it had begun.
+    Broken(Reply, ModelError),
+    Refused(ModelError),
+    Cancelled(Reply),
+}
+
+impl Session {
+    /// Asks the model for the next reply to the history.
+    pub(crate) async fn step(
+        &mut self,
+        prompt_id: &str,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> StepEnd {
+        let after_tools = self.history.ends_with_responses();
+        let attempts = RETRY_DELAYS.len() + 1;
+        let mut nudge = false;
+        let mut attempt = 0;
+        loop {
+            let started = Instant::now();
+            let request = self.request(nudge);
+            let model = self.announce(&request, prompt_id).await;
+            let outcome = self.attempt(request, guard, cancel).await;
+            let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
+                ended(&model, prompt_id, started, reply, error, invalid)
+            };
+            let (fault, reply) = match outcome {
+                Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
+                Attempt::Refused(error) => {
+                    self.emit(ended(&Reply::default(), Some(error.clone()), None)).await;
+                    return StepEnd::Failed(error);
+                }
+                Attempt::Chanting(reply, passage) => {
+                    self.emit(ended(&reply, None, None)).await;
+                    return StepEnd::Chanting { reply, passage };
+                }
+                Attempt::Complete(reply) => match reply.judge(after_tools) {
+                    Ok(()) => {
+                        self.emit(ended(&reply, None, None)).await;
+                        return StepEnd::Reply(reply);
+                    }
+                    Err(fault) => {
+                        self.emit(ended(&reply, None, Some(fault.kind))).await;
+                        (Failure::Useless(fault), reply)
+                    }
+                },
+                Attempt::Broken(reply, error) => {
+                    self.emit(ended(&reply, Some(error.clone()), None)).await;
+                    (Failure::Broken(error), reply)
+                }
+            };
+            let delay = RETRY_DELAYS.get(attempt).copied();
+            attempt += 1;
+            self.emit(Event::AttemptDiscarded(Discarded {
+                reason: fault.reason(),
+                text_was_shown: !reply.text().is_empty(),
+                attempt: attempt as u32,
+                max_attempts: attempts as u32,
+                retry_in: delay,
+            }))
+            .await;
+            let Some(delay) = delay else { return fault.end() };
+            nudge |= matches!(&fault, Failure::Useless(fault) if fault.wants_nudge());
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return StepEnd::Cancelled(Reply::default()),
+                () = tokio::time::sleep(delay) => {}
+            }
+        }
+    }
+
+    fn request(&self, nudge: bool) -> ModelRequest {
+        let mut contents = self.history.contents();
+        if nudge {
+            add_nudge(&mut contents);
+        }
+        ModelRequest {
+            model: self.model_settings.name.clone(),
+            role: RequestRole::Main,
+            system: Some(Arc::clone(&self.system)),
+            contents,
+            tools: self.toolbox.declared(),
+            settings: JsonObject::new(),
+        }
+    }
+
+    /// Tells that a request leaves; the concrete model's name.
+    pub(crate) async fn announce(&self, request: &ModelRequest, prompt_id: &str) -> String {
+        let model = self.client.resolve(&request.model).id;
+        let sent = RequestSent {
+            model: model.clone(),
+            role: request.role,
+            prompt_id: prompt_id.to_owned(),
+            contents: request.contents.clone(),
+        };
+        self.emit(Event::RequestSent(Arc::new(sent))).await;
+        model
+    }
+
+    async fn attempt(&mut self, request: ModelRequest, guard: &mut LoopGuard, cancel: &CancellationToken) -> Attempt {
+        let mut stream = self.client.stream(request);
+        let mut reply = Reply::default();
+        let mut begun = false;
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Attempt::Cancelled(reply),
+                next = stream.next() => next,
+            };
+            match next {
+                None => return Attempt::Complete(reply),
+                Some(Err(error)) => {
+                    let restart = error.stream_may_restart()
+                        && (begun || matches!(error.kind, ModelErrorKind::Cut | ModelErrorKind::Malformed));
+                    return if restart { Attempt::Broken(reply, error) } else { Attempt::Refused(error) };
+                }
+                Some(Ok(ReplyEvent::Waiting(wait))) => self.emit(Event::Waiting(wait)).await,
+                Some(Ok(ReplyEvent::Chunk(chunk))) => {
+                    begun = true;
+                    reply.absorb(&chunk);
+                    for part in chunk.parts {
+                        if let Some(passage) = self.take_part(part, &mut reply, guard).await {
+                            return Attempt::Chanting(reply, passage);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows and keeps a part; the passage if the model is found chanting.
+    async fn take_part(&self, part: Part, reply: &mut Reply, guard: &mut LoopGuard) -> Option<String> {
+        match &part.body {
+            Body::Thought(text) => {
+                let thought = Thought::parse(text);
+                reply.thoughts.push((thought.clone(), self.now()));
+                self.emit(Event::Thought(thought)).await;
+                None
+            }
+            Body::Text(text) => {
+                let passage = if self.model_settings.loop_detection { guard.chants(text) } else { None };
+                if !text.is_empty() {
+                    self.emit(Event::Text(text.clone())).await;
+                }
+                reply.push(part);
+                passage
+            }
+            _ => {
+                reply.push(part);
+                None
+            }
+        }
+    }
+}
+
+/// Why an attempt is void.
+enum Failure {
+    Useless(Fault),
+    Broken(ModelError),
+}
+
+impl Failure {
+    fn reason(&self) -> String {
+        match self {
+            Self::Useless(fault) => fault.message.clone(),
+            Self::Broken(error) => error.message.clone(),
+        }
+    }
+
+    fn end(self) -> StepEnd {
+        match self {
+            Self::Useless(fault) => StepEnd::Invalid(fault),
+            Self::Broken(error) => StepEnd::Failed(error),
+        }
+    }
+}
+
+fn ended(
+    model: &str,
+    prompt_id: &str,
+    started: Instant,
+    reply: &Reply,
+    error: Option<ModelError>,
+    invalid: Option<&'static str>,
+) -> Event {
+    Event::RequestEnded(RequestEnded {
+        model: model.to_owned(),
+        model_version: reply.model_version.clone(),
+        role: RequestRole::Main,
+        prompt_id: prompt_id.to_owned(),
+        duration: started.elapsed(),
+        usage: reply.usage.unwrap_or_default(),
+        finish: reply.finish.clone(),
+        text: reply.text(),
+        error,
+        invalid,
+    })
+}
+
+/// Asks for an answer without disturbing what the model's cache already holds.
+fn add_nudge(contents: &mut Vec<Arc<Content>>) {
+    let answers_tools = contents.last().is_some_and(|content| content.responses().next().is_some());
+    if answers_tools {
+        contents.push(Arc::new(Content::model(vec![Part::text("I have the results.")])));
+        contents.push(Arc::new(Content::user_text(NUDGE)));
+        return;
+    }
+    if let Some(last) = contents.last_mut()
+        && last.role == Role::User
+    {
+        let mut content = last.as_ref().clone();
+        content.parts.push(Part::text(NUDGE));
+        *last = Arc::new(content);
+    }
+}

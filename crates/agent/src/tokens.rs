@@ -1,0 +1,72 @@
+//! A cheap estimate of how many tokens something costs; the weights are upstream's.
+
+use pollux_domain::content::{Blob, Body, Content, Part};
+
+const ASCII_TOKENS: f64 = 0.25;
+const OTHER_TOKENS: f64 = 1.5;
+/// Longer texts are not looked at character by character.
+const EXACT_LIMIT: usize = 100_000;
+const IMAGE_TOKENS: u64 = 3_000;
+const PDF_TOKENS: u64 = 25_800;
+
+/// Tokens of a text.
+pub(crate) fn of_text(text: &str) -> u64 {
+    if text.len() > EXACT_LIMIT {
+        return (text.len() / 4) as u64;
+    }
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let other = text.chars().count() - ascii;
+    (ascii as f64 * ASCII_TOKENS + other as f64 * OTHER_TOKENS) as u64
+}
+
+/// Tokens of a turn.
+pub(crate) fn of_content(content: &Content) -> u64 {
+    content.parts.iter().map(of_part).sum()
+}
+
+/// Tokens of a part.
+pub(crate) fn of_part(part: &Part) -> u64 {
+    match &part.body {
+        Body::Text(text) | Body::Thought(text) => of_text(text),
+        Body::InlineData(blob) => of_blob(blob),
+        Body::Response(response) => {
+            let json: usize = response.response.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
+            ((response.name.len() + json) / 4) as u64 + response.parts.iter().map(of_part).sum::<u64>()
+        }
+        Body::Call(call) => {
+            let json: usize = call.args.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
+            ((call.name.len() + json) / 4) as u64
+        }
+        Body::FileData { uri, .. } => (uri.len() / 4) as u64,
+        Body::Other(fields) => (fields.iter().map(|(k, v)| k.len() + json_len(v)).sum::<usize>() / 4) as u64,
+    }
+}
+
+fn of_blob(blob: &Blob) -> u64 {
+    if blob.mime_type == "application/pdf" { PDF_TOKENS } else { IMAGE_TOKENS }
+}
+
+/// The length of a value's JSON without building it; strings count as they are.
+fn json_len(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::String(text) => text.len() + 2,
+        serde_json::Value::Array(items) => items.iter().map(|item| json_len(item) + 1).sum::<usize>() + 2,
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(key, value)| key.len() + 4 + json_len(value)).sum::<usize>() + 2
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) => 5,
+        serde_json::Value::Number(_) => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ascii_is_cheap_and_other_scripts_are_dear() {
+        assert_eq!(of_text("abcdefgh"), 2);
+        assert_eq!(of_text("日本"), 3);
+        assert_eq!(of_text(&"x".repeat(200_000)), 50_000);
+    }
+}

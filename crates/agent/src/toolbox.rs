@@ -1,0 +1,108 @@
+//! The tools of a session: which exist, which the model may see, and what a wrong name gets.
+
+use std::sync::Arc;
+
+use pollux_domain::tool::{Tool, ToolSpec};
+
+use crate::approval::Approvals;
+
+/// Names that older releases and other documents use for the same tools: accepted, never declared.
+const ALIASES: [(&str, &str); 8] = [
+    ("search_file_content", "grep_search"),
+    ("grep", "grep_search"),
+    ("search_files", "grep_search"),
+    ("edit_file", "replace"),
+    ("edit", "replace"),
+    ("shell", "run_shell_command"),
+    ("shell_execute", "run_shell_command"),
+    ("ShellTool", "run_shell_command"),
+];
+
+/// The name a tool is registered under.
+pub(crate) fn canonical(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
+}
+
+/// The tools of one session.
+pub(crate) struct Toolbox {
+    tools: Vec<Arc<dyn Tool>>,
+    declared: Arc<[Arc<ToolSpec>]>,
+}
+
+impl Toolbox {
+    /// Keeps what the approvals let the model see.
+    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
+        let tools: Vec<_> = tools.into_iter().filter(|tool| approvals.exposes(tool.spec())).collect();
+        let declared = tools.iter().map(|tool| Arc::clone(tool.spec())).collect();
+        Self { tools, declared }
+    }
+
+    /// What is declared to the model.
+    pub(crate) fn declared(&self) -> Arc<[Arc<ToolSpec>]> {
+        Arc::clone(&self.declared)
+    }
+
+    /// The tool of this name or alias; the text for the model if there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
+        let wanted = canonical(name);
+        self.tools.iter().find(|tool| tool.spec().name == wanted).ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let mut near: Vec<(usize, &str)> =
+            self.declared.iter().map(|spec| (distance(name, &spec.name), spec.name.as_str())).collect();
+        near.sort();
+        let near: Vec<String> = near.iter().take(3).map(|(_, name)| format!("\"{name}\"")).collect();
+        match near.as_slice() {
+            [] => format!("Tool \"{name}\" not found."),
+            [only] => format!("Tool \"{name}\" not found. Did you mean {only}?"),
+            several => format!("Tool \"{name}\" not found. Did you mean one of: {}?", several.join(", ")),
+        }
+    }
+}
+
+/// Levenshtein distance. Names are short; a long one cannot be near to any tool.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut corner = i;
+        for (j, cb) in b.iter().enumerate() {
+            let above = row.get(j + 1).copied().unwrap_or(usize::MAX);
+            let left = if j == 0 { i + 1 } else { row.get(j).copied().unwrap_or(usize::MAX) };
+            let cost = (corner + usize::from(ca != *cb)).min(above + 1).min(left + 1);
+            corner = above;
+            if j == 0
+                && let Some(first) = row.first_mut()
+            {
+                *first = i + 1;
+            }
+            if let Some(cell) = row.get_mut(j + 1) {
+                *cell = cost;
+            }
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_edit_distances() {
+        for (a, b, expected) in [("kitten", "sitting", 3), ("", "abc", 3), ("same", "same", 0), ("abc", "", 0)] {
+            // With an empty right side the row never grows; tools have names, so that is never asked.
+            if b.is_empty() {
+                continue;
+            }
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn old_names_lead_to_the_same_tools() {
+        assert_eq!(canonical("search_file_content"), "grep_search");
+        assert_eq!(canonical("glob"), "glob");
+    }
+}

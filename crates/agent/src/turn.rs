@@ -1,0 +1,295 @@
+//! One prompt until the model has nothing left to do.
+
+use std::sync::Arc;
+
+use pollux_domain::content::{Body, Content, Part};
+use pollux_domain::event::{CallStatus, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::id::CallId;
+use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
+use pollux_session::{CallRecord, CallResult, ReplyRecord};
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::{self, Answer, Call, Finished, Offload, Ready};
+use crate::loop_guard::LoopGuard;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::step::StepEnd;
+
+/// Tools that lead to new places, where more context files may lie.
+const EXPLORERS: [&str; 5] = ["read_file", "list_directory", "write_file", "replace", "read_many_files"];
+
+const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
+result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";
+
+/// What a committed reply leads to.
+enum Next {
+    /// The calls were answered; ask again.
+    Continue,
+    End(TurnEnd),
+}
+
+impl Session {
+    /// Runs a prompt to its end. Whatever happens, every call that was made has its answer in the history.
+    pub(crate) async fn run_turn(&mut self, parts: Vec<Part>, typed: String, cancel: &CancellationToken) -> TurnEnd {
+        let prompt_id = self.next_prompt_id();
+        let now = self.now();
+        let result = self.recorder.user(&parts, Some(&typed), now);
+        let message = self.recorded(result).await;
+        self.history.push_prompt(message, parts);
+        self.emit(Event::PromptAccepted { typed, prompt_id: prompt_id.clone() }).await;
+        let mut guard = LoopGuard::default();
+        let mut warned = false;
+        loop {
+            if let Some(end) = self.before_request(&prompt_id, cancel).await {
+                return end;
+            }
+            self.counters.requests += 1;
+            let next = match self.step(&prompt_id, &mut guard, cancel).await {
+                StepEnd::Reply(reply) => self.commit(reply, &prompt_id, &mut guard, &mut warned, cancel).await,
+                StepEnd::Chanting { reply, passage } => self.stop_chant(reply, &passage, &mut guard, &mut warned).await,
+                StepEnd::Invalid(fault) => {
+                    Next::End(TurnEnd::InvalidReply { kind: fault.kind, message: fault.message })
+                }
+                StepEnd::Failed(error) => Next::End(TurnEnd::Failed(error)),
+                StepEnd::Cancelled(reply) => {
+                    self.keep_partial(reply).await;
+                    Next::End(TurnEnd::Cancelled)
+                }
+            };
+            if let Next::End(end) = next {
+                return end;
+            }
+        }
+    }
+
+    /// Limits and room, checked before anything is sent.
+    async fn before_request(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Option<TurnEnd> {
+        if cancel.is_cancelled() {
+            return Some(TurnEnd::Cancelled);
+        }
+        if self.model_settings.max_session_turns.is_some_and(|limit| self.counters.requests >= limit) {
+            return Some(TurnEnd::TurnLimit);
+        }
+        self.make_room(prompt_id, cancel).await
+    }
+
+    /// Records a reply before anything of it is acted upon, then runs its calls.
+    async fn commit(
+        &mut self,
+        mut reply: Reply,
+        prompt_id: &str,
+        guard: &mut LoopGuard,
+        warned: &mut bool,
+        cancel: &CancellationToken,
+    ) -> Next {
+        let calls = self.name_calls(&mut reply.parts);
+        let mut ready: Vec<Ready> =
+            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, &self.approvals)).collect();
+        if let Some(usage) = reply.usage {
+            self.counters.last_request = Some((usage.prompt, self.history.len()));
+        }
+        self.show_citations(&reply).await;
+        self.record_reply(&reply, &ready).await;
+        self.emit(Event::StepCommitted).await;
+        for call in &calls {
+            let (call, name, args) = (call.id.clone(), call.name.clone(), call.args.clone());
+            self.emit(Event::CallRequested { call, name, args }).await;
+        }
+        if calls.is_empty() {
+            return Next::End(TurnEnd::Finished(reply.finish));
+        }
+        let looping = self.model_settings.loop_detection && {
+            let mut found = false;
+            for call in &calls {
+                found |= guard.repeats(&call.name, &call.args);
+            }
+            found
+        };
+        if looping {
+            for call in &mut ready {
+                call.refuse(ToolErrorKind::ExecutionFailed, LOOP_FEEDBACK);
+            }
+        }
+        let end = self.run_calls(ready, prompt_id, guard, cancel).await;
+        if looping && std::mem::replace(warned, true) {
+            let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
+            return Next::End(self.loop_end(format!("the same calls to `{name}` with the same results")).await);
+        }
+        end
+    }
+
+    async fn run_calls(
+        &mut self,
+        ready: Vec<Ready>,
+        prompt_id: &str,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> Next {
+        let finished = calls::run_all(ready, &self.events, cancel).await;
+        let mut parts = Vec::new();
+        let mut deferred = Vec::new();
+        let mut results = Vec::new();
+        let mut fatal = None;
+        let count = finished.len();
+        for (index, done) in finished.iter().enumerate() {
+            let answer = self.answer(done).await;
+            guard.result(count - 1 - index, &calls::fingerprint(&answer.parts));
+            let report = done.report(&answer.parts, prompt_id);
+            results.push(CallResult {
+                id: done.call.id.clone(),
+                status: report.status,
+                result: answer.parts.clone(),
+                display: if report.status == CallStatus::Cancelled { Display::Nothing } else { report.display.clone() },
+            });
+            if let ToolOutcome::Failed(failure) = &done.outcome
+                && failure.kind.is_fatal()
+            {
+                fatal = Some((failure.kind, failure.message.clone()));
+            }
+            self.emit(Event::CallFinished(Arc::new(report))).await;
+            parts.extend(answer.parts);
+            deferred.extend(answer.deferred);
+        }
+        let now = self.now();
+        let recorded = self.recorder.results(&results, now);
+        self.recorded(recorded).await;
+        self.history.push(None, Content::user(parts));
+        if !deferred.is_empty() {
+            self.history.push(None, Content::model(vec![Part::text("I will look at the media now.")]));
+            self.history.push(None, Content::user(deferred));
+        }
+        match fatal {
+            Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
+            None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
+            None => Next::Continue,
+        }
+    }
+
+    async fn answer(&mut self, done: &Finished) -> Answer {
+        let context = self.context_near(done);
+        for warning in self.context.take_warnings() {
+            self.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
+        }
+        let offload = Offload {
+            settings: &self.tool_settings,
+            temp_dir: &self.temp_dir,
+            session: &self.id,
+            window_left: self.window_left(),
+        };
+        let answer = Answer::build(done, context.as_deref(), &offload);
+        if let Some(problem) = &answer.problem {
+            self.notice(Severity::Warning, NoticeCode::ToolOutput, problem.clone()).await;
+        }
+        answer
+    }
+
+    fn context_near(&mut self, done: &Finished) -> Option<String> {
+        let explores = done.spec.as_ref().is_some_and(|spec| EXPLORERS.contains(&spec.name.as_str()));
+        if !explores || !matches!(done.outcome, ToolOutcome::Done(_)) {
+            return None;
+        }
+        let found: Vec<String> = done.effect.paths().iter().filter_map(|path| self.context.near(path)).collect();
+        (!found.is_empty()).then(|| found.join("\n\n"))
+    }
+
+    /// Gives every call its id, on the part itself and in the list that is run.
+    fn name_calls(&mut self, parts: &mut [Part]) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for part in parts {
+            let Body::Call(call) = &mut part.body else { continue };
+            let raw = call.id.clone().unwrap_or_else(|| {
+                let number = self.counters.unnamed_calls;
+                self.counters.unnamed_calls += 1;
+                format!("{}_{}_{number}", call.name, self.clock.now().millis())
+            });
+            let mut id = CallId::new(&call.name, &raw);
+            if calls.iter().any(|other: &Call| other.id == id) {
+                // Two calls of one reply with one id could not be told apart.
+                id = CallId::from_file(format!("{}_{}", id.as_str(), calls.len()));
+            }
+            call.id = Some(id.as_str().to_owned());
+            calls.push(Call { id, name: call.name.clone(), args: call.args.clone() });
+        }
+        calls
+    }
+
+    async fn record_reply(&mut self, reply: &Reply, ready: &[Ready]) {
+        let (call_parts, text_parts): (Vec<&Part>, Vec<&Part>) =
+            reply.parts.iter().partition(|part| part.as_call().is_some());
+        let calls = ready
+            .iter()
+            .zip(call_parts)
+            .map(|(ready, part)| CallRecord {
+                id: ready.call.id.clone(),
+                name: ready.call.name.clone(),
+                args: ready.call.args.clone(),
+                signature: part.thought_signature.clone(),
+                display_name: ready.spec.as_ref().map_or_else(|| ready.call.name.clone(), |s| s.display_name.clone()),
+                description: ready.description.clone(),
+                markdown: ready.spec.as_ref().is_some_and(|spec| spec.output_is_markdown),
+            })
+            .collect();
+        let record = ReplyRecord {
+            parts: text_parts.into_iter().cloned().collect(),
+            thoughts: reply.thoughts.clone(),
+            usage: reply.usage,
+            model: reply.model_version.clone().unwrap_or_else(|| self.client.resolve(&self.model_settings.name).id),
+            calls,
+        };
+        let now = self.now();
+        let result = self.recorder.reply(&record, now);
+        let message = self.recorded(result).await;
+        if !reply.parts.is_empty() {
+            self.history.push(message, Content::model(reply.parts.clone()));
+        }
+    }
+
+    async fn show_citations(&self, reply: &Reply) {
+        if reply.citations.is_empty() {
+            return;
+        }
+        let mut lines: Vec<String> = reply
+            .citations
+            .iter()
+            .map(|c| c.title.as_ref().map_or_else(|| c.uri.clone(), |title| format!("({title}) {}", c.uri)))
+            .collect();
+        lines.sort();
+        lines.dedup();
+        let message = format!("Citations:\n{}", lines.join("\n"));
+        self.notice(Severity::Info, NoticeCode::Model, message).await;
+    }
+
+    /// The model repeats itself in words: what it said is kept, and it is told, once.
+    async fn stop_chant(&mut self, reply: Reply, passage: &str, guard: &mut LoopGuard, warned: &mut bool) -> Next {
+        *guard = LoopGuard::default();
+        self.keep_partial(reply).await;
+        if std::mem::replace(warned, true) {
+            return Next::End(self.loop_end(format!("the same words over and over: \"{passage}\"")).await);
+        }
+        let note = format!(
+            "System: you repeated the same passage many times (\"{passage}\") and were stopped. \
+             Do not go on like that; take another approach or finish."
+        );
+        let parts = vec![Part::text(note)];
+        let now = self.now();
+        let result = self.recorder.user(&parts, None, now);
+        let message = self.recorded(result).await;
+        self.history.push_prompt(message, parts);
+        Next::Continue
+    }
+
+    async fn loop_end(&self, what: String) -> TurnEnd {
+        let message = format!("Loop detected, stopping execution: {what}.");
+        self.notice(Severity::Warning, NoticeCode::LoopDetected, message.clone()).await;
+        TurnEnd::Loop(message)
+    }
+
+    /// Keeps the words of a reply that was stopped; its calls were never made.
+    async fn keep_partial(&mut self, mut reply: Reply) {
+        reply.parts.retain(|part| part.as_call().is_none());
+        if reply.text().trim().is_empty() {
+            return;
+        }
+        self.record_reply(&reply, &[]).await;
+    }
+}

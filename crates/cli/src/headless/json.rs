@@ -1,0 +1,80 @@
+//! `json`: one object when everything is over.
+
+use std::io::{self, Write};
+
+use pollux_config::groups::Dialect;
+use pollux_domain::event::TurnEnd;
+use pollux_domain::exit::ExitKind;
+use serde_json::Value;
+
+use super::ending::Trouble;
+use super::{Run, failure_trouble, gemini_cli, pollux};
+use crate::report::{Failure, fatal_object};
+
+/// Returns whether stderr got an object that says it all.
+pub(super) fn finish(
+    run: &Run,
+    end: &TurnEnd,
+    trouble: Option<&Trouble>,
+    exit: ExitKind,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> io::Result<bool> {
+    match (run.style.dialect, trouble) {
+        (Dialect::Pollux, trouble) => {
+            let document =
+                pollux::document(run.answer.whole(), &run.stats, trouble, &run.warnings);
+            write_line(&document, out)?;
+            Ok(false)
+        }
+        (Dialect::GeminiCli, Some(trouble)) if !matches!(end, TurnEnd::InvalidReply { .. }) => {
+            let code = trouble.status.unwrap_or(exit.code().into());
+            let session = run.session.as_deref();
+            let _ = write_line(&fatal_object(session, trouble.upstream_class, &trouble.message, code), err);
+            Ok(true)
+        }
+        (Dialect::GeminiCli, invalid) => {
+            let session = run.session.as_deref().unwrap_or_default();
+            let response = if invalid.is_some() { "" } else { run.answer.last_step() };
+            let invalid = invalid.map(|trouble| trouble.message.as_str());
+            let document = gemini_cli::document(session, response, &run.stats, invalid, &run.warnings);
+            // Upstream ends without a newline.
+            out.write_all(pretty(&document).as_bytes())?;
+            out.flush()?;
+            Ok(false)
+        }
+    }
+}
+
+/// Returns whether stderr got an object that says it all.
+pub(super) fn fail(
+    run: &Run,
+    failure: &Failure,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> io::Result<bool> {
+    match run.style.dialect {
+        Dialect::Pollux => {
+            let trouble = failure_trouble(failure);
+            let document =
+                pollux::document(run.answer.whole(), &run.stats, Some(&trouble), &run.warnings);
+            write_line(&document, out)?;
+            Ok(false)
+        }
+        Dialect::GeminiCli => {
+            let _ = write_line(&failure.upstream_object(run.session.as_deref()), err);
+            Ok(true)
+        }
+    }
+}
+
+fn write_line(document: &Value, to: &mut dyn Write) -> io::Result<()> {
+    let mut text = pretty(document);
+    text.push('\n');
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+fn pretty(document: &Value) -> String {
+    format!("{document:#}")
+}

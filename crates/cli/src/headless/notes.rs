@@ -1,0 +1,121 @@
+//! Lines on stderr that go with every output format.
+
+use std::time::Duration;
+
+use pollux_domain::event::{CallReport, CallStatus, Discarded, Event, Severity};
+use pollux_domain::model::Wait;
+use pollux_domain::tool::Display;
+
+use super::plain::one_line;
+
+/// A wait up to this long is not worth a line, unless the server asked for it.
+const QUIET_WAIT: Duration = Duration::from_secs(3);
+
+/// The line an event deserves, without its newline.
+pub(crate) fn line(event: &Event) -> Option<String> {
+    match event {
+        Event::Waiting(wait) => waiting(wait),
+        Event::AttemptDiscarded(discarded) => Some(discarded_line(discarded)),
+        Event::CallFinished(report) => failed_call(report),
+        Event::Notice { severity, message, .. } => {
+            let message = one_line(message);
+            Some(match severity {
+                Severity::Info => message,
+                Severity::Warning => format!("Warning: {message}"),
+                Severity::Error => format!("Error: {message}"),
+            })
+        }
+        Event::SessionReady { .. }
+        | Event::PromptAccepted { .. }
+        | Event::RequestSent(_)
+        | Event::Text(_)
+        | Event::Thought(_)
+        | Event::StepCommitted
+        | Event::RequestEnded(_)
+        | Event::CallRequested { .. }
+        | Event::CallOutput { .. }
+        | Event::Compressed { .. }
+        | Event::TurnEnded(_) => None,
+    }
+}
+
+fn waiting(wait: &Wait) -> Option<String> {
+    (wait.delay > QUIET_WAIT || wait.status == Some(429)).then(|| wait_text(wait))
+}
+
+/// Cause, attempt and time of the next try.
+pub(crate) fn wait_text(wait: &Wait) -> String {
+    let Wait { attempt, max_attempts, cause, .. } = wait;
+    let status = wait.status.map(|status| format!(" with status {status}")).unwrap_or_default();
+    let cause = one_line(cause);
+    let cause = cause.trim_end_matches('.');
+    let next = seconds(wait.delay);
+    format!("Attempt {attempt}/{max_attempts} failed{status}: {cause}. Next try in {next}.")
+}
+
+pub(crate) fn discarded_line(discarded: &Discarded) -> String {
+    let Discarded { attempt, max_attempts, .. } = discarded;
+    let reason = one_line(&discarded.reason);
+    let reason = reason.trim_end_matches('.');
+    let void = if discarded.text_was_shown { " The text shown for it is void." } else { "" };
+    let next = match discarded.retry_in {
+        Some(delay) if delay.is_zero() => " Trying again.".to_owned(),
+        Some(delay) => format!(" Next try in {}.", seconds(delay)),
+        None => String::new(),
+    };
+    format!("Attempt {attempt}/{max_attempts} gave no usable reply: {reason}.{void}{next}")
+}
+
+fn failed_call(report: &CallReport) -> Option<String> {
+    if report.status != CallStatus::Error {
+        return None;
+    }
+    let text = match (&report.display, &report.error) {
+        (Display::Text(text), _) if !text.is_empty() => text.as_str(),
+        (_, Some((_, message))) => message.as_str(),
+        (_, None) => "unknown error",
+    };
+    Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(text)))
+}
+
+/// Whole seconds, or tenths below ten.
+fn seconds(delay: Duration) -> String {
+    let tenths = (delay.as_millis() + 50) / 100;
+    if tenths >= 100 || tenths.is_multiple_of(10) {
+        format!("{} s", (tenths + 5) / 10)
+    } else {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(status: Option<u16>, millis: u64) -> Event {
+        Event::Waiting(Wait {
+            attempt: 2,
+            max_attempts: 10,
+            delay: Duration::from_millis(millis),
+            cause: "over\nloaded".into(),
+            status,
+        })
+    }
+
+    #[test]
+    fn long_waits_and_rate_limits_are_told_and_short_waits_are_not() {
+        assert_eq!(
+            line(&wait(Some(503), 5300)).unwrap(),
+            "Attempt 2/10 failed with status 503: over loaded. Next try in 5.3 s."
+        );
+        assert_eq!(line(&wait(None, 3000)), None);
+        assert_eq!(
+            line(&wait(Some(429), 100)).unwrap(),
+            "Attempt 2/10 failed with status 429: over loaded. Next try in 0.1 s."
+        );
+        assert_eq!(
+            line(&wait(None, 30_400)).unwrap(),
+            "Attempt 2/10 failed: over loaded. Next try in 30 s."
+        );
+    }
+}

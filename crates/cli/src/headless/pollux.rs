@@ -1,0 +1,143 @@
+//! The default dialect: upper-case event types and camelCase keys.
+//!
+//! Assistant text comes as `delta: true` pieces only, so that joining them gives the answer; the user's
+//! prompt is one `delta: false` message. Every wait, void attempt and failure is an `ERROR` event, and the
+//! last line is always `RESULT`.
+
+use pollux_domain::event::{CallReport, CallStatus};
+use pollux_domain::id::CallId;
+use pollux_domain::tool::Display;
+use pollux_domain::{JsonObject, time::Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::ending::Trouble;
+use super::plain::plain;
+use super::stats::{Stats, millis};
+
+pub(crate) fn init(session: &str, model: &str, at: Timestamp) -> Value {
+    json!({"type": "INIT", "sessionId": session, "model": model, "timestamp": at.to_iso()})
+}
+
+pub(crate) fn message(role: &str, content: &str, delta: bool, at: Timestamp) -> Value {
+    json!({"type": "MESSAGE", "role": role, "content": content, "delta": delta, "timestamp": at.to_iso()})
+}
+
+pub(crate) fn tool_use(call: &CallId, name: &str, args: &JsonObject, at: Timestamp) -> Value {
+    json!({"type": "TOOL_USE", "toolName": name, "callId": call.as_str(), "params": args, "timestamp": at.to_iso()})
+}
+
+pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
+    let (status, key, text) = match report.status {
+        CallStatus::Success => ("success", "result", shown(&report.display)),
+        CallStatus::Error | CallStatus::Cancelled => ("error", "error", error_text(report)),
+    };
+    json!({"type": "TOOL_RESULT", "callId": report.call.as_str(), "status": status, key: text, "timestamp": at.to_iso()})
+}
+
+fn shown(display: &Display) -> String {
+    match display {
+        Display::Nothing => String::new(),
+        Display::Text(text) => plain(text),
+        Display::Diff(diff) => plain(&diff.unified),
+        Display::List { summary, items } => {
+            let lines: Vec<&str> = std::iter::once(summary).chain(items).map(String::as_str).collect();
+            plain(&lines.join("\n"))
+        }
+    }
+}
+
+fn error_text(report: &CallReport) -> String {
+    match (&report.error, report.status) {
+        (Some((_, message)), _) => plain(message),
+        (None, CallStatus::Cancelled) => "The call was cancelled.".to_owned(),
+        (None, _) => shown(&report.display),
+    }
+}
+
+pub(crate) fn error(message: &str, code: &str, at: Timestamp) -> Value {
+    json!({"type": "ERROR", "message": message, "code": code, "timestamp": at.to_iso()})
+}
+
+pub(crate) fn result(stats: &Stats, trouble: Option<&Trouble>, at: Timestamp) -> Value {
+    let mut event = Map::new();
+    event.insert("type".into(), "RESULT".into());
+    event.insert("success".into(), trouble.is_none().into());
+    event.insert("stats".into(), stats_object(stats));
+    if let Some(trouble) = trouble {
+        event.insert("error".into(), trouble_object(trouble));
+    }
+    event.insert("timestamp".into(), at.to_iso().into());
+    Value::Object(event)
+}
+
+/// The object of `json` output.
+pub(crate) fn document(
+    response: &str,
+    stats: &Stats,
+    trouble: Option<&Trouble>,
+    warnings: &[String],
+) -> Value {
+    let mut document = Map::new();
+    document.insert("response".into(), response.into());
+    document.insert("stats".into(), stats_object(stats));
+    if let Some(trouble) = trouble {
+        document.insert("error".into(), trouble_object(trouble));
+    }
+    if !warnings.is_empty() {
+        document.insert("warnings".into(), json!(warnings));
+    }
+    Value::Object(document)
+}
+
+fn trouble_object(trouble: &Trouble) -> Value {
+    let mut object = Map::new();
+    object.insert("type".into(), trouble.kind.into());
+    object.insert("message".into(), trouble.message.as_str().into());
+    object.insert("code".into(), trouble.code.into());
+    if let Some(status) = trouble.status {
+        object.insert("status".into(), status.into());
+    }
+    Value::Object(object)
+}
+
+pub(crate) fn stats_object(stats: &Stats) -> Value {
+    let models: JsonObject = stats
+        .models
+        .iter()
+        .map(|(name, model)| {
+            let usage = model.api.usage;
+            let counts = json!({
+                "api": {
+                    "requests": model.api.requests,
+                    "errors": model.api.errors,
+                    "latencyMs": millis(model.api.latency),
+                },
+                "tokens": {
+                    "prompt": usage.prompt,
+                    "candidates": usage.candidates,
+                    "total": usage.total,
+                    "cached": usage.cached,
+                },
+            });
+            (name.clone(), counts)
+        })
+        .collect();
+    let by_name: JsonObject = stats
+        .by_tool
+        .iter()
+        .map(|(name, tool)| {
+            (name.clone(), json!({"calls": tool.calls, "success": tool.success, "fail": tool.fail}))
+        })
+        .collect();
+    json!({
+        "models": models,
+        "tools": {
+            "totalCalls": stats.tools.calls,
+            "totalSuccess": stats.tools.success,
+            "totalFail": stats.tools.fail,
+            "totalDurationMs": millis(stats.tools.duration),
+            "byName": by_name,
+        },
+        "files": {"totalLinesAdded": stats.lines_added, "totalLinesRemoved": stats.lines_removed},
+    })
+}

@@ -1,0 +1,168 @@
+//! Counts folded from events; each dialect writes them in its own words.
+
+use std::time::Duration;
+
+use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event, RequestEnded};
+use pollux_domain::model::{RequestRole, Usage, Wait};
+
+/// Everything that is counted, in the order in which it first appeared.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) models: Vec<(String, ModelStats)>,
+    pub(crate) tools: ToolTotals,
+    pub(crate) by_tool: Vec<(String, ToolTotals)>,
+    pub(crate) lines_added: u64,
+    pub(crate) lines_removed: u64,
+    /// The request under way; failed tries of it are counted under its model.
+    current: Option<(String, RequestRole)>,
+}
+
+/// One model's counts, with those of each role.
+#[derive(Debug, Default)]
+pub(crate) struct ModelStats {
+    pub(crate) api: ApiCounts,
+    pub(crate) errors_by_type: Vec<(String, u64)>,
+    pub(crate) roles: Vec<(RequestRole, ApiCounts)>,
+}
+
+/// Requests and tokens.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ApiCounts {
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) latency: Duration,
+    pub(crate) usage: Usage,
+}
+
+/// Calls, of all tools or of one.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ToolTotals {
+    pub(crate) calls: u64,
+    pub(crate) success: u64,
+    pub(crate) fail: u64,
+    pub(crate) duration: Duration,
+    pub(crate) decisions: Decisions,
+}
+
+/// How calls were decided.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Decisions {
+    pub(crate) accept: u64,
+    pub(crate) reject: u64,
+    pub(crate) modify: u64,
+    pub(crate) auto_accept: u64,
+}
+
+impl Stats {
+    pub(crate) fn fold(&mut self, event: &Event) {
+        match event {
+            Event::RequestSent(sent) => self.current = Some((sent.model.clone(), sent.role)),
+            Event::Waiting(wait) => self.failed_try(wait),
+            Event::RequestEnded(ended) => self.request(ended),
+            Event::CallFinished(report) => self.call(report),
+            Event::SessionReady { .. }
+            | Event::PromptAccepted { .. }
+            | Event::Text(_)
+            | Event::Thought(_)
+            | Event::AttemptDiscarded(_)
+            | Event::StepCommitted
+            | Event::CallRequested { .. }
+            | Event::CallOutput { .. }
+            | Event::Compressed { .. }
+            | Event::Notice { .. }
+            | Event::TurnEnded(_) => {}
+        }
+    }
+
+    /// All models together.
+    pub(crate) fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.models.iter().for_each(|(_, model)| sum.add(model.api.usage));
+        sum
+    }
+
+    /// A try that the provider repeats counts as a failed request.
+    fn failed_try(&mut self, _wait: &Wait) {
+        if let Some((model, role)) = self.current.clone() {
+            self.count(&model, role, ApiCounts { requests: 1, errors: 1, ..ApiCounts::default() });
+            self.error(&model, "ApiError");
+        }
+    }
+
+    fn request(&mut self, ended: &RequestEnded) {
+        let counts = ApiCounts { requests: 1, latency: ended.duration, ..ApiCounts::default() };
+        if ended.error.is_some() {
+            self.count(&ended.model, ended.role, ApiCounts { errors: 1, ..counts });
+            self.error(&ended.model, "ApiError");
+            return;
+        }
+        let answered_by = ended.model_version.as_deref().unwrap_or(&ended.model);
+        self.count(answered_by, ended.role, ApiCounts { usage: ended.usage, ..counts });
+        if let Some(kind) = ended.invalid {
+            // Upstream counts the useless reply apart, as an error without a request.
+            self.count(&ended.model, ended.role, ApiCounts { errors: 1, ..ApiCounts::default() });
+            self.error(&ended.model, kind);
+        }
+    }
+
+    fn count(&mut self, model: &str, role: RequestRole, counts: ApiCounts) {
+        let entry = entry(&mut self.models, model);
+        entry.api.add(counts);
+        match entry.roles.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, known)) => known.add(counts),
+            None => entry.roles.push((role, counts)),
+        }
+    }
+
+    fn error(&mut self, model: &str, kind: &str) {
+        *entry(&mut entry(&mut self.models, model).errors_by_type, kind) += 1;
+    }
+
+    fn call(&mut self, report: &CallReport) {
+        for totals in [&mut self.tools, entry(&mut self.by_tool, &report.name)] {
+            totals.calls += 1;
+            match report.status {
+                CallStatus::Success => totals.success += 1,
+                CallStatus::Error | CallStatus::Cancelled => totals.fail += 1,
+            }
+            totals.duration += report.duration;
+            totals.decisions.add(report.decision);
+        }
+        self.lines_added += report.lines.added;
+        self.lines_removed += report.lines.removed;
+    }
+}
+
+impl ApiCounts {
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.latency += other.latency;
+        self.usage.add(other.usage);
+    }
+}
+
+impl Decisions {
+    fn add(&mut self, decision: Option<CallDecision>) {
+        match decision {
+            None => {}
+            Some(CallDecision::Accept) => self.accept += 1,
+            Some(CallDecision::Reject) => self.reject += 1,
+            Some(CallDecision::Modify) => self.modify += 1,
+            Some(CallDecision::AutoAccept) => self.auto_accept += 1,
+        }
+    }
+}
+
+/// The entry of this name, made if it is missing. The lists are short; their order matters.
+fn entry<'a, T: Default>(list: &'a mut Vec<(String, T)>, name: &str) -> &'a mut T {
+    let at = list.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        list.push((name.to_owned(), T::default()));
+        list.len() - 1
+    });
+    &mut list[at].1
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

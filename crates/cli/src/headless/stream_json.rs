@@ -1,0 +1,218 @@
+//! `stream-json`: one JSON object per line, as things happen.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_config::groups::Dialect;
+use pollux_domain::event::{CallReport, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::id::CallId;
+use pollux_domain::model::Wait;
+use serde_json::Value;
+
+use super::ending::{LOOP_CODE, Trouble};
+use super::gemini_cli::Outcome;
+use super::{Run, failure_trouble, gemini_cli, notes, plain, pollux};
+use crate::report::Failure;
+
+/// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
+/// which the model asked.
+#[derive(Debug, Default)]
+pub(super) struct StreamJson {
+    asked: Vec<(CallId, Option<Arc<CallReport>>)>,
+}
+
+impl StreamJson {
+    pub(super) fn event(&mut self, run: &Run, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        match run.style.dialect {
+            Dialect::Pollux => pollux_line(run, event).map_or(Ok(()), |line| emit(&line, out)),
+            Dialect::GeminiCli => self.upstream_event(run, event, out),
+        }
+    }
+
+    fn upstream_event(&mut self, run: &Run, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        let at = run.now();
+        match event {
+            Event::SessionReady { session, model } => {
+                emit(&gemini_cli::init(session.as_str(), model, at), out)
+            }
+            Event::PromptAccepted { typed, .. } => emit(&gemini_cli::user_message(typed, at), out),
+            Event::Text(_) if !run.piece.is_empty() => {
+                emit(&gemini_cli::assistant_delta(&run.piece, at), out)
+            }
+            Event::CallRequested { call, name, args } => {
+                self.asked.push((call.clone(), None));
+                emit(&gemini_cli::tool_use(call, name, args, at), out)
+            }
+            Event::CallFinished(report) => self.upstream_result(run, report, out),
+            // Upstream repeats attempts without a word; text that is void must not stand, though.
+            Event::AttemptDiscarded(discarded) if run.attempt_shown => {
+                emit(&gemini_cli::error("warning", &notes::discarded_line(discarded), at), out)
+            }
+            Event::Notice { severity, message, .. } => match severity {
+                Severity::Info => Ok(()),
+                Severity::Warning => emit(&gemini_cli::error("warning", &plain::plain(message), at), out),
+                Severity::Error => emit(&gemini_cli::error("error", &plain::plain(message), at), out),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn upstream_result(
+        &mut self,
+        run: &Run,
+        report: &Arc<CallReport>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match self.asked.iter_mut().find(|(call, done)| *call == report.call && done.is_none()) {
+            Some((_, done)) => *done = Some(Arc::clone(report)),
+            None => return emit(&gemini_cli::tool_result(report, run.now()), out),
+        }
+        if self.asked.iter().all(|(_, done)| done.is_some()) { self.release(run, out) } else { Ok(()) }
+    }
+
+    fn release(&mut self, run: &Run, out: &mut dyn Write) -> io::Result<()> {
+        for report in std::mem::take(&mut self.asked).into_iter().filter_map(|(_, done)| done) {
+            emit(&gemini_cli::tool_result(&report, run.now()), out)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        run: &Run,
+        end: &TurnEnd,
+        trouble: Option<&Trouble>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.release(run, out)?;
+        match run.style.dialect {
+            Dialect::Pollux => finish_pollux(run, end, trouble, out),
+            Dialect::GeminiCli => finish_upstream(run, end, trouble, out),
+        }
+    }
+
+    pub(super) fn fail(&mut self, run: &Run, failure: &Failure, out: &mut dyn Write) -> io::Result<()> {
+        self.release(run, out)?;
+        let trouble = failure_trouble(failure);
+        match run.style.dialect {
+            Dialect::Pollux => {
+                emit(&pollux::error(&trouble.message, trouble.code, run.now()), out)?;
+                emit(&pollux::result(&run.stats, Some(&trouble), run.now()), out)
+            }
+            // Before `init` upstream's stdout stays empty.
+            Dialect::GeminiCli if run.session.is_none() => Ok(()),
+            Dialect::GeminiCli => {
+                let outcome =
+                    Outcome::Error { class: failure.upstream_class(), message: &trouble.message, code: None };
+                emit(&gemini_cli::result(&outcome, &run.stats, Duration::ZERO, run.now()), out)
+            }
+        }
+    }
+}
+
+fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
+    let at = run.now();
+    match event {
+        Event::SessionReady { session, model } => Some(pollux::init(session.as_str(), model, at)),
+        Event::PromptAccepted { typed, .. } => Some(pollux::message("user", typed, false, at)),
+        Event::Text(_) => {
+            (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at))
+        }
+        Event::CallRequested { call, name, args } => Some(pollux::tool_use(call, name, args, at)),
+        Event::CallFinished(report) => Some(pollux::tool_result(report, at)),
+        Event::Waiting(wait) => Some(pollux::error(&notes::wait_text(wait), wait_code(wait), at)),
+        Event::AttemptDiscarded(discarded) => {
+            Some(pollux::error(&notes::discarded_line(discarded), "STREAM_RETRY", at))
+        }
+        Event::Notice { severity: Severity::Warning | Severity::Error, code, message } => {
+            Some(pollux::error(&plain::plain(message), notice_code(*code), at))
+        }
+        Event::Notice { severity: Severity::Info, .. }
+        | Event::RequestSent(_)
+        | Event::Thought(_)
+        | Event::StepCommitted
+        | Event::RequestEnded(_)
+        | Event::CallOutput { .. }
+        | Event::Compressed { .. }
+        | Event::TurnEnded(_) => None,
+    }
+}
+
+fn wait_code(wait: &Wait) -> &'static str {
+    match wait.status {
+        Some(429) => "RATE_LIMIT",
+        Some(_) => "SERVER_ERROR",
+        None => "NETWORK_ERROR",
+    }
+}
+
+fn notice_code(code: NoticeCode) -> &'static str {
+    match code {
+        NoticeCode::LoopDetected => LOOP_CODE,
+        NoticeCode::RecordingStopped => "RECORDING_STOPPED",
+        NoticeCode::ContextFile => "CONTEXT_FILE",
+        NoticeCode::ToolOutput => "TOOL_OUTPUT",
+        NoticeCode::Model => "MODEL",
+    }
+}
+
+fn finish_pollux(
+    run: &Run,
+    end: &TurnEnd,
+    trouble: Option<&Trouble>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if let TurnEnd::Loop(message) = end {
+        emit(&pollux::error(&plain::plain(message), LOOP_CODE, run.now()), out)?;
+    }
+    // A reader that knows only `success` learns the reason from this event.
+    if let Some(trouble) = trouble {
+        emit(&pollux::error(&trouble.message, trouble.code, run.now()), out)?;
+    }
+    emit(&pollux::result(&run.stats, trouble, run.now()), out)
+}
+
+fn finish_upstream(
+    run: &Run,
+    end: &TurnEnd,
+    trouble: Option<&Trouble>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let now = run.now();
+    let elapsed = u64::try_from(now.millis() - run.started.millis()).unwrap_or(0);
+    let lasted = Duration::from_millis(elapsed);
+    let message = trouble.map(|trouble| trouble.message.as_str()).unwrap_or_default();
+    let (outcome, lasted) = match end {
+        TurnEnd::Finished(_) => (Outcome::Success, lasted),
+        TurnEnd::Loop(message) => {
+            emit(&gemini_cli::error("warning", &plain::plain(message), now), out)?;
+            (Outcome::Success, lasted)
+        }
+        TurnEnd::InvalidReply { .. } => {
+            emit(&gemini_cli::error("error", message, now), out)?;
+            (Outcome::Told, lasted)
+        }
+        TurnEnd::Overflow { .. } => {
+            emit(&gemini_cli::error("error", message, now), out)?;
+            (Outcome::Error { class: "Error", message, code: None }, Duration::ZERO)
+        }
+        TurnEnd::Failed(error) => {
+            // Upstream's word for every failure of the API in this format.
+            (Outcome::Error { class: "unknown", message, code: error.status }, Duration::ZERO)
+        }
+        TurnEnd::Cancelled | TurnEnd::TurnLimit | TurnEnd::FatalTool { .. } => {
+            let class = trouble.map_or("Error", |trouble| trouble.upstream_class);
+            (Outcome::Error { class, message, code: None }, Duration::ZERO)
+        }
+    };
+    emit(&gemini_cli::result(&outcome, &run.stats, lasted, now), out)
+}
+
+/// One event is one write, so that a reader never sees half a line.
+fn emit(event: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = event.to_string();
+    line.push('\n');
+    out.write_all(line.as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,52 @@
+//! `text`: the answer as it arrives.
+
+use std::io::{self, Write};
+
+use pollux_domain::event::{Discarded, Event};
+
+use super::Run;
+use super::plain::one_line;
+
+/// Remembers whether the cursor is inside a line.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    inside_line: bool,
+}
+
+impl Text {
+    pub(super) fn event(&mut self, run: &Run, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        match event {
+            Event::Text(_) => self.write(&run.piece, out),
+            Event::CallRequested { .. } => self.end_line(out),
+            Event::AttemptDiscarded(discarded) if run.attempt_shown => {
+                self.end_line(out)?;
+                self.write(&void_marker(discarded), out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.end_line(out)
+    }
+
+    fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.inside_line = !text.ends_with('\n');
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.inside_line { self.write("\n", out) } else { Ok(()) }
+    }
+}
+
+/// Takes back on stdout what stands on stdout: whoever reads only that must not trust it.
+fn void_marker(discarded: &Discarded) -> String {
+    let reason = one_line(&discarded.reason);
+    let again = if discarded.retry_in.is_some() { "; trying again" } else { "" };
+    format!("[the text above is void: {}{again}]\n", reason.trim_end_matches('.'))
+}

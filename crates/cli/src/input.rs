@@ -1,0 +1,164 @@
+//! The prompt that comes through stdin.
+
+use std::io::Read;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// How much is read; the number is upstream's.
+pub(crate) const STDIN_LIMIT: usize = 8 * 1024 * 1024;
+
+/// How long a pipe may stay silent before it counts as empty. Upstream's number; it keeps programs
+/// that leave a pipe open behind us from hanging the run.
+pub(crate) const SILENCE: Duration = Duration::from_millis(500);
+
+pub(crate) const NO_INPUT: &str = "No input provided via stdin. Input can be provided by piping data into gemini or using the --prompt option.";
+
+/// What stdin gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Piped {
+    pub(crate) text: String,
+    /// Set when there was more than the limit.
+    pub(crate) warning: Option<String>,
+}
+
+/// Reads a pipe to its end, or gives up when nothing at all arrives within `silence`.
+///
+/// End of file, `/dev/null` and files answer at once; only an open and silent pipe costs the wait.
+/// The reading thread is left behind in that case: a blocked read cannot be called back, and it holds
+/// nothing but its buffer.
+pub(crate) fn read_piped(source: impl Read + Send + 'static, limit: usize, silence: Duration) -> Piped {
+    let (sender, receiver) = mpsc::sync_channel::<Vec<u8>>(4);
+    std::thread::spawn(move || pass_on(source, &sender));
+    let mut bytes = match receiver.recv_timeout(silence) {
+        Ok(first) => first,
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Piped::default(),
+    };
+    while bytes.len() <= limit {
+        match receiver.recv() {
+            Ok(more) => bytes.extend_from_slice(&more),
+            Err(mpsc::RecvError) => break,
+        }
+    }
+    let cut = bytes.len() > limit;
+    if cut {
+        bytes.truncate(limit);
+        bytes.truncate(whole_characters(&bytes));
+    }
+    let warning = cut.then(|| format!("Warning: stdin input truncated to {limit} bytes."));
+    Piped { text: into_text(bytes), warning }
+}
+
+fn pass_on(mut source: impl Read, sender: &mpsc::SyncSender<Vec<u8>>) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => {
+                let chunk = buffer.get(..count).unwrap_or_default().to_vec();
+                if sender.send(chunk).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // An unreadable stdin is an empty one; the run says that it has no input.
+            Err(_) => return,
+        }
+    }
+}
+
+/// The length without a character cut in two at the end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => bytes.len(),
+        // `error_len` is `None` exactly when the text stops inside a character.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => {
+            let tail = bytes.len().saturating_sub(4);
+            let start = (tail..bytes.len()).rev().find(|&at| is_lead(bytes, at));
+            match start.map(|at| (at, bytes.get(at..).map(std::str::from_utf8))) {
+                Some((at, Some(Err(error)))) if error.error_len().is_none() => at,
+                _ => bytes.len(),
+            }
+        }
+    }
+}
+
+fn is_lead(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_some_and(|byte| byte & 0xC0 != 0x80)
+}
+
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Puts piped text before the prompt; `None` when there is nothing at all.
+pub(crate) fn combine(piped: &str, prompt: Option<&str>) -> Option<String> {
+    let prompt = prompt.unwrap_or_default();
+    let whole = match (piped.is_empty(), prompt.is_empty()) {
+        (true, _) => prompt.to_owned(),
+        (false, true) => piped.to_owned(),
+        (false, false) => format!("{piped}\n\n{prompt}"),
+    };
+    (!whole.trim().is_empty()).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its chunks one by one, then blocks until the test drops the sender.
+    struct Chunks(mpsc::Receiver<Vec<u8>>);
+
+    impl Read for Chunks {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let chunk = self.0.recv().unwrap_or_default();
+            buffer[..chunk.len()].copy_from_slice(&chunk);
+            Ok(chunk.len())
+        }
+    }
+
+    fn read(bytes: &[u8], limit: usize) -> Piped {
+        read_piped(std::io::Cursor::new(bytes.to_vec()), limit, Duration::from_secs(60))
+    }
+
+    #[test]
+    fn everything_up_to_the_end_is_read() {
+        assert_eq!(read(b"hello\n", 100), Piped { text: "hello\n".into(), warning: None });
+        assert_eq!(read(b"", 100), Piped::default());
+        assert_eq!(read(b"12345", 5).warning, None);
+    }
+
+    #[test]
+    fn an_open_pipe_that_says_nothing_counts_as_empty() {
+        let (sender, receiver) = mpsc::channel();
+        assert_eq!(read_piped(Chunks(receiver), 100, Duration::from_millis(1)), Piped::default());
+        drop(sender);
+    }
+
+    #[test]
+    fn once_something_came_the_end_is_awaited() {
+        let (sender, receiver) = mpsc::channel();
+        sender.send(b"a".to_vec()).unwrap();
+        sender.send(b"b".to_vec()).unwrap();
+        drop(sender);
+        assert_eq!(read_piped(Chunks(receiver), 100, Duration::from_secs(60)).text, "ab");
+    }
+
+    #[test]
+    fn too_much_is_cut_between_characters_and_said() {
+        let piped = read("aé€x".as_bytes(), 4);
+        assert_eq!(piped.text, "aé");
+        assert_eq!(piped.warning.unwrap(), "Warning: stdin input truncated to 4 bytes.");
+        assert_eq!(read(b"\xffab\xe2\x82\xac", 5).text, "\u{fffd}ab");
+        assert_eq!(read(b"\xff\xff\xff", 2).text, "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn piped_text_comes_before_the_prompt() {
+        assert_eq!(combine("from stdin", Some("from flag")).unwrap(), "from stdin\n\nfrom flag");
+        assert_eq!(combine("", Some("p")).unwrap(), "p");
+        assert_eq!(combine("in\n", None).unwrap(), "in\n");
+        assert_eq!(combine("", None), None);
+        assert_eq!(combine(" \n", Some("")), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! What a command line asks for, decided without touching anything.
+//!
+//! [`plan`] takes the arguments, what the standard streams are, and the environment, and returns a
+//! [`Launch`]; every rule about flags is in this file and `launch/`, and is tested with tables.
+
+mod args;
+mod help;
+mod usage;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pollux_config::env::Env;
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::id::SessionId;
+use serde_json::Value;
+
+pub(crate) use help::text as help_text;
+pub(crate) use help::Topic;
+pub(crate) use usage::UsageError;
+
+/// What the standard streams are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terminal {
+    pub(crate) stdin_tty: bool,
+    pub(crate) stdout_tty: bool,
+}
+
+/// What the program is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Launch {
+    Version,
+    Help(Topic),
+    ListExtensions,
+    ListSessions(Box<Options>),
+    DeleteSession { which: String, options: Box<Options> },
+    /// One prompt, then the program ends.
+    Headless(Box<Options>),
+    /// The terminal interface, maybe with a first prompt.
+    Interactive(Box<Options>),
+    Config { command: ConfigCommand, options: Box<Options> },
+    Demo(Box<Options>),
+}
+
+/// Everything a run is told on the command line.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Options {
+    /// `--prompt`, `--prompt-interactive` or the words without a flag.
+    pub(crate) prompt: Option<String>,
+    pub(crate) session: SessionChoice,
+    /// `--approval-mode` or `--yolo`. Not a settings override: `yolo` may not come from settings.
+    pub(crate) approval: Option<ApprovalMode>,
+    /// Dotted settings keys with the values that beat every file.
+    pub(crate) overrides: Vec<(String, Value)>,
+    /// `--allowed-tools`, in addition to `tools.allowed`.
+    pub(crate) allowed_tools: Vec<String>,
+    /// `--include-directories`, in addition to `context.includeDirectories`.
+    pub(crate) include_directories: Vec<String>,
+    /// `--sandbox` or `--sandbox=false`.
+    pub(crate) sandbox: Option<bool>,
+    pub(crate) skip_trust: bool,
+    pub(crate) raw_output: RawOutput,
+    /// `--debug`, `DEBUG` or `DEBUG_MODE`.
+    pub(crate) debug: bool,
+    /// `--ignore-env`: plain `.env` files of the project are not read.
+    pub(crate) ignore_env: bool,
+    pub(crate) script: ScriptedModel,
+    /// Lines for stderr about flags that have no effect yet.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Which conversation a run belongs to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum SessionChoice {
+    #[default]
+    New,
+    /// `--session-id`: new, under this id.
+    NewWithId(SessionId),
+    /// `--resume`: `latest`, an index or an id, trimmed.
+    Resume(String),
+    /// `--session-file`: a copy of this file under a fresh id.
+    Import(PathBuf),
+}
+
+/// What may reach the terminal from the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RawOutput {
+    /// Control sequences are removed.
+    #[default]
+    Stripped,
+    /// They pass, and a warning says so.
+    Raw,
+    /// They pass without a word.
+    RawAccepted,
+}
+
+/// The hidden test hooks that replace or record the model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScriptedModel {
+    /// `--fake-responses` or `--fake-responses-non-strict`.
+    pub(crate) replies: Option<Replies>,
+    /// `--record-responses`
+    pub(crate) record: Option<PathBuf>,
+}
+
+/// A file of scripted replies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Replies {
+    pub(crate) file: PathBuf,
+    pub(crate) order: ReplyOrder,
+}
+
+/// How scripted replies are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplyOrder {
+    /// Line by line, whatever is asked for.
+    Strict,
+    /// The first line left that fits.
+    FirstFitting,
+}
+
+/// `pollux config …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ConfigCommand {
+    Show { origin: bool, json: bool },
+    Get { key: String },
+    Set { key: String, value: String, scope: Scope },
+}
+
+/// Which settings file is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    User,
+    Project,
+}
+
+/// Decides what a command line asks for. `args` come without the program's name.
+pub(crate) fn plan(
+    args: impl Iterator<Item = OsString>,
+    facts: &Terminal,
+    env: &Env,
+) -> Result<Launch, UsageError> {
+    let args: Vec<OsString> = args.collect();
+    // The commonest question of installers and editors is answered before anything is built.
+    if let [only] = args.as_slice()
+        && (only == "--version" || only == "-v")
+    {
+        return Ok(Launch::Version);
+    }
+    let words = args
+        .into_iter()
+        .enumerate()
+        .map(|(index, arg)| arg.into_string().map_err(|raw| UsageError::not_utf8(index + 1, &raw)))
+        .collect::<Result<Vec<String>, UsageError>>()?;
+    match args::parse(words)? {
+        args::Parsed::Done(launch) => Ok(launch),
+        args::Parsed::Run(request) => route(*request, facts, env),
+    }
+}
+
+/// Joins what was asked with where it was asked.
+fn route(request: args::RunRequest, facts: &Terminal, env: &Env) -> Result<Launch, UsageError> {
+    let args::RunRequest { mut options, source, action } = request;
+    options.debug |= env.is_true("DEBUG") || env.is_true("DEBUG_MODE");
+    let options = Box::new(options);
+    match action {
+        args::Action::ListExtensions => return Ok(Launch::ListExtensions),
+        args::Action::ListSessions => return Ok(Launch::ListSessions(options)),
+        args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which, options }),
+        args::Action::Converse => {}
+    }
+    match source {
+        args::PromptSource::InteractiveFlag if !facts.stdin_tty => Err(UsageError::InteractivePiped),
+        args::PromptSource::InteractiveFlag => Ok(Launch::Interactive(options)),
+        args::PromptSource::Flag => Ok(Launch::Headless(options)),
+        args::PromptSource::Words | args::PromptSource::None => {
+            let at_terminal = facts.stdin_tty && facts.stdout_tty && !runs_unattended(env);
+            Ok(if at_terminal { Launch::Interactive(options) } else { Launch::Headless(options) })
+        }
+    }
+}
+
+/// Whether a build server runs us; upstream's own test rig says it does not count.
+fn runs_unattended(env: &Env) -> bool {
+    let says_true = |name: &str| env.get(name) == Some("true");
+    !says_true("GEMINI_CLI_INTEGRATION_TEST") && (says_true("CI") || says_true("GITHUB_ACTIONS"))
+}
+
+#[cfg(test)]
+mod tests;

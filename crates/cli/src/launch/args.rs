@@ -1,0 +1,443 @@
+//! The grammar of the command line.
+//!
+//! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
+
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::id::SessionId;
+use serde_json::Value;
+
+use super::help::Topic;
+use super::usage::UsageError;
+use super::{
+    ConfigCommand, Launch, Options, RawOutput, Replies, ReplyOrder, Scope, ScriptedModel, SessionChoice,
+};
+
+pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
+pub(super) const MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
+pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
+const SCOPES: &[&str] = &["user", "project"];
+
+/// Commands of later versions. They are named so that a typed command never becomes a prompt.
+const LATER_COMMANDS: &[&str] = &[
+    "mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "sessions", "policy", "memory",
+    "auth", "gemma",
+];
+
+/// A command line taken apart.
+pub(super) enum Parsed {
+    /// Nothing about the surroundings matters.
+    Done(Launch),
+    /// A run; whether it is interactive depends on the surroundings.
+    Run(Box<RunRequest>),
+}
+
+pub(super) struct RunRequest {
+    pub(super) options: Options,
+    pub(super) source: PromptSource,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PromptSource {
+    None,
+    Words,
+    Flag,
+    InteractiveFlag,
+}
+
+pub(super) enum Action {
+    Converse,
+    ListExtensions,
+    ListSessions,
+    DeleteSession(String),
+}
+
+pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
+    let matches = grammar()
+        .try_get_matches_from(join_dashed_prompts(words))
+        .map_err(|error| refusal(&error))?;
+    let given = Given(&matches);
+    if given.flag("version")? {
+        return Ok(Parsed::Done(Launch::Version));
+    }
+    match matches.subcommand() {
+        None if given.flag("help")? => Ok(Parsed::Done(Launch::Help(Topic::Main))),
+        None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
+        Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
+        Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
+        Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
+    }
+}
+
+fn grammar() -> Command {
+    let root = Command::new("pollux")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .disable_help_subcommand(true)
+        .args_override_self(true)
+        .arg(Arg::new("query").num_args(0..).action(ArgAction::Append))
+        .args([
+            text("prompt").short('p'),
+            text("prompt-interactive").short('i'),
+            text("model").short('m'),
+            text("output-format").short('o'),
+            text("output-dialect"),
+            text("approval-mode"),
+            text("session-id"),
+            text("session-file"),
+            text("delete-session"),
+            text("fake-responses"),
+            text("fake-responses-non-strict"),
+            text("record-responses"),
+        ])
+        .args([
+            text("resume").short('r').num_args(0..=1).default_missing_value("latest"),
+            text("worktree").short('w').num_args(0..=1).default_missing_value(""),
+        ])
+        .args([
+            list("policy"),
+            list("admin-policy"),
+            list("allowed-tools"),
+            list("allowed-mcp-server-names"),
+            list("extensions").short('e'),
+            list("include-directories"),
+        ])
+        .args([
+            flag("yolo").short('y'),
+            flag("sandbox").short('s'),
+            flag("skip-trust"),
+            flag("list-extensions").short('l'),
+            flag("list-sessions"),
+            flag("screen-reader"),
+            flag("acp").alias("experimental-acp"),
+            flag("raw-output"),
+            flag("accept-raw-output-risk"),
+            flag("ignore-env"),
+            flag("version").short('v'),
+            flag("debug").short('d').global(true),
+            flag("help").short('h').global(true),
+        ])
+        .subcommand(config_grammar())
+        .subcommand(
+            command("demo").args([text("output-format").short('o'), text("output-dialect")]),
+        );
+    LATER_COMMANDS.iter().fold(root, |root, name| {
+        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+        root.subcommand(command(name).arg(rest))
+    })
+}
+
+fn config_grammar() -> Command {
+    command("config").subcommands([
+        command("show").args([flag("origin"), flag("json")]),
+        command("get").arg(Arg::new("key").required(true)),
+        command("set").args([
+            Arg::new("key").required(true),
+            Arg::new("value").required(true).allow_hyphen_values(true),
+            text("scope"),
+        ]),
+    ])
+}
+
+fn command(name: &'static str) -> Command {
+    Command::new(name).disable_help_flag(true).args_override_self(true)
+}
+
+/// An option with a value; the last one given wins.
+fn text(name: &'static str) -> Arg {
+    Arg::new(name).long(name).num_args(1).action(ArgAction::Set)
+}
+
+/// An option that may be repeated and may hold several items separated by commas.
+fn list(name: &'static str) -> Arg {
+    Arg::new(name).long(name).num_args(1).action(ArgAction::Append)
+}
+
+/// `--name` or `--name=false`.
+fn flag(name: &'static str) -> Arg {
+    text(name).num_args(0..=1).require_equals(true).default_missing_value("true")
+}
+
+/// Lets a prompt start with a dash: `-p "- first item"` is plainly no flag, since it has spaces.
+fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::with_capacity(words.len());
+    for word in words {
+        let long = match joined.last().map(String::as_str) {
+            Some("-p" | "--prompt") => Some("--prompt"),
+            Some("-i" | "--prompt-interactive") => Some("--prompt-interactive"),
+            _ => None,
+        };
+        match long {
+            Some(long) if word.starts_with('-') && word.contains(char::is_whitespace) => {
+                joined.pop();
+                joined.push(format!("{long}={word}"));
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+/// What was given, with upstream's reading of values.
+struct Given<'a>(&'a ArgMatches);
+
+impl Given<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get_one::<String>(name).map(String::as_str)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    fn switch(&self, name: &str) -> Result<Option<bool>, UsageError> {
+        match self.text(name) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(given) => {
+                Err(UsageError::NotBoolean { flag: format!("--{name}"), given: given.to_owned() })
+            }
+        }
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, UsageError> {
+        Ok(self.switch(name)?.unwrap_or(false))
+    }
+
+    fn choice(
+        &self,
+        argument: &'static str,
+        choices: &'static [&'static str],
+    ) -> Result<Option<&str>, UsageError> {
+        match self.text(argument) {
+            Some(given) if !choices.contains(&given) => {
+                Err(UsageError::NotAChoice { argument, given: given.to_owned(), choices })
+            }
+            given => Ok(given),
+        }
+    }
+
+    /// Items trimmed and empty ones dropped; a lone empty value stays, as upstream keeps it.
+    fn list(&self, name: &str) -> Vec<String> {
+        let Some(values) = self.0.get_many::<String>(name) else { return Vec::new() };
+        let values: Vec<&String> = values.collect();
+        if let [only] = values.as_slice()
+            && only.is_empty()
+        {
+            return vec![String::new()];
+        }
+        let items = values.iter().flat_map(|value| value.split(','));
+        items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+fn run_request(given: &Given<'_>) -> Result<RunRequest, UsageError> {
+    let (prompt, source) = prompt(given)?;
+    let mut options = shared_options(given)?;
+    options.prompt = prompt;
+    options.approval = approval(given)?;
+    options.session = session(given)?;
+    refuse_unavailable(given)?;
+    let action = if given.flag("list-extensions")? {
+        Action::ListExtensions
+    } else if given.flag("list-sessions")? {
+        Action::ListSessions
+    } else if let Some(which) = given.text("delete-session") {
+        Action::DeleteSession(which.trim().to_owned())
+    } else {
+        Action::Converse
+    };
+    Ok(RunRequest { options, source, action })
+}
+
+/// What runs and subcommands share.
+fn shared_options(given: &Given<'_>) -> Result<Options, UsageError> {
+    Ok(Options {
+        prompt: None,
+        session: SessionChoice::New,
+        approval: None,
+        overrides: overrides(given)?,
+        allowed_tools: given.list("allowed-tools"),
+        include_directories: given.list("include-directories"),
+        sandbox: given.switch("sandbox")?,
+        skip_trust: given.flag("skip-trust")?,
+        raw_output: match (given.flag("raw-output")?, given.flag("accept-raw-output-risk")?) {
+            (_, true) => RawOutput::RawAccepted,
+            (true, false) => RawOutput::Raw,
+            (false, false) => RawOutput::Stripped,
+        },
+        debug: given.flag("debug")?,
+        ignore_env: given.flag("ignore-env")?,
+        script: script(given),
+        remarks: remarks(given),
+    })
+}
+
+fn prompt(given: &Given<'_>) -> Result<(Option<String>, PromptSource), UsageError> {
+    let words: Option<Vec<&str>> =
+        given.0.get_many::<String>("query").map(|words| words.map(String::as_str).collect());
+    let flag = given.text("prompt");
+    let interactive = given.text("prompt-interactive");
+    match (words, flag, interactive) {
+        (Some(_), Some(_), _) => Err(UsageError::WordsAndPrompt),
+        (_, Some(_), Some(_)) => Err(UsageError::PromptAndInteractive),
+        (_, Some(text), None) => Ok((Some(text.to_owned()), PromptSource::Flag)),
+        (_, None, Some(text)) => Ok((Some(text.to_owned()), PromptSource::InteractiveFlag)),
+        (Some(words), None, None) => Ok((Some(words.join(" ")), PromptSource::Words)),
+        (None, None, None) => Ok((None, PromptSource::None)),
+    }
+}
+
+fn approval(given: &Given<'_>) -> Result<Option<ApprovalMode>, UsageError> {
+    let mode = given.choice("approval-mode", MODES)?;
+    match (given.flag("yolo")?, mode) {
+        (true, Some(_)) => Err(UsageError::YoloAndMode),
+        (true, None) => Ok(Some(ApprovalMode::Yolo)),
+        (false, mode) => Ok(mode.and_then(|mode| mode.parse().ok())),
+    }
+}
+
+fn session(given: &Given<'_>) -> Result<SessionChoice, UsageError> {
+    match (given.text("resume"), given.text("session-id"), given.path("session-file")) {
+        (None, None, None) => Ok(SessionChoice::New),
+        (Some(which), None, None) => {
+            let which = which.trim();
+            let which = if which.is_empty() { "latest" } else { which };
+            Ok(SessionChoice::Resume(which.to_owned()))
+        }
+        (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(id)?)),
+        (None, None, Some(file)) => Ok(SessionChoice::Import(file)),
+        _ => Err(UsageError::SeveralSessions),
+    }
+}
+
+fn overrides(given: &Given<'_>) -> Result<Vec<(String, Value)>, UsageError> {
+    let pairs = [
+        ("model.name", given.text("model")),
+        ("output.format", given.choice("output-format", FORMATS)?),
+        ("output.dialect", given.choice("output-dialect", DIALECTS)?),
+    ];
+    let set = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
+    Ok(set.collect())
+}
+
+fn script(given: &Given<'_>) -> ScriptedModel {
+    let strict = given.path("fake-responses").map(|file| Replies { file, order: ReplyOrder::Strict });
+    let fitting = given
+        .path("fake-responses-non-strict")
+        .map(|file| Replies { file, order: ReplyOrder::FirstFitting });
+    ScriptedModel { replies: strict.or(fitting), record: given.path("record-responses") }
+}
+
+/// Flags whose silence would be dangerous or puzzling are refused while they can do nothing.
+fn refuse_unavailable(given: &Given<'_>) -> Result<(), UsageError> {
+    let flag = if given.flag("acp")? {
+        "--acp"
+    } else if given.text("worktree").is_some() {
+        "--worktree"
+    } else if !given.list("policy").is_empty() {
+        "--policy"
+    } else if !given.list("admin-policy").is_empty() {
+        "--admin-policy"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError::FlagUnavailable { flag })
+}
+
+/// Flags that do no harm while they can do nothing.
+fn remarks(given: &Given<'_>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if given.list("extensions").iter().any(|name| name != "none" && !name.is_empty()) {
+        remarks.push("--extensions has no effect: this version has no extensions".to_owned());
+    }
+    if !given.list("allowed-mcp-server-names").is_empty() {
+        remarks.push("--allowed-mcp-server-names has no effect: this version starts no MCP servers".to_owned());
+    }
+    remarks
+}
+
+fn config(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
+    let Some((name, matches)) = inner.subcommand() else {
+        return if Given(inner).flag("help")? {
+            Ok(Launch::Help(Topic::Config))
+        } else {
+            Err(UsageError::MissingSubcommand("config"))
+        };
+    };
+    let given = Given(matches);
+    if given.flag("help")? {
+        return Ok(Launch::Help(Topic::Config));
+    }
+    let text = |name| given.text(name).unwrap_or_default().to_owned();
+    let command = match name {
+        "get" => ConfigCommand::Get { key: text("key") },
+        "set" => {
+            let project = given.choice("scope", SCOPES)? == Some("project");
+            let scope = if project { Scope::Project } else { Scope::User };
+            ConfigCommand::Set { key: text("key"), value: text("value"), scope }
+        }
+        _ => ConfigCommand::Show { origin: given.flag("origin")?, json: given.flag("json")? },
+    };
+    let mut options = shared_options(root)?;
+    options.debug |= given.flag("debug")?;
+    Ok(Launch::Config { command, options: Box::new(options) })
+}
+
+fn demo(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
+    let given = Given(inner);
+    if given.flag("help")? {
+        return Ok(Launch::Help(Topic::Demo));
+    }
+    let mut options = shared_options(root)?;
+    options.debug |= given.flag("debug")?;
+    let pairs = [
+        ("output.format", given.choice("output-format", FORMATS)?),
+        ("output.dialect", given.choice("output-dialect", DIALECTS)?),
+    ];
+    for (key, value) in pairs {
+        if let Some(value) = value {
+            options.overrides.retain(|(known, _)| known != key);
+            options.overrides.push((key.to_owned(), Value::from(value)));
+        }
+    }
+    Ok(Launch::Demo(Box::new(options)))
+}
+
+/// Says in our words what clap refused.
+fn refusal(error: &clap::Error) -> UsageError {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let argument = context(ContextKind::InvalidArg);
+    // clap writes `--prompt <prompt>`; the name alone is enough.
+    let name = argument.split([' ', '=', '[', '<']).next().unwrap_or(argument);
+    match error.kind() {
+        ErrorKind::UnknownArgument => UsageError::UnknownFlag(name.trim_start_matches('-').to_owned()),
+        ErrorKind::InvalidSubcommand => {
+            UsageError::UnknownFlag(context(ContextKind::InvalidSubcommand).to_owned())
+        }
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues
+            if context(ContextKind::InvalidValue).is_empty() =>
+        {
+            UsageError::MissingValue(name.to_owned())
+        }
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(names)) => UsageError::MissingValue(names.join(" ")),
+            _ => UsageError::MissingValue(name.to_owned()),
+        },
+        _ => UsageError::Malformed(error.to_string().trim().to_owned()),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn flag_names() -> Vec<String> {
+    grammar().get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+}

@@ -1,0 +1,106 @@
+//! The help texts.
+
+/// Which help is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topic {
+    Main,
+    Config,
+    Demo,
+}
+
+pub(crate) fn text(topic: Topic) -> &'static str {
+    match topic {
+        Topic::Main => MAIN,
+        Topic::Config => CONFIG,
+        Topic::Demo => DEMO,
+    }
+}
+
+const MAIN: &str = r#"Pollux: a coding agent for the terminal
+
+Usage: pollux [options] [prompt..]
+       pollux <command> [options]
+
+Commands:
+  config show|get|set      what is set, and where it comes from
+  demo                     a tour on a throw-away project, without a key or a network
+
+Prompt:
+  -p, --prompt <text>            run this prompt and exit; piped input is put before it
+  -i, --prompt-interactive <text>  start the terminal interface with this prompt
+  [prompt..]                     words without a flag are the prompt
+
+Model and output:
+  -m, --model <name>             the model, or auto, pro, flash, flash-lite
+  -o, --output-format <format>   text, json or stream-json
+      --output-dialect <name>    pollux, or gemini-cli for the events gemini-cli prints
+      --raw-output               do not remove terminal control sequences from the answer
+      --accept-raw-output-risk   the same, without the warning
+
+What it may do:
+      --approval-mode <mode>     default, auto_edit, yolo or plan
+  -y, --yolo                     approve everything that no rule denies
+      --allowed-tools <list>     tools that need no approval
+  -s, --sandbox[=false]          run tools in a sandbox, or not
+      --skip-trust               trust this folder for this run
+      --include-directories <list>  further folders of the workspace
+
+Sessions:
+  -r, --resume [which]           latest, an index or an id
+      --session-id <id>          start a session under this id
+      --session-file <path>      go on from a copy of this session file
+      --list-sessions            show what can be resumed
+      --delete-session <which>   delete one, by index or id
+
+Other:
+      --ignore-env               do not read the project's .env files
+  -l, --list-extensions          list extensions and exit
+  -e, --extensions <list>        extensions to use; `none` for none
+      --screen-reader            plain, linear output
+  -d, --debug                    explain on stderr what happens
+  -v, --version                  print the version
+  -h, --help                     print this help
+
+Examples:
+  pollux -p "why does the test in auth_test.go fail?"
+  git diff | pollux -p "write a commit message for this change"
+  pollux -p "fix the failing test" --approval-mode auto_edit
+  pollux -p "now add a test for it" --resume
+  pollux -p "list the public functions" --output-format json
+
+Environment:
+  GEMINI_API_KEY           the key for the Gemini API
+  GEMINI_MODEL             the model, unless --model is given
+  GEMINI_CLI_HOME          where .gemini is kept, instead of the home directory
+  POLLUX_OUTPUT_DIALECT    pollux or gemini-cli
+  NO_COLOR                 no colours
+
+Exit codes:
+  0 done   1 failed   41 no usable credentials   42 no usable input   44 sandbox
+  52 settings   53 turn limit   54 a tool cannot go on   55 folder not trusted
+  130 cancelled (143 and 129 when ended by SIGTERM and SIGHUP)
+"#;
+
+const CONFIG: &str = r#"Settings: what holds, and where it comes from
+
+Usage: pollux config show [--origin] [--json]
+       pollux config get <key>
+       pollux config set <key> <value> [--scope user|project]
+
+  show     every setting as `key = value`; --origin adds the file, variable or flag it comes from
+  get      one value, bare; an object as JSON
+  set      change a settings file and keep its comments; the user's file unless --scope project
+
+Examples:
+  pollux config show --origin
+  pollux config get model.name
+  pollux config set model.name gemini-2.5-pro
+"#;
+
+const DEMO: &str = r#"A tour on a throw-away project
+
+Usage: pollux demo [--output-format text|json|stream-json] [--output-dialect pollux|gemini-cli]
+
+The model's lines come from a script; the agent, its tools, the approvals and the recorded session are
+the real ones. Needs no key and no network, and leaves your own files alone.
+"#;

@@ -1,0 +1,203 @@
+use super::*;
+use serde_json::json;
+use std::os::unix::ffi::OsStringExt;
+
+const PIPED: Terminal = Terminal { stdin_tty: false, stdout_tty: false };
+const AT_TERMINAL: Terminal = Terminal { stdin_tty: true, stdout_tty: true };
+
+fn env(vars: &[(&str, &str)]) -> Env {
+    Env::new(vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())), PathBuf::from("/"))
+}
+
+fn planned(args: &[&str], facts: Terminal) -> Result<Launch, UsageError> {
+    plan(args.iter().map(OsString::from), &facts, &env(&[]))
+}
+
+fn headless(args: &[&str]) -> Options {
+    match planned(args, PIPED).unwrap() {
+        Launch::Headless(options) => *options,
+        other => panic!("{args:?} gave {other:?}"),
+    }
+}
+
+fn refused(args: &[&str]) -> UsageError {
+    planned(args, PIPED).unwrap_err()
+}
+
+#[test]
+fn refused_combinations_have_upstreams_texts() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["-r", "--session-id", "a"], "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one."),
+        (&["hi", "-p", "there"], "Cannot use both a positional prompt and the --prompt (-p) flag together"),
+        (&["-p", "a", "-i", "b"], "Cannot use both --prompt (-p) and --prompt-interactive (-i) together"),
+        (&["-y", "--approval-mode", "plan"], "Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead."),
+        (&["-o", "xml"], "Invalid values:\n  Argument: output-format, Given: \"xml\", Choices: \"text\", \"json\", \"stream-json\""),
+        (&["--approval-mode=all"], "Invalid values:\n  Argument: approval-mode, Given: \"all\", Choices: \"default\", \"auto_edit\", \"yolo\", \"plan\""),
+        (&["--nope"], "Unknown argument: nope"),
+        (&["-p", "x", "-q"], "Unknown argument: q"),
+        (&["--nope=3"], "Unknown argument: nope"),
+        (&["--session-id", ""], "The --session-id option cannot be empty."),
+        (&["--session-id", "a/b"], "Invalid session ID \"a/b\": Only alphanumeric characters, dashes, and underscores are allowed."),
+        (&["-p"], "the option `--prompt` needs a value"),
+        (&["-p", "--yolo"], "the option `--prompt` needs a value"),
+        (&["--yolo=maybe"], "the flag `--yolo` takes `true` or `false`, not `maybe`"),
+        (&["config"], "`config` needs a subcommand"),
+        (&["config", "frob"], "Unknown argument: frob"),
+        (&["config", "get"], "the option `<key>` needs a value"),
+    ];
+    for (args, text) in cases {
+        let error = refused(args);
+        assert_eq!(&error.to_string(), text, "{args:?}");
+        assert!(error.shows_help(), "{args:?}");
+        assert_eq!(error.exit().code(), 1, "{args:?}");
+    }
+}
+
+#[test]
+fn commands_and_flags_of_later_versions_are_refused_by_name() {
+    for name in ["mcp", "extensions", "skills", "hooks", "sessions", "policy", "memory", "auth"] {
+        let error = refused(&[name, "list", "--whatever"]);
+        assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
+        assert!(!error.shows_help());
+    }
+    for args in [&["--acp"][..], &["--experimental-acp"], &["-w"], &["-w", "x"], &["--policy", "a.toml"]] {
+        assert!(matches!(refused(args), UsageError::FlagUnavailable { .. }), "{args:?}");
+    }
+}
+
+#[test]
+fn a_command_word_later_in_the_prompt_is_just_a_word() {
+    assert_eq!(headless(&["fix", "the", "config", "and", "mcp"]).prompt.unwrap(), "fix the config and mcp");
+    assert_eq!(headless(&["--", "mcp"]).prompt.unwrap(), "mcp");
+    assert_eq!(headless(&["-p", "config"]).prompt.unwrap(), "config");
+}
+
+#[test]
+fn resume_takes_its_value_only_when_one_follows() {
+    let cases: &[(&[&str], &str, Option<&str>)] = &[
+        (&["-r"], "latest", None),
+        (&["--resume", "-p", "hi"], "latest", Some("hi")),
+        (&["-p", "hi", "--resume"], "latest", Some("hi")),
+        (&["--resume", "latest"], "latest", None),
+        (&["-r", "3", "hi"], "3", Some("hi")),
+        (&["-r", "hi"], "hi", None),
+        (&["--resume=", "hi"], "latest", Some("hi")),
+        (&["-r", " 2 "], "2", None),
+    ];
+    for (args, which, prompt) in cases {
+        let options = headless(args);
+        assert_eq!(options.session, SessionChoice::Resume((*which).to_owned()), "{args:?}");
+        assert_eq!(options.prompt.as_deref(), *prompt, "{args:?}");
+    }
+}
+
+#[test]
+fn flags_become_settings_overrides_and_options() {
+    let options = headless(&[
+        "-m", "a", "--model=b", "-o", "json", "--output-dialect", "gemini-cli", "-y", "--allowed-tools",
+        "glob, ls,,", "--allowed-tools", "x", "--include-directories", "../a", "--sandbox=false", "-p", "- one",
+        "--fake-responses", "f.jsonl", "--accept-raw-output-risk", "--ignore-env", "-d",
+    ]);
+    assert_eq!(
+        options.overrides,
+        [
+            ("model.name".to_owned(), json!("b")),
+            ("output.format".to_owned(), json!("json")),
+            ("output.dialect".to_owned(), json!("gemini-cli")),
+        ]
+    );
+    assert_eq!(options.approval, Some(ApprovalMode::Yolo));
+    assert_eq!(options.allowed_tools, ["glob", "ls", "x"]);
+    assert_eq!(options.include_directories, ["../a"]);
+    assert_eq!(options.sandbox, Some(false));
+    assert_eq!(options.prompt.as_deref(), Some("- one"));
+    assert_eq!(options.raw_output, RawOutput::RawAccepted);
+    let file = PathBuf::from("f.jsonl");
+    assert_eq!(options.script.replies, Some(Replies { file, order: ReplyOrder::Strict }));
+    assert!(options.ignore_env && options.debug && !options.skip_trust);
+    assert_eq!(headless(&["--allowed-tools", ""]).allowed_tools, [""]);
+}
+
+#[test]
+fn short_flags_may_be_joined() {
+    let options = headless(&["-yd", "-p", "x"]);
+    assert!(options.debug);
+    assert_eq!(options.approval, Some(ApprovalMode::Yolo));
+}
+
+#[test]
+fn the_surroundings_decide_between_interactive_and_headless() {
+    let cases: &[(&[&str], Terminal, &[(&str, &str)], bool)] = &[
+        (&[], AT_TERMINAL, &[], true),
+        (&["hello"], AT_TERMINAL, &[], true),
+        (&["-p", "x"], AT_TERMINAL, &[], false),
+        (&["-i", "x"], AT_TERMINAL, &[("CI", "true")], true),
+        (&[], Terminal { stdin_tty: false, stdout_tty: true }, &[], false),
+        (&["hello"], Terminal { stdin_tty: true, stdout_tty: false }, &[], false),
+        (&[], AT_TERMINAL, &[("CI", "true")], false),
+        (&[], AT_TERMINAL, &[("GITHUB_ACTIONS", "true")], false),
+        (&[], AT_TERMINAL, &[("CI", "true"), ("GEMINI_CLI_INTEGRATION_TEST", "true")], true),
+    ];
+    for (args, facts, vars, interactive) in cases {
+        let launch = plan(args.iter().map(OsString::from), facts, &env(vars)).unwrap();
+        assert_eq!(matches!(launch, Launch::Interactive(_)), *interactive, "{args:?} {vars:?}");
+    }
+}
+
+#[test]
+fn an_interactive_prompt_with_piped_stdin_is_an_input_error() {
+    let error = refused(&["-i", "x"]);
+    assert_eq!(
+        error.to_string(),
+        "Error: The --prompt-interactive flag cannot be used when input is piped from stdin."
+    );
+    assert_eq!(error.exit().code(), 42);
+    assert!(!error.shows_help());
+}
+
+#[test]
+fn questions_about_the_program_are_recognised() {
+    assert_eq!(planned(&["--version"], PIPED), Ok(Launch::Version));
+    assert_eq!(planned(&["-p", "x", "-v"], PIPED), Ok(Launch::Version));
+    assert_eq!(planned(&["-h"], PIPED), Ok(Launch::Help(Topic::Main)));
+    assert_eq!(planned(&["config", "--help"], PIPED), Ok(Launch::Help(Topic::Config)));
+    assert_eq!(planned(&["config", "get", "-h", "x"], PIPED), Ok(Launch::Help(Topic::Config)));
+    assert_eq!(planned(&["demo", "-h"], PIPED), Ok(Launch::Help(Topic::Demo)));
+    assert_eq!(planned(&["--list-extensions"], PIPED), Ok(Launch::ListExtensions));
+}
+
+#[test]
+fn subcommands_carry_their_arguments() {
+    let config = |args: &[&str]| match planned(args, PIPED).unwrap() {
+        Launch::Config { command, .. } => command,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(config(&["config", "show", "--origin"]), ConfigCommand::Show { origin: true, json: false });
+    assert_eq!(config(&["config", "get", "model.name"]), ConfigCommand::Get { key: "model.name".into() });
+    assert_eq!(
+        config(&["config", "set", "model.maxSessionTurns", "-1", "--scope", "project"]),
+        ConfigCommand::Set { key: "model.maxSessionTurns".into(), value: "-1".into(), scope: Scope::Project }
+    );
+    let Ok(Launch::Demo(options)) = planned(&["demo", "-o", "stream-json"], PIPED) else { panic!() };
+    assert_eq!(options.overrides, [("output.format".to_owned(), json!("stream-json"))]);
+    let Ok(Launch::DeleteSession { which, .. }) = planned(&["--delete-session", " 2 "], PIPED) else { panic!() };
+    assert_eq!(which, "2");
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_named_by_its_place() {
+    let args = ["-p".into(), OsString::from_vec(vec![b'a', 0xff])];
+    let error = plan(args.into_iter(), &PIPED, &env(&[])).unwrap_err();
+    assert_eq!(error.to_string(), "argument 2 is not valid UTF-8: `a\u{fffd}`");
+    assert_eq!(error.exit().code(), 1);
+}
+
+#[test]
+fn every_flag_of_the_grammar_that_is_not_hidden_stands_in_the_help() {
+    let hidden = ["fake-responses", "record-responses", "acp", "worktree", "policy", "allowed-mcp-server-names"];
+    for name in args::flag_names() {
+        let shown = help_text(Topic::Main).contains(&format!("--{name}"));
+        let is_hidden = hidden.iter().any(|word| name.contains(word));
+        assert_ne!(shown, is_hidden, "--{name}");
+    }
+}

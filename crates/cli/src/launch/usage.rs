@@ -1,0 +1,89 @@
+//! Command lines that cannot be followed.
+
+use std::ffi::OsStr;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::id::BadSessionId;
+
+/// Why a command line was refused. Texts that upstream also prints are its own.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UsageError {
+    #[error("argument {position} is not valid UTF-8: `{shown}`")]
+    NotUtf8 { position: usize, shown: String },
+    #[error("Unknown argument: {0}")]
+    UnknownFlag(String),
+    #[error("the option `{0}` needs a value")]
+    MissingValue(String),
+    #[error("the flag `{flag}` takes `true` or `false`, not `{given}`")]
+    NotBoolean { flag: String, given: String },
+    #[error("Invalid values:\n  Argument: {argument}, Given: \"{given}\", Choices: {}", quoted(choices))]
+    NotAChoice { argument: &'static str, given: String, choices: &'static [&'static str] },
+    #[error(
+        "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one."
+    )]
+    SeveralSessions,
+    #[error("Cannot use both a positional prompt and the --prompt (-p) flag together")]
+    WordsAndPrompt,
+    #[error("Cannot use both --prompt (-p) and --prompt-interactive (-i) together")]
+    PromptAndInteractive,
+    #[error(
+        "Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead."
+    )]
+    YoloAndMode,
+    #[error(transparent)]
+    SessionId(#[from] BadSessionId),
+    #[error("Error: The --prompt-interactive flag cannot be used when input is piped from stdin.")]
+    InteractivePiped,
+    #[error("`{flag}` is not available in this version")]
+    FlagUnavailable { flag: &'static str },
+    #[error("the command `{name}` is not available in this version")]
+    CommandUnavailable { name: String },
+    #[error("`{0}` needs a subcommand")]
+    MissingSubcommand(&'static str),
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl UsageError {
+    pub(super) fn not_utf8(position: usize, raw: &OsStr) -> Self {
+        Self::NotUtf8 { position, shown: raw.to_string_lossy().into_owned() }
+    }
+
+    /// The exit code that goes with it.
+    pub(crate) fn exit(&self) -> ExitKind {
+        match self {
+            Self::InteractivePiped => ExitKind::Input,
+            _ => ExitKind::Failure,
+        }
+    }
+
+    /// Whether the help text follows: only where it helps to find the mistake.
+    pub(crate) fn shows_help(&self) -> bool {
+        !matches!(
+            self,
+            Self::InteractivePiped
+                | Self::FlagUnavailable { .. }
+                | Self::CommandUnavailable { .. }
+                | Self::NotUtf8 { .. }
+        )
+    }
+
+    /// What to do instead.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
+            Self::CommandUnavailable { name } => Some(format!(
+                "to send these words to the model, write `pollux -p \"{name} …\"`"
+            )),
+            Self::FlagUnavailable { flag: "--policy" | "--admin-policy" } => Some(
+                "a policy that would be ignored is refused; use `tools.exclude` and `--approval-mode` for now"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn quoted(choices: &[&str]) -> String {
+    choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(", ")
+}

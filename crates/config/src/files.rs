@@ -1,0 +1,172 @@
+//! Reading and replacing small files so that a crash leaves the old content or the new one.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+mod lock;
+
+pub use lock::{FileLock, LockError};
+
+/// No state or settings file is larger; whatever is, is not ours.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// More links than this in a row are a loop.
+const MAX_LINKS: usize = 40;
+
+/// Who may read a file that did not exist before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Only the user (0600); missing folders are 0700.
+    Private,
+    /// Whoever the user's umask lets.
+    Shared,
+}
+
+/// Why a file could not be read or replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("could not read `{}`: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{}` is not valid UTF-8", path.display())]
+    NotUtf8 { path: PathBuf },
+    #[error("`{}` is larger than {} MiB", path.display(), MAX_BYTES / (1024 * 1024))]
+    TooLarge { path: PathBuf },
+    #[error("could not create the folder `{}`: {source}", path.display())]
+    CreateFolder { path: PathBuf, source: io::Error },
+    #[error("could not write `{}`: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("`{}` is a link that leads to itself", path.display())]
+    LinkLoop { path: PathBuf },
+}
+
+impl FileError {
+    /// The file or folder that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Read { path, .. }
+            | Self::NotUtf8 { path }
+            | Self::TooLarge { path }
+            | Self::CreateFolder { path, .. }
+            | Self::Write { path, .. }
+            | Self::LinkLoop { path } => path,
+        }
+    }
+
+    /// Whether the place simply cannot be written to (read-only, no permission).
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::CreateFolder { source, .. } | Self::Write { source, .. } => read_only_kind(source),
+            Self::Read { .. } | Self::NotUtf8 { .. } | Self::TooLarge { .. } | Self::LinkLoop { .. } => false,
+        }
+    }
+}
+
+pub(crate) fn read_only_kind(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// The text of a file, or `None` if there is none.
+pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
+    let read = |source| FileError::Read { path: path.to_owned(), source };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        // `a/b` where `a` is a file: there is no such file either.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(read(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(FileError::TooLarge { path: path.to_owned() });
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(FileError::NotUtf8 { path: path.to_owned() }),
+    }
+}
+
+/// Replaces a file's content in one step; a reader sees all of the old or all of the new.
+///
+/// An existing file keeps its mode, a link keeps leading where it led, and missing folders are created.
+pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), FileError> {
+    let target = follow(path)?;
+    let write = |source| FileError::Write { path: path.to_owned(), source };
+    let Some(folder) = target.parent() else {
+        return Err(write(io::Error::from(io::ErrorKind::IsADirectory)));
+    };
+    create_folder(folder, mode)?;
+    let old = fs::metadata(&target).ok();
+    let mut temp = temp_file(&target, folder, mode).map_err(write)?;
+    temp.write_all(bytes).map_err(write)?;
+    if let Some(old) = old {
+        temp.as_file().set_permissions(old.permissions()).map_err(write)?;
+    }
+    temp.as_file().sync_all().map_err(write)?;
+    temp.persist(&target).map_err(|error| write(error.error))?;
+    sync_folder(folder);
+    Ok(())
+}
+
+/// Creates a folder and those above it; new ones are the user's alone when `mode` is private.
+pub fn create_folder(path: &Path, mode: Mode) -> Result<(), FileError> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    if mode == Mode::Private {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    #[cfg(not(unix))]
+    let _ = mode;
+    builder.create(path).map_err(|source| FileError::CreateFolder { path: path.to_owned(), source })
+}
+
+/// The place that a path leads to through links, which need not exist yet.
+pub fn follow(path: &Path) -> Result<PathBuf, FileError> {
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&target) {
+            Ok(next) if next.is_absolute() => target = next,
+            Ok(next) => target = target.parent().map_or(next.clone(), |folder| folder.join(next)),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(FileError::LinkLoop { path: path.to_owned() })
+}
+
+fn temp_file(target: &Path, folder: &Path, mode: Mode) -> io::Result<tempfile::NamedTempFile> {
+    let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let prefix = format!(".{name}.");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(match mode {
+            Mode::Private => 0o600,
+            Mode::Shared => 0o666,
+        }));
+    }
+    #[cfg(not(unix))]
+    let _ = mode;
+    builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+}
+
+fn sync_folder(folder: &Path) {
+    // The new name survives a power cut only when the folder is synced too; not every system can.
+    #[cfg(unix)]
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    #[cfg(not(unix))]
+    let _ = folder;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Processes that outlive the call that started them.
+//!
+//! They end with this value: dropping it, or [`Background::shutdown`], kills every group that is left.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::capture::Captured;
+use crate::lifeline::Lifeline;
+use crate::process::{Group, Running, Step};
+use crate::shell::{Ending, ending_of};
+use crate::terminal_text;
+
+/// A log that reaches this size is set aside and begun anew, so a chatty server cannot fill the disk.
+const LOG_BYTES: u64 = 32 << 20;
+/// How much of a log is read to show its end; upstream's value.
+const TAIL_BYTES: u64 = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
+/// How many ended processes are remembered.
+const REMEMBERED: usize = 100;
+
+/// The processes of this run that are not waited for.
+pub struct Background {
+    directory: PathBuf,
+    shared: Arc<Shared>,
+    lifeline: Arc<Lifeline>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct Shared {
+    processes: Mutex<Vec<BackgroundProcess>>,
+    /// Groups that commands left behind with `&`.
+    leftovers: Mutex<Vec<(Group, Registered)>>,
+}
+
+/// A background process as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundProcess {
+    pub pid: u32,
+    pub command: String,
+    pub log: PathBuf,
+    /// `None` while it runs.
+    pub ending: Option<Ending>,
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogTail {
+    /// Lines, oldest first.
+    pub lines: Vec<String>,
+    /// Whether older output exists that is not in `lines`.
+    pub is_partial: bool,
+}
+
+/// A group that the watcher process knows of; signed off when dropped.
+pub(crate) struct Registered {
+    lifeline: Arc<Lifeline>,
+    group: i32,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.lifeline.remove(self.group);
+    }
+}
+
+impl Background {
+    /// Logs go to `directory`, which is created when it is first needed.
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            shared: Arc::default(),
+            lifeline: Arc::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Every background process of this run, oldest first.
+    pub fn list(&self) -> Vec<BackgroundProcess> {
+        locked(&self.shared.processes).clone()
+    }
+
+    /// One background process of this run.
+    pub fn find(&self, pid: u32) -> Option<BackgroundProcess> {
+        locked(&self.shared.processes).iter().rev().find(|process| process.pid == pid).cloned()
+    }
+
+    /// Ends all background processes and waits until they are gone.
+    pub async fn shutdown(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        locked(&self.shared.leftovers).clear();
+    }
+
+    /// Tells the watcher process about a group.
+    pub(crate) fn register(&self, group: &Group) -> Registered {
+        self.lifeline.add(group.id());
+        Registered { lifeline: Arc::clone(&self.lifeline), group: group.id() }
+    }
+
+    /// Keeps what a finished command left running.
+    pub(crate) fn leave(&self, group: Group, registered: Registered) {
+        self.shared.leave(group, registered);
+    }
+
+    /// Takes over a running command; its output goes to a log from now on.
+    pub(crate) fn adopt(&self, running: Running, registered: Registered, command: &str, so_far: &Captured) {
+        let pid = u32::try_from(running.group().id()).unwrap_or_default();
+        let path = self.directory.join(format!("background-{pid}.log"));
+        let log = Log::create(path.clone(), so_far);
+        self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
+        let shared = Arc::clone(&self.shared);
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            let (ending, group) = follow(running, log, stop).await;
+            shared.leave(group, registered);
+            let mut processes = locked(&shared.processes);
+            if let Some(entry) = processes.iter_mut().rev().find(|entry| entry.pid == pid) {
+                entry.ending = Some(ending);
+            }
+        });
+    }
+
+    fn remember(&self, process: BackgroundProcess) {
+        let mut processes = locked(&self.shared.processes);
+        if processes.len() >= REMEMBERED
+            && let Some(oldest) = processes.iter().position(|entry| entry.ending.is_some())
+        {
+            processes.remove(oldest);
+        }
+        processes.push(process);
+    }
+}
+
+impl Shared {
+    /// Keeps a group that has members, and forgets those that have none any more.
+    fn leave(&self, group: Group, registered: Registered) {
+        let mut leftovers = locked(&self.leftovers);
+        leftovers.push((group, registered));
+        let (alive, gone): (Vec<_>, Vec<_>) = leftovers.drain(..).partition(|(group, _)| group.exists());
+        *leftovers = alive;
+        for (group, _) in gone {
+            // Its number may soon belong to someone else.
+            group.release();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // The tasks hold their children; they stop at the token, or are dropped with the runtime.
+        self.stop.cancel();
+        locked(&self.shared.leftovers).clear();
+    }
+}
+
+/// Writes a process's output to its log until it ends or must end.
+async fn follow(mut running: Running, mut log: Log, stop: CancellationToken) -> (Ending, Group) {
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let step = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                running.end(&mut buffer, |bytes| log.push(bytes)).await;
+                return (Ending::Cancelled, running.into_group());
+            }
+            step = running.step(&mut buffer) => step,
+        };
+        match step {
+            Step::Output(count) => log.push(buffer.get(..count).unwrap_or_default()),
+            Step::OutputEnded => {}
+            Step::Exited(status) => {
+                running.drain(&mut buffer, |bytes| log.push(bytes));
+                return (ending_of(status), running.into_group());
+            }
+        }
+    }
+}
+
+/// A log file of bounded size. Trouble with the disk must not stop the process, so it only ends the log.
+struct Log {
+    path: PathBuf,
+    file: Option<File>,
+    written: u64,
+}
+
+impl Log {
+    fn create(path: PathBuf, so_far: &Captured) -> Self {
+        let mut log = Self { file: open_log(&path).ok(), path, written: 0 };
+        let text = so_far.text();
+        if !text.is_empty() {
+            log.push(text.as_bytes());
+            log.push(b"\n");
+        }
+        log
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.written > 0 && self.written + bytes.len() as u64 > LOG_BYTES {
+            let _ = std::fs::rename(&self.path, self.path.with_extension("log.old"));
+            self.file = open_log(&self.path).ok();
+            self.written = 0;
+        }
+        if let Some(file) = self.file.as_mut()
+            && file.write_all(bytes).is_err()
+        {
+            self.file = None;
+        }
+        self.written += bytes.len() as u64;
+    }
+}
+
+/// Creates a log that only its owner can read; output may hold secrets.
+fn open_log(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    // A process id of an earlier run may have left a file, or someone a symlink.
+    match std::fs::remove_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Reads the last lines of a log.
+pub fn read_log_tail(path: &Path, max_lines: usize) -> io::Result<LogTail> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = terminal_text::plain(&bytes);
+    let mut lines: Vec<&str> = text.lines().collect();
+    if start > 0 && !lines.is_empty() {
+        // The first line is most likely cut.
+        lines.remove(0);
+    }
+    let first = lines.len().saturating_sub(max_lines);
+    let kept = lines.split_off(first);
+    Ok(LogTail {
+        is_partial: start > 0 || first > 0,
+        lines: kept.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,234 @@
+//! What a child process sees of the environment.
+//!
+//! Two layers. Always: credentials are removed by their names, because a command that the model wrote can
+//! print them. When redaction is switched on (or in GitHub workflows, where it is strict): upstream's
+//! full procedure by names and values. Names in `allowed` pass the first layer.
+
+use std::sync::LazyLock;
+
+use pollux_config::env::Env;
+use pollux_config::groups::Redaction;
+use regex::RegexSet;
+
+/// Upstream's list of names that are never removed.
+const ALWAYS_KEPT: &[&str] = &[
+    "PATH", "SYSTEMROOT", "COMSPEC", "PATHEXT", "WINDIR", "TEMP", "TMP", "USERPROFILE", "SYSTEMDRIVE", "HOME",
+    "LANG", "SHELL", "TMPDIR", "USER", "LOGNAME", "TERM", "COLORTERM", "ADDITIONAL_CONTEXT",
+    "AVAILABLE_LABELS", "BRANCH_NAME", "DESCRIPTION", "EVENT_NAME", "GITHUB_ENV", "IS_PULL_REQUEST",
+    "ISSUES_TO_TRIAGE", "ISSUE_BODY", "ISSUE_NUMBER", "ISSUE_TITLE", "PULL_REQUEST_NUMBER", "REPOSITORY",
+    "TITLE", "TRIGGERING_ACTOR",
+];
+
+/// Upstream's list of names that redaction removes although no word in them says so.
+const NEVER_KEPT: &[&str] = &[
+    "CLIENT_ID", "DB_URI", "CONNECTION_STRING", "AWS_DEFAULT_REGION", "AZURE_CLIENT_ID", "AZURE_TENANT_ID",
+    "SLACK_WEBHOOK_URL", "TWILIO_ACCOUNT_SID", "DATABASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_ACCOUNT",
+    "FIREBASE_PROJECT_ID",
+];
+
+const SECRET_WORDS: &[&str] =
+    &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
+
+/// Endings of names that hold a credential wherever they come from.
+const CREDENTIAL_ENDINGS: &[&str] = &["_TOKEN", "_SECRET", "_KEY", "_APIKEY", "_CREDENTIALS", "_CREDS"];
+const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY"];
+
+const SECRET_VALUES: [&str; 8] = [
+    r"-----BEGIN (RSA |OPENSSH |EC |PGP )?(PRIVATE KEY( BLOCK)?|CERTIFICATE)-----",
+    r"(?i)(https?|ftp|smtp)://[^:\s/@]+:[^@\s/]+@",
+    r"(ghp|gho|ghu|ghs|ghr|github_pat)_[A-Za-z0-9_]{36,}",
+    r"AIzaSy[A-Za-z0-9_\-]{33}",
+    r"AKIA[A-Z0-9]{16}",
+    r"eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+",
+    r"(?i)\b[sr]k_(live|test)_[0-9a-z]{24}",
+    r"(?i)xox[abpr]-[a-z0-9\-]+",
+];
+
+static SECRET_VALUE: LazyLock<Option<RegexSet>> = LazyLock::new(|| RegexSet::new(SECRET_VALUES).ok());
+
+/// Settings that keep git from asking, paging, or running what a repository configured.
+///
+/// Upstream also empties `diff.external`, which breaks `git diff`, and the editors, which breaks
+/// `git rebase --continue`; `:` is git's own word for "no editor".
+const GIT_OVERRIDES: [(&str, &str); 7] = [
+    ("credential.helper", ""),
+    ("core.fsmonitor", ""),
+    ("core.hooksPath", ""),
+    ("core.sshCommand", ""),
+    ("core.pager", "cat"),
+    ("core.editor", ":"),
+    ("sequence.editor", ":"),
+];
+
+const FIXED: [(&str, &str); 12] = [
+    ("GEMINI_CLI", "1"),
+    ("TERM", "xterm-256color"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", ""),
+    ("SSH_ASKPASS", ""),
+    ("GH_PROMPT_DISABLED", "1"),
+    ("GCM_INTERACTIVE", "never"),
+    ("DISPLAY", ""),
+    ("DBUS_SESSION_BUS_ADDRESS", ""),
+];
+
+/// The environment of a command the model asked for.
+pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String, String)> {
+    let pager = if pager.is_empty() { "cat" } else { pager };
+    let mut variables: Vec<(String, String)> = sanitised(env, redaction)
+        .into_iter()
+        .filter(|(name, _)| !is_overridden(name))
+        .collect();
+    let mut set = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
+    set("PAGER", pager);
+    set("GIT_PAGER", pager);
+    for (name, value) in FIXED {
+        set(name, value);
+    }
+    for (index, (key, value)) in GIT_OVERRIDES.iter().enumerate() {
+        set(&format!("GIT_CONFIG_KEY_{index}"), key);
+        set(&format!("GIT_CONFIG_VALUE_{index}"), value);
+    }
+    set("GIT_CONFIG_COUNT", &GIT_OVERRIDES.len().to_string());
+    variables
+}
+
+/// The environment without secrets, for hooks and everything else that is started.
+pub fn sanitised(env: &Env, redaction: &Redaction) -> Vec<(String, String)> {
+    let is_strict = env.non_empty("GITHUB_SHA").is_some() || env.get("SURFACE") == Some("Github");
+    env.iter()
+        .filter(|(name, value)| is_kept(name, value, redaction, is_strict))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn is_overridden(name: &str) -> bool {
+    matches!(name, "PAGER" | "GIT_PAGER" | "GIT_CONFIG_COUNT")
+        || name.starts_with("GIT_CONFIG_KEY_")
+        || name.starts_with("GIT_CONFIG_VALUE_")
+        || FIXED.iter().any(|(fixed, _)| *fixed == name)
+}
+
+fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> bool {
+    let upper = name.to_uppercase();
+    let listed = |list: &[String]| list.iter().any(|entry| entry.eq_ignore_ascii_case(name));
+    if is_credential(&upper) && !listed(&redaction.allowed) {
+        return false;
+    }
+    if !redaction.enabled && !is_strict {
+        return !listed(&redaction.blocked) || listed(&redaction.allowed);
+    }
+    // Upstream's order.
+    if upper.starts_with("GEMINI_CLI_") {
+        return true;
+    }
+    if has_secret_value(value) {
+        return false;
+    }
+    if upper.starts_with("GIT_CONFIG_") || listed(&redaction.allowed) {
+        return true;
+    }
+    if listed(&redaction.blocked) {
+        return false;
+    }
+    if ALWAYS_KEPT.contains(&upper.as_str()) {
+        return true;
+    }
+    !NEVER_KEPT.contains(&upper.as_str())
+        && !is_strict
+        && !SECRET_WORDS.iter().any(|word| upper.contains(word))
+}
+
+fn is_credential(upper: &str) -> bool {
+    CREDENTIAL_ENDINGS.iter().any(|ending| upper.ends_with(ending))
+        || CREDENTIAL_NAMES.contains(&upper)
+        || upper.contains("PASSWORD")
+        || upper.contains("PASSWD")
+}
+
+fn has_secret_value(value: &str) -> bool {
+    SECRET_VALUE.as_ref().is_none_or(|set| set.is_match(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn env(names: &[(&str, &str)]) -> Env {
+        Env::new(names.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))
+    }
+
+    fn names(env: &Env, redaction: &Redaction) -> Vec<String> {
+        sanitised(env, redaction).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn credentials_never_pass_even_when_redaction_is_off() {
+        let env = env(&[
+            ("GEMINI_API_KEY", "x"),
+            ("GOOGLE_API_KEY", "x"),
+            ("GITHUB_TOKEN", "x"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("CLIENT_SECRET", "x"),
+            ("PGPASSWORD", "x"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "x"),
+            ("EDITOR", "vi"),
+            ("SSH_AUTH_SOCK", "/s"),
+        ]);
+        assert_eq!(names(&env, &Redaction::default()), ["EDITOR", "SSH_AUTH_SOCK"]);
+    }
+
+    #[test]
+    fn the_user_can_allow_a_credential_and_block_anything() {
+        let env = env(&[("GITHUB_TOKEN", "x"), ("EDITOR", "vi"), ("PATH", "/bin")]);
+        let redaction =
+            Redaction { enabled: false, allowed: vec!["github_token".into()], blocked: vec!["EDITOR".into()] };
+        assert_eq!(names(&env, &redaction), ["GITHUB_TOKEN", "PATH"]);
+    }
+
+    #[test]
+    fn redaction_removes_secret_words_listed_names_and_secret_values() {
+        let env = env(&[
+            ("MY_AUTH", "x"),
+            ("DATABASE_URL", "x"),
+            ("REMOTE", "https://user:pw@example.org/x"),
+            ("PEM", "-----BEGIN RSA PRIVATE KEY-----\n"),
+            ("JWT", "eyJhbGci.eyJzdWIi.c2lnbmF0dXJl"),
+            ("GEMINI_CLI_HOME", "/h"),
+            ("PATH", "/bin"),
+            ("EDITOR", "vi"),
+        ]);
+        let redaction = Redaction { enabled: true, ..Redaction::default() };
+        assert_eq!(names(&env, &redaction), ["EDITOR", "GEMINI_CLI_HOME", "PATH"]);
+    }
+
+    #[test]
+    fn in_a_github_workflow_only_known_names_pass() {
+        let env = env(&[("GITHUB_SHA", "abc"), ("EDITOR", "vi"), ("PATH", "/bin"), ("ISSUE_BODY", "text")]);
+        assert_eq!(names(&env, &Redaction::default()), ["ISSUE_BODY", "PATH"]);
+    }
+
+    #[test]
+    fn a_command_gets_a_quiet_terminal_and_git() {
+        let env = env(&[("PAGER", "less"), ("TERM", "dumb"), ("GIT_CONFIG_COUNT", "99"), ("HOME", "/h")]);
+        let child = for_command(&env, &Redaction::default(), "");
+        let get = |name: &str| {
+            let mut found = child.iter().filter(|(n, _)| n == name);
+            let value = found.next().map(|(_, value)| value.as_str());
+            assert!(found.next().is_none(), "{name} is set twice");
+            value
+        };
+        assert_eq!(get("PAGER"), Some("cat"));
+        assert_eq!(get("TERM"), Some("xterm-256color"));
+        assert_eq!(get("GEMINI_CLI"), Some("1"));
+        assert_eq!(get("HOME"), Some("/h"));
+        assert_eq!(get("GIT_CONFIG_COUNT"), Some("7"));
+        assert_eq!(get("GIT_CONFIG_KEY_6"), Some("sequence.editor"));
+        assert_eq!(get("GIT_TERMINAL_PROMPT"), Some("0"));
+    }
+}

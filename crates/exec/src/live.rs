@@ -1,0 +1,141 @@
+//! Output on its way to whoever watches: gathered, so that a chatty command costs few updates.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::terminal_text::Stripper;
+
+/// At most twenty updates in a second.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// At most this much of what was printed between two updates is shown: the latest.
+const UPDATE_BYTES: usize = 16 << 10;
+/// A NUL among the first bytes marks binary output, which nobody wants to watch.
+const SNIFF_BYTES: u64 = 512;
+
+/// Gathers output and hands it on as text.
+pub(crate) struct LiveFeed<'a> {
+    watcher: &'a (dyn Fn(&str) + Send + Sync),
+    stripper: Stripper,
+    pending: Vec<u8>,
+    seen: u64,
+    binary: bool,
+    next: Instant,
+}
+
+impl<'a> LiveFeed<'a> {
+    pub(crate) fn new(watcher: &'a (dyn Fn(&str) + Send + Sync)) -> Self {
+        Self {
+            watcher,
+            stripper: Stripper::default(),
+            pending: Vec::new(),
+            seen: 0,
+            binary: false,
+            next: Instant::now(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.binary {
+            return;
+        }
+        if self.seen < SNIFF_BYTES && bytes.contains(&0) {
+            self.binary = true;
+            (self.watcher)("[Binary output: not shown]\n");
+            return;
+        }
+        self.seen += bytes.len() as u64;
+        let latest = bytes.get(bytes.len().saturating_sub(UPDATE_BYTES)..).unwrap_or_default();
+        self.stripper.push(latest, &mut self.pending);
+        let excess = self.pending.len().saturating_sub(UPDATE_BYTES);
+        self.pending.drain(..excess);
+        if Instant::now() >= self.next {
+            self.flush();
+        }
+    }
+
+    /// When gathered output should be flushed, if there is any.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (!self.pending.is_empty()).then_some(self.next)
+    }
+
+    /// Hands on what is there, except for the first bytes of a character whose rest has not come yet.
+    pub(crate) fn flush(&mut self) {
+        let incomplete = incomplete_suffix(&self.pending);
+        let rest = self.pending.split_off(self.pending.len() - incomplete);
+        let ready = std::mem::replace(&mut self.pending, rest);
+        self.next = Instant::now() + INTERVAL;
+        if !ready.is_empty() {
+            (self.watcher)(&String::from_utf8_lossy(&ready));
+        }
+    }
+
+    /// Hands on everything: no more will come.
+    pub(crate) fn finish(&mut self) {
+        let ready = std::mem::take(&mut self.pending);
+        if !ready.is_empty() {
+            (self.watcher)(&String::from_utf8_lossy(&ready));
+        }
+    }
+}
+
+/// How many bytes at the end begin a UTF-8 character without completing it.
+fn incomplete_suffix(bytes: &[u8]) -> usize {
+    for (back, byte) in bytes.iter().rev().take(3).enumerate() {
+        let needed = match byte {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            0x80..=0xbf => continue,
+            _ => return 0,
+        };
+        return if needed > back + 1 { back + 1 } else { 0 };
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_character_split_between_two_reads_arrives_whole() {
+        let seen = Mutex::new(String::new());
+        let watcher = |text: &str| seen.lock().unwrap().push_str(text);
+        let mut feed = LiveFeed::new(&watcher);
+        let (first, second) = "grün €".as_bytes().split_at(8);
+        feed.push(first);
+        feed.flush();
+        feed.push(second);
+        feed.finish();
+        assert_eq!(*seen.lock().unwrap(), "grün €");
+    }
+
+    #[test]
+    fn binary_output_is_announced_once_and_not_shown() {
+        let seen = Mutex::new(Vec::new());
+        let watcher = |text: &str| seen.lock().unwrap().push(text.to_owned());
+        let mut feed = LiveFeed::new(&watcher);
+        feed.push(b"\x7fELF\0\0");
+        feed.push(b"more");
+        feed.finish();
+        assert_eq!(*seen.lock().unwrap(), ["[Binary output: not shown]\n"]);
+    }
+
+    #[test]
+    fn between_two_updates_only_the_latest_output_is_gathered() {
+        let longest = Mutex::new(0);
+        let watcher = |text: &str| {
+            let mut longest = longest.lock().unwrap();
+            *longest = text.len().max(*longest);
+        };
+        let mut feed = LiveFeed::new(&watcher);
+        for _ in 0..100 {
+            feed.push(&[b'x'; 4096]);
+        }
+        feed.finish();
+        assert!(*longest.lock().unwrap() <= UPDATE_BYTES);
+    }
+}

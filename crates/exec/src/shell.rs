@@ -1,0 +1,205 @@
+//! Runs one shell command.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::background::Background;
+use crate::capture::Captured;
+use crate::live::LiveFeed;
+use crate::process::{Running, Step};
+
+const READ_BYTES: usize = 256 << 10;
+
+/// A command for `bash -c`.
+#[derive(Debug, Clone)]
+pub struct ShellCommand {
+    pub text: String,
+    pub directory: PathBuf,
+    /// Everything the child sees; see [`crate::environment`].
+    pub environment: Vec<(String, String)>,
+    /// Ends the command after so long a time without output.
+    pub inactivity: Option<Duration>,
+    /// Moves the command to the background if it still runs after this time.
+    pub background_after: Option<Duration>,
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub enum ShellEnd {
+    Finished(Finished),
+    /// It goes on in the background under this process id.
+    MovedToBackground { pid: u32 },
+}
+
+/// A command that no longer runs.
+#[derive(Debug)]
+pub struct Finished {
+    pub ending: Ending,
+    pub output: Captured,
+    /// The process id, which is also its group's.
+    pub pid: u32,
+    /// What it left running in the background with `&`.
+    pub background_pids: Vec<u32>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Exited(i32),
+    Signalled(i32),
+    /// The cancellation token fired.
+    Cancelled,
+    /// Nothing was printed for the allowed time.
+    Inactive,
+}
+
+/// A command that did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("working directory `{}` cannot be entered: {source}", path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error("`{shell}` cannot be started: {source}")]
+    Shell { shell: &'static str, source: io::Error },
+}
+
+/// Runs a command to its end, or until it is moved to the background.
+///
+/// The result comes as soon as the shell itself exits; what it started in the background may hold the
+/// pipe open and lives on under `background`. Dropping the future kills the whole group.
+///
+/// On Linux the child is bound to the calling *thread*: call this from a task on a runtime thread that
+/// lives as long as the program, not from a blocking pool.
+pub async fn run(
+    command: &ShellCommand,
+    background: &Background,
+    watcher: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<ShellEnd, StartError> {
+    let mut running = start(command)?;
+    let registered = background.register(running.group());
+    let mut buffer = vec![0; READ_BYTES];
+    let mut captured = Captured::default();
+    let mut feed = LiveFeed::new(watcher);
+
+    let why = supervise(command, &mut running, &mut buffer, &mut captured, &mut feed, cancel).await;
+    let ending = match why {
+        Why::Exited(ending) => {
+            running.drain(&mut buffer, |bytes| {
+                captured.push(bytes);
+                feed.push(bytes);
+            });
+            ending
+        }
+        Why::Stopped(ending) => {
+            running.end(&mut buffer, |bytes| captured.push(bytes)).await;
+            ending
+        }
+        Why::Delayed => {
+            feed.finish();
+            let pid = pid_of(&running);
+            background.adopt(running, registered, &command.text, &captured);
+            return Ok(ShellEnd::MovedToBackground { pid });
+        }
+    };
+    feed.finish();
+    let pid = pid_of(&running);
+    let group = running.into_group();
+    let background_pids = if group.exists() { group.orphans() } else { Vec::new() };
+    background.leave(group, registered);
+    Ok(ShellEnd::Finished(Finished { ending, output: captured, pid, background_pids }))
+}
+
+/// Why a command is no longer watched.
+enum Why {
+    Exited(Ending),
+    Stopped(Ending),
+    Delayed,
+}
+
+async fn supervise(
+    command: &ShellCommand,
+    running: &mut Running,
+    buffer: &mut [u8],
+    captured: &mut Captured,
+    feed: &mut LiveFeed<'_>,
+    cancel: &CancellationToken,
+) -> Why {
+    let move_at = command.background_after.map(|delay| Instant::now() + delay);
+    let mut last_output = Instant::now();
+    loop {
+        let silent_at = command.inactivity.map(|limit| last_output + limit);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Why::Stopped(Ending::Cancelled),
+            () = at(move_at) => return Why::Delayed,
+            step = running.step(buffer) => match step {
+                Step::Output(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    captured.push(bytes);
+                    feed.push(bytes);
+                    last_output = Instant::now();
+                }
+                Step::OutputEnded => {}
+                Step::Exited(status) => return Why::Exited(ending_of(status)),
+            },
+            () = at(silent_at) => return Why::Stopped(Ending::Inactive),
+            () = at(feed.due()) => feed.flush(),
+        }
+    }
+}
+
+/// Waits for a moment; for ever if there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn start(command: &ShellCommand) -> Result<Running, StartError> {
+    check_directory(&command.directory)?;
+    // Options that change what a pattern means are switched off, whatever the user's start-up files say.
+    let bash = [
+        "+O", "promptvars", "+O", "nullglob", "+O", "extglob", "+O", "nocaseglob", "+O", "dotglob", "-c",
+        &command.text,
+    ];
+    match Running::start("bash", &bash, &command.directory, &command.environment) {
+        // Small systems have no bash.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Running::start("/bin/sh", &["-c", &command.text], &command.directory, &command.environment)
+                .map_err(|source| StartError::Shell { shell: "sh", source })
+        }
+        result => result.map_err(|source| StartError::Shell { shell: "bash", source }),
+    }
+}
+
+fn check_directory(path: &Path) -> Result<(), StartError> {
+    let problem = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Ok(_) => io::Error::from(io::ErrorKind::NotADirectory),
+        Err(error) => error,
+    };
+    Err(StartError::Directory { path: path.to_owned(), source: problem })
+}
+
+pub(crate) fn ending_of(status: io::Result<ExitStatus>) -> Ending {
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Ending::Exited(code),
+            (None, Some(signal)) => Ending::Signalled(signal),
+            (None, None) => Ending::Exited(-1),
+        },
+        // Only when someone else collected our child.
+        Err(_) => Ending::Exited(-1),
+    }
+}
+
+fn pid_of(running: &Running) -> u32 {
+    u32::try_from(running.group().id()).unwrap_or_default()
+}

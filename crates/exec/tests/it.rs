@@ -1,0 +1,6 @@
+//! Runs real commands.
+
+#[path = "it/background.rs"]
+mod background;
+#[path = "it/shell.rs"]
+mod shell;

@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use pollux_exec::background::{Background, read_log_tail};
+use pollux_exec::shell::{Ending, ShellEnd, run};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::shell::{command, eventually, is_alive};
+
+async fn start(background: &Background, text: &str) -> u32 {
+    let mut given = command(text);
+    given.background_after = Some(Duration::from_millis(100));
+    match run(&given, background, &|_| {}, &CancellationToken::new()).await.unwrap() {
+        ShellEnd::MovedToBackground { pid } => pid,
+        ShellEnd::Finished(finished) => panic!("it ended: {finished:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_background_command_is_listed_logged_and_seen_to_end() {
+    let folder = TempDir::new().unwrap();
+    let background = Background::new(folder.path().join("logs"));
+    let gate = folder.path().join("gate");
+    let text = format!("echo early; while [ ! -e '{}' ]; do sleep 0.05; done; echo late; exit 4", gate.display());
+    let pid = start(&background, &text).await;
+    let listed = background.find(pid).unwrap();
+    assert_eq!((listed.command.as_str(), listed.ending), (text.as_str(), None));
+    assert_eq!(listed.log, folder.path().join(format!("logs/background-{pid}.log")));
+
+    std::fs::File::create(&gate).unwrap();
+    eventually("it ends", || background.find(pid).unwrap().ending == Some(Ending::Exited(4))).await;
+    let tail = read_log_tail(&listed.log, 100).unwrap();
+    assert_eq!(tail.lines, ["early", "late"]);
+    assert!(!tail.is_partial);
+    let last = read_log_tail(&listed.log, 1).unwrap();
+    assert_eq!((last.lines, last.is_partial), (vec!["late".to_owned()], true));
+}
+
+#[tokio::test]
+async fn a_command_that_ends_before_the_delay_stays_in_the_foreground() {
+    let background = Background::new(TempDir::new().unwrap().path().join("logs"));
+    let mut given = command("echo quick");
+    given.background_after = Some(Duration::from_secs(60));
+    let end = run(&given, &background, &|_| {}, &CancellationToken::new()).await.unwrap();
+    assert!(matches!(end, ShellEnd::Finished(finished) if finished.output.text() == "quick"));
+    assert_eq!(background.list(), []);
+}
+
+#[tokio::test]
+async fn shutting_down_ends_background_commands_and_what_they_left() {
+    let folder = TempDir::new().unwrap();
+    let background = Background::new(folder.path().join("logs"));
+    let pid = start(&background, "sleep 600").await;
+    assert!(is_alive(pid));
+    background.shutdown().await;
+    assert!(!is_alive(pid));
+    assert_eq!(background.find(pid).unwrap().ending, Some(Ending::Cancelled));
+}

@@ -1,0 +1,310 @@
+//! Context files: found, read once, and framed for the model.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ignore::gitignore::Gitignore;
+use pollux_config::groups::{Context, ImportFormat};
+
+use crate::imports;
+
+/// A context file longer than this is cut; it would crowd out the conversation.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Where context files may be.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The user's `.gemini` folder.
+    pub gemini_dir: PathBuf,
+    /// The project's own state folder, which may hold private notes.
+    pub project_temp: PathBuf,
+    /// The workspace's folders, the project's root first.
+    pub roots: Vec<PathBuf>,
+    /// Whether the project's files may speak to the model at all.
+    pub trusted: bool,
+}
+
+/// Finds context files and remembers which ones the model already has.
+#[derive(Debug)]
+pub struct ContextFiles {
+    places: Places,
+    names: Vec<String>,
+    format: ImportFormat,
+    markers: Vec<String>,
+    load_from_extra_roots: bool,
+    ignored: Vec<(PathBuf, Gitignore)>,
+    seen: HashSet<PathBuf>,
+    seen_files: HashSet<(u64, u64)>,
+    warnings: Vec<String>,
+}
+
+impl ContextFiles {
+    /// Prepares the search; nothing is read yet.
+    pub fn new(places: Places, settings: &Context) -> Self {
+        let ignored = if settings.filtering.respect_gemini_ignore {
+            places.roots.iter().filter_map(|root| gemini_ignore(root)).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            places,
+            names: settings.file_names.clone(),
+            format: settings.import_format,
+            markers: settings.boundary_markers.clone(),
+            load_from_extra_roots: settings.load_memory_from_include_directories,
+            ignored,
+            seen: HashSet::new(),
+            seen_files: HashSet::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The user's own instructions for every project: the context files in `.gemini`, then `memory.md`.
+    pub fn global(&mut self) -> Option<String> {
+        let dir = self.places.gemini_dir.clone();
+        let mut files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
+        files.push(dir.join("memory.md"));
+        self.load(&files)
+    }
+
+    /// Private notes about this project, kept outside the repository.
+    pub fn private(&mut self) -> Option<String> {
+        let dir = self.places.project_temp.join("memory");
+        let main = dir.join("MEMORY.md");
+        if main.is_file() {
+            return self.load(&[main]);
+        }
+        let files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
+        self.load(&files)
+    }
+
+    /// The project's instructions: from each root up to the boundary.
+    pub fn project(&mut self) -> Option<String> {
+        if !self.places.trusted {
+            return None;
+        }
+        let roots = self.places.roots.clone();
+        let used = if self.load_from_extra_roots { roots.len() } else { 1 };
+        let mut files: Vec<PathBuf> =
+            roots.iter().take(used).flat_map(|root| self.candidates(root, root)).collect();
+        files.sort();
+        files.dedup();
+        self.load(&files)
+    }
+
+    /// Instructions near a path that a tool just touched and that the model has not seen yet.
+    pub fn near(&mut self, path: &Path) -> Option<String> {
+        if !self.places.trusted {
+            return None;
+        }
+        let dir = if path.is_dir() { path } else { path.parent()? };
+        let root = self.places.roots.iter().find(|root| dir.starts_with(root))?.clone();
+        let files = self.candidates(dir, &root);
+        self.load(&files)
+    }
+
+    /// What could not be read, since the last call.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Possible context files from the boundary down to `dir`.
+    fn candidates(&self, dir: &Path, root: &Path) -> Vec<PathBuf> {
+        let top = self.boundary(dir, root);
+        let mut folders: Vec<&Path> =
+            dir.ancestors().take_while(|folder| folder.starts_with(&top)).collect();
+        folders.reverse();
+        folders
+            .into_iter()
+            .filter(|folder| !folder.starts_with(&self.places.gemini_dir))
+            .flat_map(|folder| self.names.iter().map(move |name| folder.join(name)))
+            .collect()
+    }
+
+    /// The nearest ancestor with a marker such as `.git`; without one, the workspace root itself.
+    fn boundary(&self, dir: &Path, root: &Path) -> PathBuf {
+        dir.ancestors()
+            .find(|folder| self.markers.iter().any(|marker| folder.join(marker).exists()))
+            .map_or_else(|| root.to_path_buf(), Path::to_path_buf)
+    }
+
+    fn load(&mut self, files: &[PathBuf]) -> Option<String> {
+        let mut framed = Vec::new();
+        for file in files {
+            if self.is_ignored(file) || !self.is_new(file) {
+                continue;
+            }
+            match read_bounded(file) {
+                Ok(None) => {}
+                Ok(Some(text)) => framed.extend(self.frame(file, &text)),
+                Err(error) => {
+                    self.warnings.push(format!("could not read context file `{}`: {error}", file.display()));
+                }
+            }
+        }
+        (!framed.is_empty()).then(|| framed.join("\n\n"))
+    }
+
+    fn frame(&self, file: &Path, text: &str) -> Option<String> {
+        let confine = file
+            .parent()
+            .map(|dir| self.boundary(dir, dir))
+            .unwrap_or_else(|| self.places.gemini_dir.clone());
+        let text = imports::expand(text, file, &confine, self.format);
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let path = file.display();
+        Some(format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---"))
+    }
+
+    /// Remembers the file by path and by identity, so that links do not load it twice.
+    fn is_new(&mut self, file: &Path) -> bool {
+        let Ok(meta) = fs::metadata(file) else { return false };
+        if !meta.is_file() || self.seen.contains(file) {
+            return false;
+        }
+        if let Some(identity) = identity(&meta)
+            && !self.seen_files.insert(identity)
+        {
+            return false;
+        }
+        self.seen.insert(file.to_path_buf())
+    }
+
+    fn is_ignored(&self, file: &Path) -> bool {
+        self.ignored.iter().any(|(root, rules)| {
+            file.starts_with(root) && rules.matched_path_or_any_parents(file, false).is_ignore()
+        })
+    }
+}
+
+fn gemini_ignore(root: &Path) -> Option<(PathBuf, Gitignore)> {
+    let file = root.join(".geminiignore");
+    if !file.is_file() {
+        return None;
+    }
+    let (rules, _problem) = Gitignore::new(&file);
+    Some((root.to_path_buf(), rules))
+}
+
+/// Reads a file as text; `None` if it does not exist or is not a regular file.
+fn read_bounded(file: &Path) -> std::io::Result<Option<String>> {
+    let handle = match File::open(file) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    handle.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    let cut = bytes.len() as u64 > MAX_FILE_BYTES;
+    bytes.truncate(usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX));
+    let mut text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned();
+    if cut {
+        text.push_str("\n[this context file was cut at 1 MB]");
+    }
+    Ok(Some(text))
+}
+
+#[cfg(unix)]
+fn identity(meta: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_meta: &fs::Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scene {
+        dir: tempfile::TempDir,
+    }
+
+    impl Scene {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = dir.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+                fs::write(path, text).unwrap();
+            }
+            Self { dir }
+        }
+
+        fn files(&self, names: &[&str], trusted: bool) -> ContextFiles {
+            let settings = Context {
+                file_names: names.iter().map(|name| (*name).to_owned()).collect(),
+                boundary_markers: vec![".git".into()],
+                filtering: pollux_config::groups::FileFiltering {
+                    respect_gemini_ignore: true,
+                    ..Default::default()
+                },
+                ..Default::default()
+            };
+            let places = Places {
+                gemini_dir: self.dir.path().join("home/.gemini"),
+                project_temp: self.dir.path().join("home/.gemini/tmp/x"),
+                roots: vec![self.dir.path().join("repo/app")],
+                trusted,
+            };
+            ContextFiles::new(places, &settings)
+        }
+    }
+
+    #[test]
+    fn project_files_are_taken_from_the_boundary_down_and_only_once() {
+        let scene = Scene::new(&[
+            ("repo/.git/HEAD", "x"),
+            ("GEMINI.md", "outside the repository"),
+            ("repo/GEMINI.md", "top"),
+            ("repo/app/GEMINI.md", "app"),
+            ("repo/app/src/GEMINI.md", "src"),
+        ]);
+        let mut files = scene.files(&["GEMINI.md"], true);
+        let text = files.project().unwrap();
+        assert!(text.find("top").unwrap() < text.find("app\n").unwrap(), "{text}");
+        assert!(!text.contains("outside"));
+        let near = files.near(&scene.dir.path().join("repo/app/src/main.rs")).unwrap();
+        assert!(near.contains("src\n") && !near.contains("top"), "{near}");
+        assert_eq!(files.near(&scene.dir.path().join("repo/app/src/main.rs")), None);
+    }
+
+    #[test]
+    fn without_a_marker_only_the_root_itself_is_read() {
+        let scene = Scene::new(&[("repo/GEMINI.md", "parent"), ("repo/app/AGENTS.md", "app")]);
+        let text = scene.files(&["AGENTS.md", "GEMINI.md"], true).project().unwrap();
+        assert!(text.contains("app") && !text.contains("parent"), "{text}");
+    }
+
+    #[test]
+    fn global_files_and_the_older_memory_file_are_both_read() {
+        let scene =
+            Scene::new(&[("home/.gemini/GEMINI.md", "rules"), ("home/.gemini/memory.md", "notes")]);
+        let text = scene.files(&["GEMINI.md"], true).global().unwrap();
+        assert!(text.find("rules").unwrap() < text.find("notes").unwrap());
+    }
+
+    #[test]
+    fn an_untrusted_or_ignored_project_file_is_not_read() {
+        let scene = Scene::new(&[("repo/app/GEMINI.md", "app"), ("repo/app/.geminiignore", "GEMINI.md\n")]);
+        assert_eq!(scene.files(&["GEMINI.md"], false).project(), None);
+        assert_eq!(scene.files(&["GEMINI.md"], true).project(), None);
+    }
+
+    #[test]
+    fn a_directory_with_the_name_of_a_context_file_is_passed_over() {
+        let scene = Scene::new(&[("repo/app/GEMINI.md/x", "")]);
+        let mut files = scene.files(&["GEMINI.md"], true);
+        assert_eq!(files.project(), None);
+        assert!(files.take_warnings().is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! Replies of the API as the program sees them, and back.
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::Part;
+use pollux_domain::model::{Citation, Finish, FinishReason, ReplyChunk, Usage};
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+
+/// Reads one response object. An `error` object in its place is the API's error.
+pub(crate) fn read(value: Value) -> Result<ReplyChunk, ApiError> {
+    if let Some(error) = ApiError::in_body(&value) {
+        return Err(error);
+    }
+    Ok(chunk(value))
+}
+
+fn chunk(mut value: Value) -> ReplyChunk {
+    let usage = value.get("usageMetadata").and_then(usage);
+    let model_version = value.get("modelVersion").and_then(Value::as_str).map(str::to_owned);
+    let blocked = value
+        .get("promptFeedback")
+        .and_then(|feedback| feedback.get("blockReason"))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let candidate = value.get_mut("candidates").and_then(|candidates| candidates.get_mut(0)).map(Value::take);
+    let Some(mut candidate) = candidate else {
+        return ReplyChunk { usage, model_version, blocked, ..ReplyChunk::default() };
+    };
+    ReplyChunk {
+        parts: parts(&mut candidate),
+        finish: finish(&candidate),
+        usage,
+        model_version,
+        blocked,
+        citations: citations(&candidate),
+    }
+}
+
+fn parts(candidate: &mut Value) -> Vec<Part> {
+    match candidate.get_mut("content").and_then(|content| content.get_mut("parts")).map(Value::take) {
+        Some(Value::Array(parts)) => {
+            parts.into_iter().filter_map(|part| Part::from_json(part).ok()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn finish(candidate: &Value) -> Option<Finish> {
+    let reason = candidate.get("finishReason")?.as_str()?;
+    let message = candidate.get("finishMessage").and_then(Value::as_str).map(str::to_owned);
+    Some(Finish { reason: FinishReason::parse(reason), message })
+}
+
+fn usage(value: &Value) -> Option<Usage> {
+    let fields = value.as_object()?;
+    let count = |key: &str| fields.get(key).and_then(number).unwrap_or(0);
+    Some(Usage {
+        prompt: count("promptTokenCount"),
+        candidates: count("candidatesTokenCount"),
+        cached: count("cachedContentTokenCount"),
+        thoughts: count("thoughtsTokenCount"),
+        tool: count("toolUsePromptTokenCount"),
+        total: count("totalTokenCount"),
+    })
+}
+
+/// Some gateways write counts as text or as a float.
+fn number(value: &Value) -> Option<u64> {
+    value
+        .as_u64()
+        .or_else(|| value.as_str().and_then(|text| text.parse().ok()))
+        .or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+}
+
+fn citations(candidate: &Value) -> Vec<Citation> {
+    let listed = candidate
+        .get("citationMetadata")
+        .and_then(|metadata| metadata.get("citations").or_else(|| metadata.get("citationSources")))
+        .and_then(Value::as_array);
+    let text = |citation: &Value, key: &str| citation.get(key).and_then(Value::as_str).map(str::to_owned);
+    listed
+        .into_iter()
+        .flatten()
+        .filter_map(|citation| {
+            Some(Citation { title: text(citation, "title"), uri: text(citation, "uri")? })
+        })
+        .collect()
+}
+
+/// The answer to `countTokens`.
+pub(crate) fn total_tokens(value: &Value) -> Option<u64> {
+    value.get("totalTokens").and_then(number)
+}
+
+/// The object that reads back as this chunk, with only what a recording keeps.
+pub(crate) fn to_json(chunk: &ReplyChunk) -> Value {
+    let mut fields = JsonObject::new();
+    let mut candidate = JsonObject::new();
+    if !chunk.parts.is_empty() {
+        let parts: Vec<Value> = chunk.parts.iter().map(Part::to_json).collect();
+        candidate.insert("content".into(), json!({"parts": parts, "role": "model"}));
+    }
+    if let Some(finish) = &chunk.finish {
+        candidate.insert("finishReason".into(), json!(finish.reason.as_str()));
+        if let Some(message) = &finish.message {
+            candidate.insert("finishMessage".into(), json!(message));
+        }
+    }
+    if !chunk.citations.is_empty() {
+        let citations: Vec<Value> = chunk
+            .citations
+            .iter()
+            .map(|citation| json!({"uri": citation.uri, "title": citation.title}))
+            .collect();
+        candidate.insert("citationMetadata".into(), json!({"citations": citations}));
+    }
+    if !candidate.is_empty() {
+        candidate.insert("index".into(), json!(0));
+        fields.insert("candidates".into(), json!([candidate]));
+    }
+    if let Some(usage) = chunk.usage {
+        fields.insert("usageMetadata".into(), usage_json(usage));
+    }
+    Value::Object(fields)
+}
+
+fn usage_json(usage: Usage) -> Value {
+    let counts = [
+        ("promptTokenCount", usage.prompt),
+        ("candidatesTokenCount", usage.candidates),
+        ("cachedContentTokenCount", usage.cached),
+        ("thoughtsTokenCount", usage.thoughts),
+        ("toolUsePromptTokenCount", usage.tool),
+        ("totalTokenCount", usage.total),
+    ];
+    let kept = counts.into_iter().filter(|(key, count)| *count > 0 || *key == "totalTokenCount");
+    Value::Object(kept.map(|(key, count)| (key.to_owned(), json!(count))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_domain::content::Body;
+
+    #[test]
+    fn a_full_chunk_is_read_and_written_back() {
+        let value = json!({
+            "candidates": [{
+                "content": {"parts": [{"text": "a"}, {"text": "b", "thought": true},
+                    {"functionCall": {"id": "1", "name": "ls", "args": {"z": 1, "a": 2}}, "thoughtSignature": "s"}],
+                    "role": "model"},
+                "finishReason": "STOP", "finishMessage": "done",
+                "citationMetadata": {"citations": [{"uri": "https://x", "title": "X"}, {"title": "no uri"}]}
+            }],
+            "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "cachedContentTokenCount": 1,
+                "thoughtsTokenCount": 2, "toolUsePromptTokenCount": 3, "totalTokenCount": 18},
+            "modelVersion": "gemini-x"
+        });
+        let chunk = read(value).unwrap();
+        assert_eq!(chunk.parts.len(), 3);
+        assert_eq!(chunk.parts[1].body, Body::Thought("b".into()));
+        assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);
+        assert_eq!(
+            chunk.usage,
+            Some(Usage { prompt: 5, candidates: 7, cached: 1, thoughts: 2, tool: 3, total: 18 })
+        );
+        assert_eq!(chunk.citations, [Citation { title: Some("X".into()), uri: "https://x".into() }]);
+        let recorded = read(to_json(&chunk)).unwrap();
+        assert_eq!(recorded, ReplyChunk { model_version: None, ..chunk });
+    }
+
+    #[test]
+    fn odd_chunks_are_read_as_far_as_they_go() {
+        let empty = ReplyChunk::default();
+        let cases = [
+            json!({}),
+            json!(null),
+            json!([]),
+            json!({"candidates": []}),
+            json!({"candidates": [{}]}),
+            json!({"candidates": [null]}),
+            json!({"candidates": "x"}),
+            json!({"candidates": [{"content": {}}]}),
+            json!({"candidates": [{"content": {"parts": [3, null]}}]}),
+            json!({"usageMetadata": null}),
+        ];
+        for case in cases {
+            assert_eq!(read(case.clone()).unwrap(), empty, "{case}");
+        }
+        let metadata = read(json!({"usageMetadata": {"totalTokenCount": "9"}, "modelVersion": "m"})).unwrap();
+        assert_eq!(metadata.usage.unwrap().total, 9);
+        let blocked = read(json!({"promptFeedback": {"blockReason": "SAFETY"}})).unwrap();
+        assert_eq!(blocked.blocked.as_deref(), Some("SAFETY"));
+        let named = read(json!({"candidates": [{"finishReason": "NO_IMAGE"}]})).unwrap();
+        assert_eq!(named.finish.unwrap().reason, FinishReason::Named("NO_IMAGE".into()));
+    }
+
+    #[test]
+    fn an_error_in_place_of_a_chunk_is_the_apis_error() {
+        let error = read(json!({"error": {"code": 503, "message": "overloaded"}})).unwrap_err();
+        assert_eq!(error.error.status, Some(503));
+        assert!(read(json!([{"error": {"code": 400, "message": "bad"}}])).is_err());
+    }
+}

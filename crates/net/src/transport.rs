@@ -1,0 +1,81 @@
+//! What a failed transfer means, in words for people and without addresses that could hold secrets.
+
+use std::error::Error;
+use std::io;
+
+/// A transfer that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransportFailure {
+    /// The cause, for people; holds no address.
+    pub message: String,
+    /// Whether another attempt could end differently.
+    pub may_pass: bool,
+}
+
+/// Looks through an error's causes.
+pub fn describe(error: &reqwest::Error) -> TransportFailure {
+    let causes = causes(error);
+    if let Some(certificate) = causes.iter().find_map(|cause| certificate_problem(*cause)) {
+        return TransportFailure { message: certificate, may_pass: false };
+    }
+    if error.is_builder() {
+        return TransportFailure { message: innermost(&causes, "the request is not valid"), may_pass: false };
+    }
+    let message = if error.is_timeout() {
+        "the connection timed out".to_owned()
+    } else {
+        innermost(&causes, "the connection failed")
+    };
+    TransportFailure { message, may_pass: true }
+}
+
+/// The chain below reqwest's own error, whose text would name the address.
+fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| cause.source()).collect()
+}
+
+fn innermost(causes: &[&(dyn Error + 'static)], otherwise: &str) -> String {
+    causes.last().map_or_else(|| otherwise.to_owned(), ToString::to_string)
+}
+
+fn certificate_problem(cause: &(dyn Error + 'static)) -> Option<String> {
+    let inner = cause.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
+    let tls = cause
+        .downcast_ref::<rustls::Error>()
+        .or_else(|| inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()))?;
+    match tls {
+        rustls::Error::InvalidCertificate(problem) => Some(format!(
+            "the server's certificate was refused ({problem:?}); behind a proxy that inspects TLS, \
+             name its certificate file in `NODE_EXTRA_CA_CERTS`"
+        )),
+        rustls::Error::General(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{ClientOptions, client};
+
+    #[tokio::test]
+    async fn a_refused_connection_is_described_without_its_address() {
+        let port = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        let client = client(&ClientOptions::new("test")).unwrap();
+        let error = client.get(format!("http://127.0.0.1:{port}/?key=hunter2")).send().await.unwrap_err();
+        let failure = describe(&error);
+        assert!(failure.may_pass);
+        assert!(failure.message.to_lowercase().contains("refused"), "{failure:?}");
+        assert!(!failure.message.contains("hunter2"));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_none_is_not_tried_again() {
+        let client = client(&ClientOptions::new("test")).unwrap();
+        let error = client.get("not a url").send().await.unwrap_err();
+        assert!(!describe(&error).may_pass);
+    }
+}

@@ -1,0 +1,198 @@
+//! Reading our layout, whole or cut at any byte.
+
+use pollux_domain::JsonObject;
+use pollux_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::{MESSAGES, TAIL};
+use crate::salvage;
+
+/// A file in our layout.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) meta: JsonObject,
+    /// Where the 24 bytes of `lastUpdated` are, if they can be patched in place.
+    pub(crate) stamp_at: Option<u64>,
+    pub(crate) messages: Vec<Value>,
+    /// Where the tail begins, or would begin: behind the last complete message.
+    pub(crate) end: usize,
+    pub(crate) ending: Ending,
+    /// Lines between readable messages that could not be read.
+    pub(crate) unreadable_lines: usize,
+}
+
+/// What follows the last complete message.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ending {
+    /// Exactly the tail.
+    Whole,
+    /// The file was cut, or a write was.
+    Torn {
+        /// What can be told of the message that was being written.
+        salvaged: Option<Value>,
+        /// Whether the bytes behind `end` are more than fragments of the tail.
+        holds_data: bool,
+    },
+    /// Every message is readable, but the lines do not make a valid document.
+    Disordered,
+}
+
+/// The fields in front of the messages.
+#[derive(Debug)]
+pub(crate) enum Head {
+    /// Complete; the messages begin at `body_at`.
+    Ours { meta: JsonObject, stamp_at: Option<u64>, body_at: usize },
+    /// The bytes end inside the head.
+    Cut { meta: JsonObject, end: usize },
+    /// Not our layout.
+    Foreign,
+}
+
+struct Line<'a> {
+    text: &'a [u8],
+    next: usize,
+    ended: bool,
+}
+
+fn line_at(bytes: &[u8], at: usize) -> Line<'_> {
+    let rest = bytes.get(at..).unwrap_or_default();
+    match rest.iter().position(|byte| *byte == b'\n') {
+        Some(length) => {
+            Line { text: rest.get(..length).unwrap_or_default(), next: at + length + 1, ended: true }
+        }
+        None => Line { text: rest, next: bytes.len(), ended: false },
+    }
+}
+
+pub(crate) fn read_head(bytes: &[u8]) -> Head {
+    if !bytes.starts_with(b"{\n") {
+        return Head::Foreign;
+    }
+    let mut meta = JsonObject::new();
+    let mut stamp_at = None;
+    let mut at = 2;
+    loop {
+        let line = line_at(bytes, at);
+        if line.text == MESSAGES {
+            return Head::Ours { meta, stamp_at, body_at: at + MESSAGES.len() };
+        }
+        if !line.ended {
+            return Head::Cut { meta, end: at };
+        }
+        let Some((key, value)) = field(line.text) else { return Head::Foreign };
+        if key == "lastUpdated" && is_stamp(&value) {
+            stamp_at = line.text.windows(3).position(|window| window == b": \"").map(|gap| (at + gap + 3) as u64);
+        }
+        meta.insert(key, value);
+        at = line.next;
+    }
+}
+
+fn is_stamp(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.len() == Timestamp::ISO_LEN && Timestamp::parse(text).is_some())
+}
+
+/// `  "key": value,`
+fn field(line: &[u8]) -> Option<(String, Value)> {
+    let body = line.strip_prefix(b"  ")?.strip_suffix(b",")?;
+    let object = [b"{", body, b"}"].concat();
+    let fields: JsonObject = serde_json::from_slice(&object).ok()?;
+    let mut fields = fields.into_iter();
+    match (fields.next(), fields.next()) {
+        (Some((key, value)), None) if key != "messages" => Some((key, value)),
+        _ => None,
+    }
+}
+
+/// Reads the bytes as our layout; `None` if they are not.
+pub(crate) fn scan(bytes: &[u8]) -> Option<Document> {
+    let (meta, stamp_at, body_at) = match read_head(bytes) {
+        Head::Ours { meta, stamp_at, body_at } => (meta, stamp_at, body_at),
+        Head::Cut { meta, end } => {
+            meta.get("sessionId")?;
+            let holds_data = bytes.len() > end;
+            let ending = Ending::Torn { salvaged: None, holds_data };
+            return Some(Document { meta, stamp_at: None, messages: Vec::new(), end, ending, unreadable_lines: 0 });
+        }
+        Head::Foreign => return None,
+    };
+    let mut document =
+        Document { meta, stamp_at, messages: Vec::new(), end: body_at, ending: Ending::Whole, unreadable_lines: 0 };
+    read_body(bytes, &mut document).then_some(document)
+}
+
+/// Reads message lines until the tail or the cut; false if this is another layout after all.
+fn read_body(bytes: &[u8], document: &mut Document) -> bool {
+    let mut at = document.end;
+    let mut comma_before = true;
+    let mut disordered = false;
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        if rest.trim_ascii_end() == TAIL.trim_ascii_end() {
+            let exact = rest == TAIL && document.end == at;
+            document.ending = match (disordered, exact) {
+                (true, _) => Ending::Disordered,
+                (false, true) => Ending::Whole,
+                // A comma without its message, or a last line break that is missing.
+                (false, false) => Ending::Torn { salvaged: None, holds_data: false },
+            };
+            return true;
+        }
+        let Some(start) = bytes.get(at).filter(|byte| **byte == b'\n').map(|_| at + 1) else {
+            document.ending = torn(bytes, document.end);
+            return true;
+        };
+        let line = line_at(bytes, start);
+        if line.text == b"    {" && line.ended {
+            return false;
+        }
+        // Fields after the messages: not how we write.
+        if line.text == b"  ]," {
+            return false;
+        }
+        let (body, comma) = match line.text.strip_suffix(b",") {
+            Some(body) => (body, true),
+            None => (line.text, false),
+        };
+        let line_end = start + line.text.len();
+        match body.strip_prefix(b"    ").and_then(read_message) {
+            Some(message) => {
+                disordered |= !comma_before;
+                document.messages.push(message);
+                document.end = start + body.len();
+            }
+            None if line.ended && has_message_at(bytes, line.next) => {
+                document.unreadable_lines += 1;
+                document.end = start + body.len();
+            }
+            None => {
+                document.ending = torn(bytes, document.end);
+                return true;
+            }
+        }
+        comma_before = comma;
+        at = line_end;
+    }
+}
+
+fn has_message_at(bytes: &[u8], at: usize) -> bool {
+    let line = line_at(bytes, at).text;
+    let body = line.strip_suffix(b",").unwrap_or(line);
+    body.strip_prefix(b"    ").and_then(read_message).is_some()
+}
+
+fn read_message(bytes: &[u8]) -> Option<Value> {
+    if !bytes.starts_with(b"{") {
+        return None;
+    }
+    serde_json::from_slice(bytes).or_else(|_| serde_json::from_str(&String::from_utf8_lossy(bytes))).ok()
+}
+
+fn torn(bytes: &[u8], end: usize) -> Ending {
+    let rest = bytes.get(end..).unwrap_or_default();
+    let is_fragment = |byte: &u8| matches!(byte, b'\n' | b' ' | b',' | b']' | b'}');
+    let holds_data = !rest.iter().all(is_fragment);
+    let start = rest.iter().position(|byte| *byte == b'{');
+    let salvaged = start.and_then(|start| salvage::message(rest.get(start..).unwrap_or_default()));
+    Ending::Torn { salvaged, holds_data }
+}

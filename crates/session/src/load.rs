@@ -1,0 +1,190 @@
+//! Reading one session file, whatever release wrote it and however it ended.
+
+mod fold;
+mod log;
+
+pub(crate) use fold::{Folded, Layout, fold};
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use pollux_domain::JsonObject;
+use pollux_domain::id::SessionId;
+use pollux_domain::time::Timestamp;
+use serde_json::Value;
+
+use crate::message::{Message, message_from_json};
+
+/// Larger files are refused: reading one would take several times its size in memory.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// A session as it is on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredSession {
+    pub path: PathBuf,
+    pub id: SessionId,
+    /// Missing in files of some releases.
+    pub project_hash: Option<String>,
+    pub start: Timestamp,
+    pub last_updated: Timestamp,
+    pub kind: SessionKind,
+    pub summary: Option<String>,
+    /// Workspace folders added during the session.
+    pub directories: Vec<String>,
+    pub messages: Vec<Message>,
+    /// Set when the file does not end as it should.
+    pub repaired: Option<RepairNote>,
+    /// Top-level fields this program does not know.
+    pub extra: JsonObject,
+    pub(crate) stamp: FileStamp,
+}
+
+/// Whose conversation a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionKind {
+    #[default]
+    Main,
+    Subagent,
+}
+
+impl SessionKind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Subagent => "subagent",
+        }
+    }
+}
+
+/// What was wrong with a file and what could be read all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairNote {
+    /// Offset of the first byte that belongs to no complete message.
+    pub torn_at: u64,
+    /// Whether a part of the message that was being written could be read.
+    pub kept_part: bool,
+    /// Lines that could not be read at all; they stay in the file.
+    pub unreadable_lines: usize,
+}
+
+impl std::fmt::Display for RepairNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the file is damaged at byte {}; everything complete before it was read", self.torn_at)?;
+        if self.kept_part {
+            f.write_str(", and the complete part of the message being written")?;
+        }
+        if self.unreadable_lines > 0 {
+            write!(f, " ({} unreadable line(s) skipped)", self.unreadable_lines)?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether a file changed between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    pub(crate) length: u64,
+    pub(crate) modified_ms: i64,
+}
+
+/// Why a file could not be read as a session. The file is left as it is in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("could not read session file `{}`", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("session file `{}` is empty", path.display())]
+    Empty { path: PathBuf },
+    #[error("`{}` is not a session file; it was left as it is", path.display())]
+    NotASession { path: PathBuf },
+    #[error("`{}` is JSON of a kind this version does not know ({reason}); it was left as it is", path.display())]
+    UnknownShape { path: PathBuf, reason: &'static str },
+    #[error("session file `{}` has {length} bytes, more than the {MAX_BYTES} this version reads", path.display())]
+    TooLarge { path: PathBuf, length: u64 },
+}
+
+/// Reads a session. What the file holds decides, not its name.
+pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
+    let (bytes, stamp) = read(path)?;
+    let folded = fold(path, &bytes)?;
+    Ok(stored(path, folded, stamp))
+}
+
+pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, FileStamp), LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    // Opening a pipe would wait for a writer that may never come.
+    if !metadata.is_file() {
+        return Err(LoadError::NotASession { path: path.to_owned() });
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(LoadError::TooLarge { path: path.to_owned(), length: metadata.len() });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok((bytes, stamp_of(&metadata)))
+}
+
+pub(crate) fn stamp_of(metadata: &fs::Metadata) -> FileStamp {
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified_ms = modified.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0);
+    FileStamp { length: metadata.len(), modified_ms }
+}
+
+fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
+    let mut meta = folded.meta;
+    let start = take_time(&mut meta, "startTime");
+    let last_updated = take_time(&mut meta, "lastUpdated");
+    let modified = Timestamp::from_millis(stamp.modified_ms);
+    let directories = match meta.get("directories") {
+        Some(Value::Array(items)) => items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let messages = folded.messages.into_iter().filter_map(|message| match message {
+        Value::Object(fields) => {
+            let id = fields.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+            Some(message_from_json(id, fields))
+        }
+        _ => None,
+    });
+    StoredSession {
+        path: path.to_owned(),
+        id: SessionId::from_file(take_string(&mut meta, "sessionId").unwrap_or_default()),
+        project_hash: take_string(&mut meta, "projectHash"),
+        start: start.or(last_updated).unwrap_or(modified),
+        last_updated: last_updated.or(start).unwrap_or(modified),
+        kind: kind_of(&meta),
+        summary: take_string(&mut meta, "summary").filter(|summary| !summary.trim().is_empty()),
+        directories,
+        messages: messages.collect(),
+        repaired: folded.repaired,
+        extra: meta,
+        stamp,
+    }
+}
+
+pub(crate) fn kind_of(meta: &JsonObject) -> SessionKind {
+    match meta.get("kind").and_then(Value::as_str) {
+        Some("subagent") => SessionKind::Subagent,
+        _ => SessionKind::Main,
+    }
+}
+
+pub(crate) fn time_of(meta: &JsonObject, key: &str) -> Option<Timestamp> {
+    meta.get(key).and_then(Value::as_str).and_then(Timestamp::parse)
+}
+
+fn take_time(meta: &mut JsonObject, key: &str) -> Option<Timestamp> {
+    let time = time_of(meta, key);
+    meta.remove(key);
+    time
+}
+
+fn take_string(meta: &mut JsonObject, key: &str) -> Option<String> {
+    match meta.remove(key) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}

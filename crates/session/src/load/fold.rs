@@ -1,0 +1,150 @@
+//! From bytes to metadata and messages, by what the bytes are.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+use super::{LoadError, RepairNote, log};
+use crate::document::{self, Ending};
+use crate::salvage;
+
+/// A session file as JSON, with nothing thrown away.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    pub(crate) meta: JsonObject,
+    /// Every object among them has an id.
+    pub(crate) messages: Vec<Value>,
+    pub(crate) layout: Layout,
+    pub(crate) repaired: Option<RepairNote>,
+}
+
+/// How the file can be continued.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Layout {
+    /// Our document.
+    Document {
+        /// Where the 24 bytes of `lastUpdated` are; `None` if only a rewrite helps.
+        stamp_at: Option<u64>,
+        /// Where the tail begins.
+        end: u64,
+        /// Whether what is at `end` is not the tail.
+        torn: bool,
+        /// Whether the bytes at `end` are worth a copy.
+        holds_data: bool,
+        /// Whether the last message was read from those bytes.
+        salvaged: bool,
+    },
+    /// Upstream's record log.
+    Log { ends_with_newline: bool },
+    /// A single object in somebody else's layout.
+    Other,
+}
+
+pub(crate) fn fold(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    if text.is_empty() {
+        return Err(LoadError::Empty { path: path.to_owned() });
+    }
+    if !text.starts_with(b"{") {
+        return Err(LoadError::NotASession { path: path.to_owned() });
+    }
+    let mut folded = match document::scan(bytes) {
+        Some(document) if document.meta.get("sessionId").is_some_and(Value::is_string) => from_document(document),
+        _ => match log::fold(text) {
+            Some(folded) => folded,
+            None => from_object(path, text)?,
+        },
+    };
+    name_messages(&mut folded.messages);
+    Ok(folded)
+}
+
+fn from_document(document: document::Document) -> Folded {
+    let end = document.end as u64;
+    let mut messages = document.messages;
+    let mut repaired = (document.unreadable_lines > 0).then_some(RepairNote {
+        torn_at: end,
+        kept_part: false,
+        unreadable_lines: document.unreadable_lines,
+    });
+    let layout = match document.ending {
+        Ending::Whole => Layout::Document {
+            stamp_at: document.stamp_at,
+            end,
+            torn: false,
+            holds_data: false,
+            salvaged: false,
+        },
+        Ending::Torn { salvaged, holds_data } => {
+            let kept_part = salvaged.is_some();
+            messages.extend(salvaged);
+            repaired = Some(RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines });
+            Layout::Document {
+                stamp_at: document.stamp_at,
+                end,
+                torn: true,
+                holds_data,
+                salvaged: kept_part,
+            }
+        }
+        Ending::Disordered => Layout::Other,
+    };
+    Folded { meta: document.meta, messages, layout, repaired }
+}
+
+/// One JSON object over many lines, or on a single one without a project hash.
+fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
+    let unknown = |reason| LoadError::UnknownShape { path: path.to_owned(), reason };
+    let (value, repaired) = match parse_lossy(text) {
+        Some(value) => (value, None),
+        None => {
+            let note = RepairNote { torn_at: text.len() as u64, kept_part: false, unreadable_lines: 0 };
+            let value = salvage::session(text).filter(|value| value.get("sessionId").is_some());
+            let value = value.ok_or_else(|| LoadError::NotASession { path: path.to_owned() })?;
+            (value, Some(note))
+        }
+    };
+    let Value::Object(mut meta) = value else { return Err(unknown("not an object")) };
+    if !meta.get("sessionId").is_some_and(Value::is_string) {
+        return Err(unknown("it has no `sessionId`"));
+    }
+    let messages = match meta.shift_remove("messages") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(messages)) => messages,
+        Some(_) => return Err(unknown("its `messages` are not a list")),
+    };
+    Ok(Folded { meta, messages, layout: Layout::Other, repaired })
+}
+
+pub(super) fn parse_lossy(text: &[u8]) -> Option<Value> {
+    match serde_json::from_slice(text) {
+        Ok(value) => Some(value),
+        // A broken character must not cost a whole message.
+        Err(_) if std::str::from_utf8(text).is_err() => {
+            serde_json::from_str(&String::from_utf8_lossy(text)).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// Gives every message an id that has none; the same file always gets the same ones.
+fn name_messages(messages: &mut [Value]) {
+    let mut taken: HashSet<String> =
+        messages.iter().filter_map(|message| message.get("id")?.as_str().map(str::to_owned)).collect();
+    for (index, message) in messages.iter_mut().enumerate() {
+        let Value::Object(fields) = message else { continue };
+        if fields.get("id").is_some_and(Value::is_string) {
+            continue;
+        }
+        let mut id = format!("message-{}", index + 1);
+        while !taken.insert(id.clone()) {
+            id.push('_');
+        }
+        let mut named = JsonObject::new();
+        named.insert("id".into(), Value::String(id));
+        named.extend(std::mem::take(fields).into_iter().filter(|(key, _)| key != "id"));
+        *fields = named;
+    }
+}

@@ -1,0 +1,100 @@
+//! Upstream's record log: one JSON value per line, later ones changing what earlier ones said.
+
+use std::collections::HashMap;
+
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+use super::fold::{Folded, Layout, parse_lossy};
+use super::RepairNote;
+
+#[derive(Default)]
+struct State {
+    meta: JsonObject,
+    messages: Vec<Value>,
+    /// Position of each id among the messages.
+    places: HashMap<String, usize>,
+}
+
+/// Reads a record log; `None` if the first line is not a record or no line names the session.
+pub(super) fn fold(text: &[u8]) -> Option<Folded> {
+    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first: JsonObject = serde_json::from_slice(lines.next()?).ok()?;
+    let inline_messages = match first.get("messages") {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(_)) => true,
+        // Not a shape of today; the reader of whole objects says so.
+        Some(_) => return None,
+    };
+    let mut state = State::default();
+    state.apply(first);
+    let mut records = 1usize;
+    let mut last_is_bad = false;
+    for line in lines {
+        records += 1;
+        last_is_bad = false;
+        match parse_lossy(line) {
+            Some(Value::Object(record)) => state.apply(record),
+            Some(_) => {}
+            None => last_is_bad = true,
+        }
+    }
+    if !state.meta.get("sessionId").is_some_and(Value::is_string) {
+        return None;
+    }
+    let ends_with_newline = text.last() == Some(&b'\n');
+    let layout =
+        if records == 1 && inline_messages { Layout::Other } else { Layout::Log { ends_with_newline } };
+    let repaired = last_is_bad.then(|| {
+        let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+        let torn_at = (text.trim_ascii_end().len() - torn) as u64;
+        RepairNote { torn_at, kept_part: false, unreadable_lines: 0 }
+    });
+    Some(Folded { meta: state.meta, messages: state.messages, layout, repaired })
+}
+
+impl State {
+    /// The order of these tests is upstream's.
+    fn apply(&mut self, mut record: JsonObject) {
+        if let Some(Value::String(id)) = record.get("$rewindTo") {
+            // An id nobody knows empties the conversation, as upstream reads it.
+            let keep = self.places.get(id).copied().unwrap_or(0);
+            self.messages.truncate(keep);
+            self.places.retain(|_, place| *place < keep);
+        } else if record.get("id").is_some_and(Value::is_string) {
+            self.put(record);
+        } else if let Some(Value::Object(set)) = record.shift_remove("$set") {
+            self.describe(set);
+        } else if record.get("sessionId").is_some_and(Value::is_string) {
+            self.describe(record);
+        } else if record.get("type").is_some_and(Value::is_string) && record.contains_key("content") {
+            // Upstream would lose a message without an id.
+            self.messages.push(Value::Object(record));
+        }
+    }
+
+    fn put(&mut self, message: JsonObject) {
+        let id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+        match id.as_ref().and_then(|id| self.places.get(id)).and_then(|place| self.messages.get_mut(*place)) {
+            Some(known) => *known = Value::Object(message),
+            None => {
+                self.places.extend(id.map(|id| (id, self.messages.len())));
+                self.messages.push(Value::Object(message));
+            }
+        }
+    }
+
+    fn describe(&mut self, mut fields: JsonObject) {
+        if let Some(Value::Array(messages)) = fields.shift_remove("messages") {
+            self.messages.clear();
+            self.places.clear();
+            for message in messages {
+                match message {
+                    Value::Object(message) if message.get("id").is_some_and(Value::is_string) => self.put(message),
+                    other => self.messages.push(other),
+                }
+            }
+        }
+        self.meta.extend(fields);
+    }
+}

@@ -1,0 +1,216 @@
+//! From the JSON of any release to [`Message`].
+
+use std::path::PathBuf;
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::{FunctionResponse, Part};
+use pollux_domain::event::{CallStatus, Severity, Thought};
+use pollux_domain::id::CallId;
+use pollux_domain::model::Usage;
+use pollux_domain::time::Timestamp;
+use pollux_domain::tool::{DiffStat, Display, FileDiff};
+use serde_json::{Value, json};
+
+use super::{Compression, Message, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage};
+
+/// Reads one message. `id` is the one the reader gave it if the file has none.
+pub(crate) fn message_from_json(id: String, mut fields: JsonObject) -> Message {
+    fields.remove("id");
+    let severity = match fields.get("type").and_then(Value::as_str) {
+        Some("user") => return Message::User(user(id, fields)),
+        Some("gemini") => return Message::Reply(reply(id, fields)),
+        Some("info") => Severity::Info,
+        Some("warning") => Severity::Warning,
+        Some("error") => Severity::Error,
+        _ => return Message::Other { id, fields },
+    };
+    Message::Notice(notice(id, severity, fields))
+}
+
+fn user(id: String, mut fields: JsonObject) -> UserMessage {
+    fields.remove("type");
+    UserMessage {
+        id,
+        time: take_time(&mut fields),
+        parts: parts_from_json(fields.remove("content").unwrap_or_default()),
+        typed: fields.remove("displayContent").map(|value| joined_text(&parts_from_json(value))),
+        extra: fields,
+    }
+}
+
+fn reply(id: String, mut fields: JsonObject) -> ReplyMessage {
+    fields.remove("type");
+    let calls = take_array(&mut fields, "toolCalls");
+    let calls = calls.into_iter().enumerate().filter_map(|(at, call)| stored_call(&id, at, call)).collect();
+    ReplyMessage {
+        time: take_time(&mut fields),
+        parts: parts_from_json(fields.remove("content").unwrap_or_default()),
+        thoughts: take_array(&mut fields, "thoughts").iter().filter_map(thought).collect(),
+        usage: fields.remove("tokens").as_ref().and_then(usage),
+        model: take_string(&mut fields, "model"),
+        calls,
+        extra: fields,
+        id,
+    }
+}
+
+fn notice(id: String, severity: Severity, mut fields: JsonObject) -> NoticeMessage {
+    fields.remove("type");
+    let compression = fields.remove("compression").and_then(|value| {
+        Some(Compression {
+            keep_from: value.get("keepFrom").and_then(Value::as_str).map(str::to_owned),
+            snapshot: value.get("snapshot")?.as_str()?.to_owned(),
+        })
+    });
+    NoticeMessage {
+        id,
+        time: take_time(&mut fields),
+        severity,
+        text: joined_text(&parts_from_json(fields.remove("content").unwrap_or_default())),
+        compression,
+        extra: fields,
+    }
+}
+
+fn stored_call(message: &str, at: usize, call: Value) -> Option<StoredCall> {
+    let Value::Object(mut fields) = call else { return None };
+    let name = take_string(&mut fields, "name").filter(|name| !name.trim().is_empty());
+    let name = name.unwrap_or_else(|| "generic_tool".to_owned());
+    let id = take_string(&mut fields, "id").filter(|id| !id.is_empty());
+    // Deterministic, so that the same file always gives the same ids.
+    let id = id.unwrap_or_else(|| format!("{name}__synth_{message}_{at}"));
+    let result = match fields.remove("result") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) => vec![output_response(&id, &name, text)],
+        Some(other) => parts_from_json(other),
+    };
+    Some(StoredCall {
+        args: match fields.remove("args") {
+            Some(Value::Object(args)) => args,
+            _ => JsonObject::new(),
+        },
+        signature: take_string(&mut fields, "thoughtSignature"),
+        status: status(&mut fields, !result.is_empty()),
+        result,
+        result_display: fields.remove("resultDisplay").unwrap_or_default(),
+        time: take_time(&mut fields),
+        display_name: take_string(&mut fields, "displayName"),
+        description: take_string(&mut fields, "description"),
+        markdown: fields.remove("renderOutputAsMarkdown").and_then(|value| value.as_bool()).unwrap_or(true),
+        extra: fields,
+        id: CallId::from_file(id),
+        name,
+    })
+}
+
+fn status(fields: &mut JsonObject, has_result: bool) -> StoredStatus {
+    match take_string(fields, "status") {
+        Some(word) => StoredStatus::from_word(&word),
+        None if has_result => StoredStatus::Ended(CallStatus::Success),
+        None => StoredStatus::Pending,
+    }
+}
+
+fn output_response(id: &str, name: &str, text: String) -> Part {
+    let mut response = JsonObject::new();
+    response.insert("output".into(), json!(text));
+    Part::response(FunctionResponse {
+        id: Some(id.to_owned()),
+        name: name.to_owned(),
+        response,
+        parts: Vec::new(),
+    })
+}
+
+/// A string, a part, or an array of both.
+pub(crate) fn parts_from_json(value: Value) -> Vec<Part> {
+    match value {
+        Value::Array(items) => items.into_iter().filter_map(|item| Part::from_json(item).ok()).collect(),
+        Value::Null => Vec::new(),
+        single => Part::from_json(single).into_iter().collect(),
+    }
+}
+
+fn joined_text(parts: &[Part]) -> String {
+    parts.iter().filter_map(Part::spoken_text).collect()
+}
+
+fn thought(value: &Value) -> Option<(Thought, Option<Timestamp>)> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    value.is_object().then(|| {
+        let time = value.get("timestamp").and_then(Value::as_str).and_then(Timestamp::parse);
+        (Thought { subject: text("subject"), description: text("description") }, time)
+    })
+}
+
+fn usage(value: &Value) -> Option<Usage> {
+    let count = |key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
+    value.is_object().then(|| Usage {
+        prompt: count("input"),
+        candidates: count("output"),
+        cached: count("cached"),
+        thoughts: count("thoughts"),
+        tool: count("tool"),
+        total: count("total"),
+    })
+}
+
+pub(super) fn display_from_json(value: &Value) -> Display {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    match value {
+        Value::String(shown) if shown.is_empty() => Display::Nothing,
+        Value::String(shown) => Display::Text(shown.clone()),
+        Value::Object(_) => {
+            if let (Some(unified), Some(file_name)) = (text("fileDiff"), text("fileName")) {
+                let count =
+                    |key: &str| value.get("diffStat").and_then(|stat| stat.get(key)?.as_u64()).unwrap_or(0);
+                return Display::Diff(Box::new(FileDiff {
+                    unified: unified.to_owned(),
+                    file_name: file_name.to_owned(),
+                    path: PathBuf::from(text("filePath").unwrap_or(file_name)),
+                    before: text("originalContent").map(str::to_owned),
+                    after: text("newContent").unwrap_or_default().to_owned(),
+                    stat: DiffStat {
+                        added_lines: count("model_added_lines"),
+                        removed_lines: count("model_removed_lines"),
+                        added_chars: count("model_added_chars"),
+                        removed_chars: count("model_removed_chars"),
+                    },
+                }));
+            }
+            match (text("summary"), value.get("files").and_then(Value::as_array)) {
+                (Some(summary), Some(files)) => Display::List {
+                    summary: summary.to_owned(),
+                    items: files.iter().filter_map(|file| file.as_str().map(str::to_owned)).collect(),
+                },
+                _ => Display::Nothing,
+            }
+        }
+        _ => Display::Nothing,
+    }
+}
+
+fn take_string(fields: &mut JsonObject, key: &str) -> Option<String> {
+    match fields.get(key) {
+        Some(Value::String(_)) => match fields.remove(key) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn take_time(fields: &mut JsonObject) -> Option<Timestamp> {
+    let time = fields.get("timestamp").and_then(Value::as_str).and_then(Timestamp::parse);
+    if time.is_some() {
+        fields.remove("timestamp");
+    }
+    time
+}
+
+fn take_array(fields: &mut JsonObject, key: &str) -> Vec<Value> {
+    match fields.remove(key) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,214 @@
+//! Writing our document: new bytes at the tail, two fields patched in place.
+
+use pollux_domain::JsonObject;
+use pollux_domain::event::CallStatus;
+use pollux_domain::id::CallId;
+use pollux_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::medium::{Medium, WriteFailure, replace_end};
+use super::{CallRecord, CallResult};
+use crate::document::{INDENT, TAIL, encode_head};
+use crate::message::encode;
+
+const STATUS_KEY: &[u8] = b",\"status\":";
+/// Room for the longest word with its quotes, `"cancelled"`, so that any of them fits in place.
+const STATUS_WIDTH: usize = 11;
+
+#[derive(Debug)]
+pub(crate) struct DocumentWriter {
+    medium: Box<dyn Medium>,
+    /// The head, until it is written together with the first message.
+    unwritten_head: Vec<u8>,
+    /// Where `lastUpdated` is.
+    stamp_at: u64,
+    /// Where the tail is.
+    end: u64,
+    has_messages: bool,
+    /// The last reply, while calls of it wait for their results.
+    open: Option<OpenReply>,
+}
+
+/// A reply near the end of the file: what is behind the first waiting call can be written anew.
+#[derive(Debug, Clone)]
+struct OpenReply {
+    calls: Vec<OpenCall>,
+    /// The bytes between this reply and the tail.
+    after: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct OpenCall {
+    id: CallId,
+    /// The record up to its status.
+    opening: Vec<u8>,
+    /// Where the status is in the file.
+    status_at: u64,
+    status: &'static str,
+    /// `,"result":…,"resultDisplay":…`; empty while the call is pending.
+    result: Vec<u8>,
+}
+
+impl OpenCall {
+    fn new(call: &CallRecord, now: Timestamp) -> Self {
+        let mut opening = Value::Object(encode::call(call, now)).to_string().into_bytes();
+        opening.pop();
+        opening.extend_from_slice(STATUS_KEY);
+        Self { id: call.id.clone(), opening, status_at: 0, status: "pending", result: Vec::new() }
+    }
+
+    fn end(&mut self, result: &CallResult) {
+        let mut fields = Value::Object(encode::result(result)).to_string().into_bytes();
+        fields.pop();
+        if let Some(first) = fields.first_mut() {
+            *first = b',';
+        }
+        self.result = fields;
+        self.status = match result.status {
+            CallStatus::Success | CallStatus::Error | CallStatus::Cancelled => result.status.as_str(),
+        };
+    }
+
+    fn padded_status(&self) -> Vec<u8> {
+        format!("{:<STATUS_WIDTH$}", format!("\"{}\"", self.status)).into_bytes()
+    }
+}
+
+impl OpenReply {
+    /// Everything of these calls and behind them, from the end of the status of call `first` to the tail;
+    /// `at` is that place in the file. Notes where the statuses of the later calls come to stand.
+    fn end_from(&mut self, first: usize, at: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (index, call) in self.calls.iter_mut().enumerate().skip(first) {
+            if index > first {
+                bytes.push(b',');
+                push_call(&mut bytes, call, at);
+            }
+            bytes.extend_from_slice(&call.result);
+            bytes.push(b'}');
+        }
+        bytes.extend_from_slice(b"]}");
+        bytes.extend_from_slice(&self.after);
+        bytes.extend_from_slice(TAIL);
+        bytes
+    }
+}
+
+/// Adds a call up to the end of its status; the buffer stands at `at` in the file.
+fn push_call(bytes: &mut Vec<u8>, call: &mut OpenCall, at: u64) {
+    bytes.extend_from_slice(&call.opening);
+    call.status_at = at + bytes.len() as u64;
+    bytes.extend_from_slice(&call.padded_status());
+}
+
+impl DocumentWriter {
+    /// A writer for an empty file.
+    pub(crate) fn begin(medium: Box<dyn Medium>, meta: &JsonObject, now: Timestamp) -> Self {
+        let (unwritten_head, stamp_at) = encode_head(meta, now);
+        Self { medium, unwritten_head, stamp_at, end: 0, has_messages: false, open: None }
+    }
+
+    /// A writer for a document whose tail is at `end`.
+    pub(crate) fn continue_at(medium: Box<dyn Medium>, stamp_at: u64, end: u64, has_messages: bool) -> Self {
+        Self { medium, unwritten_head: Vec::new(), stamp_at, end, has_messages, open: None }
+    }
+
+    pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
+        let body = serde_json::to_vec(message).unwrap_or_default();
+        let added = self.push(&body)?;
+        if let Some(open) = &mut self.open {
+            open.after.extend_from_slice(&added);
+        }
+        self.stamp(now)
+    }
+
+    pub(crate) fn reply(
+        &mut self,
+        message: &JsonObject,
+        calls: &[CallRecord],
+        now: Timestamp,
+    ) -> Result<(), WriteFailure> {
+        if calls.is_empty() {
+            return self.append(message, now);
+        }
+        let mut calls: Vec<OpenCall> = calls.iter().map(|call| OpenCall::new(call, now)).collect();
+        let mut body = serde_json::to_vec(message).unwrap_or_default();
+        body.pop();
+        body.extend_from_slice(b",\"toolCalls\":[");
+        let start = self.end + (self.unwritten_head.len() + self.separator().len()) as u64;
+        for (index, call) in calls.iter_mut().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            push_call(&mut body, call, start);
+            body.push(b'}');
+        }
+        body.extend_from_slice(b"]}");
+        self.push(&body)?;
+        self.open = Some(OpenReply { calls, after: Vec::new() });
+        self.stamp(now)
+    }
+
+    /// Only the tail changes if the last call is the one that ended. In a batch, what is behind the first
+    /// call that ended moves, so the arguments of the later calls are written once more. A write torn in
+    /// that moment costs the records of those later calls, nothing before them.
+    pub(crate) fn results(&mut self, results: &[CallResult], now: Timestamp) -> Result<(), WriteFailure> {
+        let Some(before) = &self.open else { return Ok(()) };
+        let mut after = before.clone();
+        let mut first = None;
+        for result in results {
+            let waiting = |call: &OpenCall| call.id == result.id && call.result.is_empty();
+            if let Some(index) = after.calls.iter().position(waiting)
+                && let Some(call) = after.calls.get_mut(index)
+            {
+                call.end(result);
+                first = Some(first.map_or(index, |known: usize| known.min(index)));
+            }
+        }
+        let Some((first, call)) = first.and_then(|first| Some((first, before.calls.get(first)?))) else {
+            return Ok(());
+        };
+        let status_at = call.status_at;
+        let at = status_at + STATUS_WIDTH as u64;
+        let old = before.clone().end_from(first, at);
+        let new = after.end_from(first, at);
+        replace_end(self.medium.as_mut(), at, &old, &new)?;
+        // The result comes first: a record that says `pending` and has one is still understood.
+        let status = after.calls.get(first).map(OpenCall::padded_status).unwrap_or_default();
+        self.patch(status_at, &status)?;
+        self.end = at + (new.len() - TAIL.len()) as u64;
+        self.open = after.calls.iter().any(|call| call.result.is_empty()).then_some(after);
+        self.stamp(now)
+    }
+
+    fn separator(&self) -> Vec<u8> {
+        let comma: &[u8] = if self.has_messages { b"," } else { b"" };
+        [comma, INDENT].concat()
+    }
+
+    /// Puts a message where the tail is, and the tail behind it. Returns what is now in front of the tail.
+    fn push(&mut self, body: &[u8]) -> Result<Vec<u8>, WriteFailure> {
+        let added = [&self.unwritten_head, &self.separator(), body].concat();
+        let new = [&added, TAIL].concat();
+        let old = if self.unwritten_head.is_empty() { TAIL } else { b"" };
+        replace_end(self.medium.as_mut(), self.end, old, &new)?;
+        self.unwritten_head.clear();
+        self.has_messages = true;
+        self.end += added.len() as u64;
+        Ok(added)
+    }
+
+    fn stamp(&mut self, now: Timestamp) -> Result<(), WriteFailure> {
+        let text = now.to_iso();
+        // A year with five digits does not fit; the old time then stays.
+        if text.len() != Timestamp::ISO_LEN {
+            return Ok(());
+        }
+        self.patch(self.stamp_at, text.as_bytes())
+    }
+
+    /// Overwrites bytes inside the file. A failure leaves the old or the new ones, both valid.
+    fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<(), WriteFailure> {
+        self.medium.write_at(at, bytes).map_err(|source| WriteFailure { source, restored: true })
+    }
+}

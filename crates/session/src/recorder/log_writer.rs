@@ -1,0 +1,114 @@
+//! Writing upstream's record log: lines are only ever added.
+
+use pollux_domain::JsonObject;
+use pollux_domain::id::CallId;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::medium::{Medium, WriteFailure, replace_end};
+use super::{CallRecord, CallResult};
+use crate::message::encode;
+
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    medium: Box<dyn Medium>,
+    /// What has to be written before the next line: the metadata of a new file, or a missing line break.
+    unwritten: Vec<u8>,
+    end: u64,
+    open: Option<OpenReply>,
+}
+
+/// The last reply, while calls of it wait for their results.
+#[derive(Debug, Clone)]
+struct OpenReply {
+    message: JsonObject,
+    calls: Vec<(CallId, JsonObject)>,
+}
+
+impl LogWriter {
+    /// A writer for an empty file.
+    pub(crate) fn begin(medium: Box<dyn Medium>, meta: &JsonObject) -> Self {
+        let mut unwritten = Vec::new();
+        push_line(&mut unwritten, meta);
+        Self { medium, unwritten, end: 0, open: None }
+    }
+
+    /// A writer behind what is there. A torn last line gets its line break and is then skipped by readers.
+    pub(crate) fn continue_at(medium: Box<dyn Medium>, end: u64, ends_with_newline: bool) -> Self {
+        let unwritten = if ends_with_newline { Vec::new() } else { vec![b'\n'] };
+        Self { medium, unwritten, end, open: None }
+    }
+
+    pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
+        let mut lines = Vec::new();
+        push_line(&mut lines, message);
+        push_stamp(&mut lines, now);
+        self.push(&lines)
+    }
+
+    pub(crate) fn reply(
+        &mut self,
+        mut message: JsonObject,
+        calls: &[CallRecord],
+        now: Timestamp,
+    ) -> Result<(), WriteFailure> {
+        if calls.is_empty() {
+            return self.append(&message, now);
+        }
+        let calls: Vec<(CallId, JsonObject)> = calls
+            .iter()
+            .map(|call| {
+                let mut fields = encode::call(call, now);
+                fields.insert("status".into(), json!("pending"));
+                (call.id.clone(), fields)
+            })
+            .collect();
+        message.insert("toolCalls".into(), calls.iter().map(|(_, call)| Value::Object(call.clone())).collect());
+        self.append(&message, now)?;
+        self.open = Some(OpenReply { message, calls });
+        Ok(())
+    }
+
+    /// The reply once more, now with results: readers take the last record of an id.
+    pub(crate) fn results(&mut self, results: &[CallResult]) -> Result<(), WriteFailure> {
+        let Some(mut open) = self.open.clone() else { return Ok(()) };
+        let mut changed = false;
+        for result in results {
+            let waiting = |(id, call): &&mut (CallId, JsonObject)| *id == result.id && !call.contains_key("result");
+            if let Some((_, call)) = open.calls.iter_mut().find(waiting) {
+                call.extend(encode::result(result));
+                call.insert("status".into(), json!(result.status.as_str()));
+                changed = true;
+            }
+        }
+        if !changed {
+            return Ok(());
+        }
+        let calls = open.calls.iter().map(|(_, call)| Value::Object(call.clone())).collect();
+        open.message.insert("toolCalls".into(), calls);
+        let mut line = Vec::new();
+        push_line(&mut line, &open.message);
+        self.push(&line)?;
+        let waiting = open.calls.iter().any(|(_, call)| !call.contains_key("result"));
+        self.open = waiting.then_some(open);
+        Ok(())
+    }
+
+    fn push(&mut self, lines: &[u8]) -> Result<(), WriteFailure> {
+        let new = [&self.unwritten, lines].concat();
+        replace_end(self.medium.as_mut(), self.end, b"", &new)?;
+        self.unwritten.clear();
+        self.end += new.len() as u64;
+        Ok(())
+    }
+}
+
+fn push_line(bytes: &mut Vec<u8>, record: &JsonObject) {
+    bytes.extend_from_slice(&serde_json::to_vec(record).unwrap_or_default());
+    bytes.push(b'\n');
+}
+
+fn push_stamp(bytes: &mut Vec<u8>, now: Timestamp) {
+    bytes.extend_from_slice(json!({"$set": {"lastUpdated": now.to_iso()}}).to_string().as_bytes());
+    bytes.push(b'\n');
+}

@@ -1,0 +1,193 @@
+//! What can still be told of JSON that ends too early.
+//!
+//! The scanner remembers the last places where the text could be closed without inventing anything: behind
+//! a whole field of a message, a whole call, a whole field of a call. A half-written result or prompt is
+//! never passed off as a whole one.
+
+use serde_json::Value;
+
+/// How many places to close the text at are tried, from the last one back.
+const ATTEMPTS: usize = 64;
+
+/// The message at the start of `bytes`, without what was cut. `None` if its content is not complete.
+pub(crate) fn message(bytes: &[u8]) -> Option<Value> {
+    tidy(close(bytes, 0)?)
+}
+
+/// A whole session object that was cut, without its unfinished last message if that tells nothing.
+pub(crate) fn session(bytes: &[u8]) -> Option<Value> {
+    let mut value = close(bytes, 2)?;
+    if let Some(messages) = value.get_mut("messages").and_then(Value::as_array_mut)
+        && let Some(last) = messages.pop()
+    {
+        messages.extend(tidy(last));
+    }
+    Some(value)
+}
+
+/// Drops calls that are not complete up to their status; refuses a message without its content.
+fn tidy(mut message: Value) -> Option<Value> {
+    message.get("content")?;
+    message.get("type")?;
+    if let Some(calls) = message.get_mut("toolCalls").and_then(Value::as_array_mut) {
+        calls.retain(|call| call.get("args").is_some() && call.get("status").is_some());
+    }
+    Some(message)
+}
+
+/// A place behind which the text can be cut: its offset and the closing brackets it then needs.
+struct Exit {
+    at: usize,
+    closers: Vec<u8>,
+}
+
+/// Closes the text at the last sensible place. `outer` is the depth of what encloses the messages.
+fn close(bytes: &[u8], outer: usize) -> Option<Value> {
+    let exits = Scanner::new(bytes, outer).exits();
+    exits.iter().rev().take(ATTEMPTS).find_map(|exit| {
+        let text = [bytes.get(..exit.at)?, &exit.closers].concat();
+        serde_json::from_slice(&text).ok()
+    })
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    outer: usize,
+    /// The closing bracket of each open container.
+    open: Vec<u8>,
+    /// Whether the field of the message under way may be kept in part.
+    divisible: bool,
+    exits: Vec<Exit>,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(bytes: &'a [u8], outer: usize) -> Self {
+        Self { bytes, at: 0, outer, open: Vec::new(), divisible: false, exits: Vec::new() }
+    }
+
+    /// Walks until the text ends or stops being JSON; serde decides later whether it was.
+    fn exits(mut self) -> Vec<Exit> {
+        let mut expects_key = false;
+        while let Some(byte) = self.bytes.get(self.at).copied() {
+            self.at += 1;
+            match byte {
+                b'{' | b'[' => {
+                    self.open.push(if byte == b'{' { b'}' } else { b']' });
+                    expects_key = byte == b'{';
+                    if byte == b'[' && self.open.len() <= self.outer {
+                        self.mark();
+                    }
+                }
+                b'}' | b']' => {
+                    if self.open.pop() != Some(byte) {
+                        break;
+                    }
+                    self.mark();
+                    if self.open.is_empty() {
+                        break;
+                    }
+                }
+                b',' => expects_key = self.open.last() == Some(&b'}'),
+                b':' => expects_key = false,
+                b'"' => {
+                    let Some(text) = self.string() else { break };
+                    if expects_key {
+                        if self.open.len() == self.outer + 1 {
+                            self.divisible = matches!(text, b"toolCalls" | b"thoughts");
+                        }
+                    } else {
+                        self.mark();
+                    }
+                }
+                b' ' | b'\n' | b'\r' | b'\t' => {}
+                _ => {
+                    if !self.scalar() {
+                        break;
+                    }
+                    self.mark();
+                }
+            }
+        }
+        self.exits
+    }
+
+    /// Remembers this place if nothing half-written would be kept by closing here.
+    fn mark(&mut self) {
+        let depth = self.open.len();
+        let level = depth.checked_sub(self.outer).unwrap_or(0);
+        let allowed = level <= 1 || (self.divisible && level <= 3);
+        if !allowed {
+            return;
+        }
+        if self.exits.len() >= 2 * ATTEMPTS {
+            self.exits.drain(..ATTEMPTS);
+        }
+        self.exits.push(Exit { at: self.at, closers: self.open.iter().rev().copied().collect() });
+    }
+
+    /// Skips a string whose quote was just read; `None` if it does not end.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        loop {
+            match self.bytes.get(self.at)? {
+                b'\\' => self.at += 2,
+                b'"' => {
+                    self.at += 1;
+                    return self.bytes.get(start..self.at - 1);
+                }
+                0..=0x1f => return None,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// Skips a number, `true`, `false` or `null`; false if it may go on behind the end of the text.
+    fn scalar(&mut self) -> bool {
+        while let Some(byte) = self.bytes.get(self.at) {
+            if !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')) {
+                return true;
+            }
+            self.at += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_half_written_result_leaves_the_call_without_one() {
+        let text = br#"{"id":"g","type":"gemini","content":"x","toolCalls":[{"id":"c","args":{"a":1},"status":"pending"  ,"result":[{"functionResponse":{"id":"c""#;
+        assert_eq!(
+            message(text),
+            Some(json!({"id": "g", "type": "gemini", "content": "x",
+                "toolCalls": [{"id": "c", "args": {"a": 1}, "status": "pending"}]}))
+        );
+    }
+
+    #[test]
+    fn a_half_written_content_is_not_a_message() {
+        assert_eq!(message(br#"{"id":"u","type":"user","content":[{"text":"a"},{"te"#), None);
+        assert_eq!(message(br#"{"id":"u","type":"user","content":"hal"#), None);
+    }
+
+    #[test]
+    fn a_cut_session_keeps_its_whole_messages() {
+        let text = b"{\n \"sessionId\": \"s\",\n \"messages\": [\n {\"id\":\"1\",\"type\":\"user\",\"content\":\"a\"},\n {\"id\":\"2\",\"ty";
+        assert_eq!(
+            session(text),
+            Some(json!({"sessionId": "s", "messages": [{"id": "1", "type": "user", "content": "a"}]}))
+        );
+    }
+
+    #[test]
+    fn hostile_nesting_ends_the_search_without_harm() {
+        assert_eq!(message(&[b'['; 1 << 20]), None);
+        assert_eq!(session(&b"{\"a\":".repeat(1 << 18)), None);
+    }
+}

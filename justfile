@@ -1,0 +1,42 @@
+# The front door for contributors. `just` lists what there is.
+
+default:
+    @just --list
+
+# What CI runs.
+check:
+    .ci/run
+
+# One crate while you work on it: `just test tools`.
+test crate:
+    cargo test -p pollux-{{crate}}
+
+# All tests.
+test-all:
+    cargo test --workspace --locked
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Ratios against a trivial process in the same run; `just bench --gemini PATH` adds gemini-cli.
+bench *args:
+    cargo bench -p pollux-bench --bench program -- {{args}}
+
+# The book, if mdbook is installed.
+docs:
+    mdbook build docs
+
+# Accepts changed snapshots; read every difference first.
+bless:
+    INSTA_UPDATE=always cargo test --workspace --locked
+
+# Licences, bans and sources, if cargo-deny is installed.
+deny:
+    cargo deny check bans licenses sources
+
+# Where build time goes.
+timings:
+    cargo build --workspace --timings
