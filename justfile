@@ -23,7 +23,7 @@ lint:
 
 # Ratios against a trivial process in the same run; `just bench --gemini PATH` adds gemini-cli.
 bench *args:
-    cargo bench -p pollux-bench --bench program -- {{args}}
+    cargo bench -p pollux-cli --bench program -- {{args}}
 
 # The book, if mdbook is installed.
 docs:

@@ -7,12 +7,11 @@ use pollux_domain::tool::{Tool, ToolSpec};
 use crate::approval::Approvals;
 
 /// Names that older releases and other documents use for the same tools: accepted, never declared.
-const ALIASES: [(&str, &str); 8] = [
+const ALIASES: [(&str, &str); 7] = [
     ("search_file_content", "grep_search"),
     ("grep", "grep_search"),
     ("search_files", "grep_search"),
     ("edit_file", "replace"),
-    ("edit", "replace"),
     ("shell", "run_shell_command"),
     ("shell_execute", "run_shell_command"),
     ("ShellTool", "run_shell_command"),
@@ -44,8 +43,9 @@ impl Toolbox {
 
     /// The tool of this name or alias; the text for the model if there is none.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
-        let wanted = canonical(name);
-        self.tools.iter().find(|tool| tool.spec().name == wanted).ok_or_else(|| self.unknown(name))
+        // A tool's own name comes before an alias for another.
+        let named = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
+        named(name).or_else(|| named(canonical(name))).ok_or_else(|| self.unknown(name))
     }
 
     fn unknown(&self, name: &str) -> String {

@@ -89,7 +89,8 @@ impl Session {
             self.counters.last_request = Some((usage.prompt, self.history.len()));
         }
         self.show_citations(&reply).await;
-        self.record_reply(&reply, &ready).await;
+        let records = call_records(&reply, &ready);
+        self.record_reply(&reply, records).await;
         self.emit(Event::StepCommitted).await;
         for call in &calls {
             let (call, name, args) = (call.id.clone(), call.name.clone(), call.args.clone());
@@ -110,7 +111,9 @@ impl Session {
                 call.refuse(ToolErrorKind::ExecutionFailed, LOOP_FEEDBACK);
             }
         }
-        let end = self.run_calls(ready, prompt_id, guard, cancel).await;
+        // A refused call has no result of its own; it must not hide the loop from the next look.
+        let watch = if looping { None } else { Some(guard) };
+        let end = self.run_calls(ready, prompt_id, watch, cancel).await;
         if looping && std::mem::replace(warned, true) {
             let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
             return Next::End(self.loop_end(format!("the same calls to `{name}` with the same results")).await);
@@ -122,7 +125,7 @@ impl Session {
         &mut self,
         ready: Vec<Ready>,
         prompt_id: &str,
-        guard: &mut LoopGuard,
+        mut guard: Option<&mut LoopGuard>,
         cancel: &CancellationToken,
     ) -> Next {
         let finished = calls::run_all(ready, &self.events, cancel).await;
@@ -133,7 +136,9 @@ impl Session {
         let count = finished.len();
         for (index, done) in finished.iter().enumerate() {
             let answer = self.answer(done).await;
-            guard.result(count - 1 - index, &calls::fingerprint(&answer.parts));
+            if let Some(guard) = &mut guard {
+                guard.result(count - 1 - index, &calls::fingerprint(&answer.parts));
+            }
             let report = done.report(&answer.parts, prompt_id);
             results.push(CallResult {
                 id: done.call.id.clone(),
@@ -213,24 +218,9 @@ impl Session {
         calls
     }
 
-    async fn record_reply(&mut self, reply: &Reply, ready: &[Ready]) {
-        let (call_parts, text_parts): (Vec<&Part>, Vec<&Part>) =
-            reply.parts.iter().partition(|part| part.as_call().is_some());
-        let calls = ready
-            .iter()
-            .zip(call_parts)
-            .map(|(ready, part)| CallRecord {
-                id: ready.call.id.clone(),
-                name: ready.call.name.clone(),
-                args: ready.call.args.clone(),
-                signature: part.thought_signature.clone(),
-                display_name: ready.spec.as_ref().map_or_else(|| ready.call.name.clone(), |s| s.display_name.clone()),
-                description: ready.description.clone(),
-                markdown: ready.spec.as_ref().is_some_and(|spec| spec.output_is_markdown),
-            })
-            .collect();
+    async fn record_reply(&mut self, reply: &Reply, calls: Vec<CallRecord>) {
         let record = ReplyRecord {
-            parts: text_parts.into_iter().cloned().collect(),
+            parts: reply.parts.iter().filter(|part| part.as_call().is_none()).cloned().collect(),
             thoughts: reply.thoughts.clone(),
             usage: reply.usage,
             model: reply.model_version.clone().unwrap_or_else(|| self.client.resolve(&self.model_settings.name).id),
@@ -290,6 +280,24 @@ impl Session {
         if reply.text().trim().is_empty() {
             return;
         }
-        self.record_reply(&reply, &[]).await;
+        self.record_reply(&reply, Vec::new()).await;
     }
+}
+
+/// What the session file keeps of calls that are about to run.
+fn call_records(reply: &Reply, ready: &[Ready]) -> Vec<CallRecord> {
+    let parts = reply.parts.iter().filter(|part| part.as_call().is_some());
+    ready
+        .iter()
+        .zip(parts)
+        .map(|(ready, part)| CallRecord {
+            id: ready.call.id.clone(),
+            name: ready.call.name.clone(),
+            args: ready.call.args.clone(),
+            signature: part.thought_signature.clone(),
+            display_name: ready.spec.as_ref().map_or_else(|| ready.call.name.clone(), |spec| spec.display_name.clone()),
+            description: ready.description.clone(),
+            markdown: ready.spec.as_ref().is_some_and(|spec| spec.output_is_markdown),
+        })
+        .collect()
 }

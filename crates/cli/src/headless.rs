@@ -28,6 +28,7 @@ use answer::Answer;
 use ending::Trouble;
 use plain::PlainText;
 use stats::Stats;
+pub(crate) use stats::millis;
 
 /// How a run's output is written.
 #[derive(Clone)]
@@ -65,6 +66,8 @@ struct Run {
     answer: Answer,
     stats: Stats,
     warnings: Vec<String>,
+    /// The message of the loop that ended the turn, unless a notice brought it before.
+    loop_message: Option<String>,
 }
 
 impl Renderer {
@@ -154,6 +157,7 @@ impl Run {
             answer: Answer::default(),
             stats: Stats::default(),
             warnings: Vec::new(),
+            loop_message: None,
         }
     }
 
@@ -206,7 +210,8 @@ impl Run {
             let message = plain::plain(message);
             if !self.warnings.contains(&message) {
                 let _ = writeln!(err, "Warning: {message}");
-                self.warnings.push(message);
+                self.warnings.push(message.clone());
+                self.loop_message = Some(message);
             }
         }
     }
@@ -225,7 +230,14 @@ fn failure_trouble(failure: &Failure) -> Trouble {
         ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
         ExitKind::Success | ExitKind::Failure => "ERROR",
     };
-    Trouble { kind, code: kind, upstream_class: "Error", message: failure.message(), status: None, hint: None }
+    Trouble {
+        kind,
+        code: kind,
+        upstream_class: "Error",
+        message: failure.message(),
+        status: None,
+        hint: None,
+    }
 }
 
 /// Whether the reader of stdout went away, which is no failure.

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much is read; the number is upstream's.
 pub(crate) const STDIN_LIMIT: usize = 8 * 1024 * 1024;
@@ -21,31 +21,46 @@ pub(crate) struct Piped {
     pub(crate) warning: Option<String>,
 }
 
-/// Reads a pipe to its end, or gives up when nothing at all arrives within `silence`.
+/// A pipe that is being read while the program prepares itself.
 ///
-/// End of file, `/dev/null` and files answer at once; only an open and silent pipe costs the wait.
-/// The reading thread is left behind in that case: a blocked read cannot be called back, and it holds
-/// nothing but its buffer.
-pub(crate) fn read_piped(source: impl Read + Send + 'static, limit: usize, silence: Duration) -> Piped {
-    let (sender, receiver) = mpsc::sync_channel::<Vec<u8>>(4);
-    std::thread::spawn(move || pass_on(source, &sender));
-    let mut bytes = match receiver.recv_timeout(silence) {
-        Ok(first) => first,
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Piped::default(),
-    };
-    while bytes.len() <= limit {
-        match receiver.recv() {
-            Ok(more) => bytes.extend_from_slice(&more),
-            Err(mpsc::RecvError) => break,
+/// End of file, `/dev/null` and files answer at once; only an open and silent pipe costs the wait, and the
+/// time that the program needs to start counts towards it.
+pub(crate) struct Pipe {
+    chunks: mpsc::Receiver<Vec<u8>>,
+    /// When silence counts as emptiness.
+    deadline: Instant,
+}
+
+impl Pipe {
+    /// Begins to read. The thread is left behind when the pipe stays silent: a blocked read cannot be
+    /// called back, and it holds nothing but its buffer.
+    pub(crate) fn open(source: impl Read + Send + 'static, silence: Duration) -> Self {
+        let (sender, chunks) = mpsc::sync_channel::<Vec<u8>>(4);
+        std::thread::spawn(move || pass_on(source, &sender));
+        Self { chunks, deadline: Instant::now() + silence }
+    }
+
+    /// Everything up to the end, or nothing if nothing at all came in time.
+    pub(crate) fn read(self, limit: usize) -> Piped {
+        let patience = self.deadline.saturating_duration_since(Instant::now());
+        let mut bytes = match self.chunks.recv_timeout(patience) {
+            Ok(first) => first,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Piped::default(),
+        };
+        while bytes.len() <= limit {
+            match self.chunks.recv() {
+                Ok(more) => bytes.extend_from_slice(&more),
+                Err(mpsc::RecvError) => break,
+            }
         }
+        let cut = bytes.len() > limit;
+        if cut {
+            bytes.truncate(limit);
+            bytes.truncate(whole_characters(&bytes));
+        }
+        let warning = cut.then(|| format!("Warning: stdin input truncated to {limit} bytes."));
+        Piped { text: into_text(bytes), warning }
     }
-    let cut = bytes.len() > limit;
-    if cut {
-        bytes.truncate(limit);
-        bytes.truncate(whole_characters(&bytes));
-    }
-    let warning = cut.then(|| format!("Warning: stdin input truncated to {limit} bytes."));
-    Piped { text: into_text(bytes), warning }
 }
 
 fn pass_on(mut source: impl Read, sender: &mpsc::SyncSender<Vec<u8>>) {
@@ -118,7 +133,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8], limit: usize) -> Piped {
-        read_piped(std::io::Cursor::new(bytes.to_vec()), limit, Duration::from_secs(60))
+        Pipe::open(std::io::Cursor::new(bytes.to_vec()), Duration::from_secs(60)).read(limit)
     }
 
     #[test]
@@ -131,7 +146,7 @@ mod tests {
     #[test]
     fn an_open_pipe_that_says_nothing_counts_as_empty() {
         let (sender, receiver) = mpsc::channel();
-        assert_eq!(read_piped(Chunks(receiver), 100, Duration::from_millis(1)), Piped::default());
+        assert_eq!(Pipe::open(Chunks(receiver), Duration::from_millis(1)).read(100), Piped::default());
         drop(sender);
     }
 
@@ -141,7 +156,7 @@ mod tests {
         sender.send(b"a".to_vec()).unwrap();
         sender.send(b"b".to_vec()).unwrap();
         drop(sender);
-        assert_eq!(read_piped(Chunks(receiver), 100, Duration::from_secs(60)).text, "ab");
+        assert_eq!(Pipe::open(Chunks(receiver), Duration::from_secs(60)).read(100).text, "ab");
     }
 
     #[test]

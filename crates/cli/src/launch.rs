@@ -15,8 +15,8 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
 use serde_json::Value;
 
-pub(crate) use help::text as help_text;
 pub(crate) use help::Topic;
+pub(crate) use help::text as help_text;
 pub(crate) use usage::UsageError;
 
 /// What the standard streams are.
@@ -33,12 +33,18 @@ pub(crate) enum Launch {
     Help(Topic),
     ListExtensions,
     ListSessions(Box<Options>),
-    DeleteSession { which: String, options: Box<Options> },
+    DeleteSession {
+        which: String,
+        options: Box<Options>,
+    },
     /// One prompt, then the program ends.
     Headless(Box<Options>),
     /// The terminal interface, maybe with a first prompt.
     Interactive(Box<Options>),
-    Config { command: ConfigCommand, options: Box<Options> },
+    Config {
+        command: ConfigCommand,
+        options: Box<Options>,
+    },
     Demo(Box<Options>),
 }
 
@@ -52,9 +58,9 @@ pub(crate) struct Options {
     pub(crate) approval: Option<ApprovalMode>,
     /// Dotted settings keys with the values that beat every file.
     pub(crate) overrides: Vec<(String, Value)>,
-    /// `--allowed-tools`, in addition to `tools.allowed`.
+    /// `--allowed-tools`
     pub(crate) allowed_tools: Vec<String>,
-    /// `--include-directories`, in addition to `context.includeDirectories`.
+    /// `--include-directories`
     pub(crate) include_directories: Vec<String>,
     /// `--sandbox` or `--sandbox=false`.
     pub(crate) sandbox: Option<bool>,
@@ -141,11 +147,13 @@ pub(crate) fn plan(
     env: &Env,
 ) -> Result<Launch, UsageError> {
     let args: Vec<OsString> = args.collect();
-    // The commonest question of installers and editors is answered before anything is built.
-    if let [only] = args.as_slice()
-        && (only == "--version" || only == "-v")
-    {
-        return Ok(Launch::Version);
+    // The commonest questions are answered before anything is built.
+    if let [only] = args.as_slice() {
+        match only.to_str() {
+            Some("--version" | "-v") => return Ok(Launch::Version),
+            Some("--help" | "-h") => return Ok(Launch::Help(Topic::Main)),
+            _ => {}
+        }
     }
     let words = args
         .into_iter()

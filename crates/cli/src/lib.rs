@@ -1,3 +1,72 @@
-//! pollux-cli
-#![allow(dead_code, reason = "`wire.rs` joins these")]
-mod launch; mod report; mod input; mod signals;
+//! The program: command line, headless output, telemetry, and the wiring of everything else.
+//!
+//! Owns: what a command line means, what is printed where, exit codes, signals, `config` and `demo`.
+//! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
+//! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
+
+mod config_command;
+mod console;
+mod demo;
+mod headless;
+mod input;
+mod launch;
+mod report;
+mod run;
+mod signals;
+mod telemetry;
+mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::panic::{self, PanicHookInfo};
+use std::process::ExitCode;
+
+use pollux_config::env::Env;
+
+use launch::Terminal;
+
+/// Runs the program. `args` come without the program's name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    panic::set_hook(Box::new(apologise));
+    let args: Vec<OsString> = args.collect();
+    let exit = panic::catch_unwind(|| started(args)).unwrap_or(1);
+    ExitCode::from(exit)
+}
+
+fn started(args: Vec<OsString>) -> u8 {
+    let env = process_env();
+    let facts = Terminal { stdin_tty: io::stdin().is_terminal(), stdout_tty: io::stdout().is_terminal() };
+    let exit = match launch::plan(args.into_iter(), &facts, &env) {
+        Ok(launch) => run::dispatch(&launch, &env),
+        Err(error) => {
+            let _ = report::print_usage(&error, &mut io::stderr(), run::stderr_colour(&env));
+            error.exit()
+        }
+    };
+    exit.code()
+}
+
+/// The one place that reads the process's environment. Names and values that are no text are of no use
+/// to settings, so they are taken as far as they can be read.
+fn process_env() -> Env {
+    let readable = |text: OsString| text.to_string_lossy().into_owned();
+    let vars = std::env::vars_os().map(|(name, value)| (readable(name), readable(value)));
+    Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into()))
+}
+
+/// A panic is our mistake: say so briefly, and what to do with it.
+fn apologise(info: &PanicHookInfo<'_>) {
+    let said = info.payload();
+    let what = said
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| said.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+    let _ = writeln!(
+        io::stderr(),
+        "Sorry, Pollux {} made a mistake: {what}{}\n\nhint: please report this text and what you did as an issue of the project's repository",
+        run::VERSION,
+        place.unwrap_or_default(),
+    );
+}

@@ -1,5 +1,6 @@
 //! What people read when something goes wrong.
 
+use std::error::Error;
 use std::io::{self, Write};
 
 use pollux_domain::exit::ExitKind;
@@ -36,14 +37,15 @@ impl Failure {
     }
 
     /// From an error with its chain of sources.
-    pub(crate) fn from_error(exit: ExitKind, error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut causes = Vec::new();
-        let mut next = error.source();
-        while let Some(cause) = next {
-            causes.push(cause.to_string());
-            next = cause.source();
-        }
-        Self { causes, ..Self::new(exit, error.to_string()) }
+    #[allow(dead_code, reason = "for the errors of the crates that `wire.rs` joins")]
+    pub(crate) fn from_error(exit: ExitKind, error: &(dyn Error + 'static)) -> Self {
+        Self { causes: chain(error.source()), ..Self::new(exit, error.to_string()) }
+    }
+
+    /// Adds an error and its chain of sources as the cause.
+    pub(crate) fn because(mut self, error: &(dyn Error + 'static)) -> Self {
+        self.causes.extend(chain(Some(error)));
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -97,6 +99,10 @@ impl Failure {
     pub(crate) fn from_usage(error: &UsageError) -> Self {
         Self { hint: error.hint(), ..Self::new(error.exit(), error.to_string()) }
     }
+}
+
+fn chain(first: Option<&(dyn Error + 'static)>) -> Vec<String> {
+    std::iter::successors(first, |&error| error.source()).map(ToString::to_string).collect()
 }
 
 /// `{"session_id", "error": {type, message, code}}`; the session is left out while there is none.

@@ -30,6 +30,19 @@ pub struct General {
     pub session_format: SessionFormat,
     /// `privacy.usageStatisticsEnabled`; kept for compatibility, nothing is sent.
     pub usage_statistics: bool,
+    /// `general.sessionRetention.*`
+    pub retention: Retention,
+    /// `general.checkpointing.enabled`
+    pub checkpointing: bool,
+}
+
+/// Which old sessions are deleted; ages are texts such as `30d`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retention {
+    pub enabled: bool,
+    pub max_age: Option<String>,
+    pub max_count: Option<u32>,
+    pub min_retention: Option<String>,
 }
 
 /// Which form new session files have.
@@ -136,6 +149,21 @@ pub struct Tools {
     pub shell_pager: String,
     /// `security.environmentVariableRedaction.*`
     pub redaction: Redaction,
+    /// `tools.sandbox*` and `GEMINI_SANDBOX`
+    pub sandbox: Sandbox,
+}
+
+/// Which sandbox was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// `None` when nobody said anything.
+    pub enabled: Option<bool>,
+    /// `docker`, `podman`, `sandbox-exec`, …; `None` for whatever works.
+    pub command: Option<String>,
+    pub image: Option<String>,
+    /// Further paths that may be written.
+    pub allowed_paths: Vec<String>,
+    pub network: bool,
 }
 
 /// Which environment variables a child process may see.
@@ -163,6 +191,8 @@ pub struct Security {
     pub folder_trust: bool,
     /// `security.folderTrust.headless` is `refuse`: an untrusted folder ends a headless run.
     pub refuse_untrusted_headless: bool,
+    /// `security.protectBuildFiles`
+    pub protect_build_files: bool,
 }
 
 /// A secret; `Debug` and `Display` show nothing of it.

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use jsonc_parser::ast::{self, Object};
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, ParseStringErrorKind, parse_to_ast};
+use jsonc_parser::{
+    CollectOptions, CommentCollectionStrategy, ParseOptions, ParseStringErrorKind, parse_to_ast,
+};
 use serde_json::{Map, Number, Value};
 
 const BOM: char = '\u{feff}';
@@ -30,12 +32,12 @@ const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
 /// What is wrong with a text and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Defect {
+pub(crate) struct Defect {
     /// Counted from 1; `None` when the whole text is meant.
-    pub line: Option<u32>,
-    pub column: Option<u32>,
-    pub reason: String,
-    pub fix: String,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+    pub(crate) reason: String,
+    pub(crate) fix: String,
 }
 
 /// A parsed text.
@@ -217,8 +219,10 @@ fn explain(kind: &ParseErrorKind) -> (String, &'static str) {
         Kind::UnexpectedComma => ("unexpected comma", "remove the comma, or write the missing value"),
         Kind::UnexpectedCloseBrace => ("unexpected `}`", "remove it, or write the missing value"),
         Kind::UnexpectedCloseBracket => ("unexpected `]`", "remove it, or write the missing value"),
-        Kind::UnexpectedWord => ("a word without quotes", "put text in double quotes"),
-        Kind::MultipleRootJsonValues => ("text after the end of the object", "remove what follows the last `}`"),
+        Kind::UnexpectedWord | Kind::UnexpectedToken => ("text without quotes", "put text in double quotes"),
+        Kind::MultipleRootJsonValues => {
+            ("text after the end of the object", "remove what follows the last `}`")
+        }
         Kind::NestingDepthExceeded => ("nested too deeply", "use fewer levels"),
         Kind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
             ("a string is never closed", "add the missing `\"`")
@@ -233,7 +237,6 @@ fn explain(kind: &ParseErrorKind) -> (String, &'static str) {
         | Kind::NonFiniteNumbersNotAllowed
         | Kind::UnaryPlusNumbersNotAllowed
         | Kind::UnexpectedColon
-        | Kind::UnexpectedToken
         | Kind::UnexpectedTokenInObject => {
             return (kind.to_string().to_lowercase(), "correct the syntax here");
         }
@@ -259,8 +262,12 @@ mod tests {
         assert_eq!(told("{\"a\": 1 \"b\": 2}"), (Some(1), Some(8), "missing comma".to_owned()));
         assert_eq!(told("{a: 1}"), (Some(1), Some(2), "key without quotes".to_owned()));
         assert_eq!(told("{'a': 1}").2, "single quotes");
-        assert_eq!(told("{\"a\": \"x\n\"}"), (Some(1), Some(7), "line break or control character in a string".to_owned()));
-        assert_eq!(told("{\"a\": nope}").2, "a word without quotes");
+        assert_eq!(
+            told("{\"a\": \"x\n\"}"),
+            (Some(1), Some(7), "line break or control character in a string".to_owned())
+        );
+        assert_eq!(told("{\"a\": nope}").2, "text without quotes");
+        assert_eq!(told("{\"a\": yes}").2, "text without quotes");
         assert_eq!(told("{\"a\": 1").2, "a `{` is never closed");
         assert_eq!(told("{} {}").2, "text after the end of the object");
         assert_eq!(told(""), (None, None, "the file is empty".to_owned()));
@@ -270,9 +277,18 @@ mod tests {
 
     #[test]
     fn comments_a_mark_and_repeated_keys_are_read_as_upstream_reads_them() {
-        let document = parse("\u{feff}{ // one\n \"a\": /* two */ 1,\n \"a\": [true,\n \"$X\"], \"__proto__\": {} }").unwrap();
+        let document =
+            parse("\u{feff}{ // one\n \"a\": /* two */ 1,\n \"a\": [true,\n \"$X\"], \"__proto__\": {} }")
+                .unwrap();
         assert_eq!(document.value, serde_json::json!({"a": [true, "$X"]}));
         assert_eq!((document.lines.get("a"), document.lines.get("a[1]")), (Some(3), Some(4)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[{}\\[\\],:\"'/*\\\\a0.eE+\\-tn \n\u{e9}]{0,40}") {
+            let _ = parse(&text);
+        }
     }
 
     #[test]

@@ -3,8 +3,19 @@
 //! Owns: the environment as a value, the layout of `~/.gemini` and of a project's state, settings files
 //! (layers, merge, validation, migration, edits that keep comments), `.env` files, folder trust, and the
 //! safe ways to write a file. Does not own: what a setting does.
-//! Start at [`settings::load`] and [`paths::Home`].
+//! Start at [`startup::start`], which does all of it in the right order; then [`settings::load`],
+//! [`paths::Home`] and [`files::replace`].
 
+pub mod dotenv;
 pub mod env;
+pub mod files;
 pub mod groups;
+mod jsonc;
+mod patch;
 pub mod paths;
+#[cfg(test)]
+mod scratch;
+pub mod settings;
+pub mod startup;
+pub mod state;
+pub mod trust;

@@ -65,6 +65,16 @@ impl Patch {
         if self.bom { format!("\u{feff}{}", self.text) } else { self.text }
     }
 
+    /// The text as it stands, without its byte order mark.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Goes back to an earlier [`Self::text`].
+    pub(crate) fn reset(&mut self, text: String) {
+        self.text = text;
+    }
+
     /// The value at a path as the text has it.
     pub(crate) fn get(&self, path: &[&str]) -> Option<Value> {
         let mut value = jsonc::parse(&self.text).ok()?.value;
@@ -152,12 +162,14 @@ impl Patch {
         let one_line = !self.text.get(object.range.start..first).unwrap_or_default().contains('\n');
         let end = last.range.end;
         if one_line && taken.comments.is_empty() && !taken.raw.contains('\n') {
-            let value = below.iter().rev().fold(taken.raw.clone(), |inner, name| {
-                format!("{{{}: {inner}}}", quoted(name))
-            });
+            let value = below
+                .iter()
+                .rev()
+                .fold(taken.raw.clone(), |inner, name| format!("{{{}: {inner}}}", quoted(name)));
             return vec![Splice { from: end, to: end, text: format!(", {}: {value}", quoted(name)) }];
         }
-        let indent = if one_line { format!("{base}{}", self.unit) } else { line_indent(&self.text, first).to_owned() };
+        let indent =
+            if one_line { format!("{base}{}", self.unit) } else { line_indent(&self.text, first).to_owned() };
         let entry = self.entry(name, below, taken, &indent);
         let tail = Gap::after(&self.text, object, object.properties.len() - 1);
         // A comment on the last entry's line belongs to that entry, so the new one goes below it.
@@ -210,7 +222,8 @@ fn place<'b, 'a>(root: &'b Object<'a>, path: &[&str]) -> Place<'b, 'a> {
     let mut object = root;
     for (depth, name) in path.iter().enumerate() {
         // The later of two equal names is the one that counts.
-        let Some(index) = object.properties.iter().rposition(|property| property.name.as_str() == *name) else {
+        let Some(index) = object.properties.iter().rposition(|property| property.name.as_str() == *name)
+        else {
             return Place::Missing { object, depth };
         };
         if depth + 1 == path.len() {
@@ -247,17 +260,36 @@ fn removal(
         splices.push(Splice { from: comma, to: comma + 1, text: String::new() });
     }
     let (from, to) = match (starts_line, ends_line) {
+        (true, Some(next_line)) if is_first_line(text, object, line_start) => {
+            (line_start, after_blank_lines(text, next_line))
+        }
         (true, Some(next_line)) => (line_start, next_line),
         // Something else shares the line: keep one separation.
         (true, None) => (own_start, end + spaces_after(text, end)),
         (false, _) if is_last => (line_start, end),
         (false, _) => (own_start, end + spaces_after(text, end)),
     };
-    splices.push(Splice { from: from.max(before.comma.map_or(0, |comma| comma + 1)), to, text: String::new() });
+    splices.push(Splice {
+        from: from.max(before.comma.map_or(0, |comma| comma + 1)),
+        to,
+        text: String::new(),
+    });
     if object.properties.len() == 1 {
         tidy_empty(text, object, &mut splices);
     }
     splices
+}
+
+/// Whether only white space stands between `{` and an offset.
+fn is_first_line(text: &str, object: &Object<'_>, offset: usize) -> bool {
+    text.get(object.range.start + 1..offset).is_some_and(|between| between.trim().is_empty())
+}
+
+fn after_blank_lines(text: &str, mut offset: usize) -> usize {
+    while let Some(next) = line_end(text, offset) {
+        offset = next;
+    }
+    offset
 }
 
 /// `{` and `}` with only white space left between them become `{}`.
@@ -296,11 +328,7 @@ fn spaces_after(text: &str, offset: usize) -> usize {
 fn line_end(text: &str, offset: usize) -> Option<usize> {
     let at = offset + spaces_after(text, offset);
     let rest = text.get(at..)?;
-    if rest.starts_with("\r\n") {
-        Some(at + 2)
-    } else {
-        rest.starts_with('\n').then_some(at + 1)
-    }
+    if rest.starts_with("\r\n") { Some(at + 2) } else { rest.starts_with('\n').then_some(at + 1) }
 }
 
 fn dedent(raw: &str, indent: &str) -> String {

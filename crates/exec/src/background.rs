@@ -56,6 +56,8 @@ pub struct BackgroundProcess {
 pub struct LogTail {
     /// Lines, oldest first.
     pub lines: Vec<String>,
+    /// How many lines the part of the log that was looked at has.
+    pub total_lines: usize,
     /// Whether older output exists that is not in `lines`.
     pub is_partial: bool,
 }
@@ -249,8 +251,10 @@ pub fn read_log_tail(path: &Path, max_lines: usize) -> io::Result<LogTail> {
         lines.remove(0);
     }
     let first = lines.len().saturating_sub(max_lines);
+    let total_lines = lines.len();
     let kept = lines.split_off(first);
     Ok(LogTail {
+        total_lines,
         is_partial: start > 0 || first > 0,
         lines: kept.into_iter().map(str::to_owned).collect(),
     })

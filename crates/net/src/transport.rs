@@ -31,7 +31,13 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
 
 /// The chain below reqwest's own error, whose text would name the address.
 fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause| cause.source()).collect()
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause);
+        next = cause.source();
+    }
+    causes
 }
 
 fn innermost(causes: &[&(dyn Error + 'static)], otherwise: &str) -> String {

@@ -139,7 +139,9 @@ fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
     let last_updated = take_time(&mut meta, "lastUpdated");
     let modified = Timestamp::from_millis(stamp.modified_ms);
     let directories = match meta.get("directories") {
-        Some(Value::Array(items)) => items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
+        Some(Value::Array(items)) => {
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        }
         _ => Vec::new(),
     };
     let messages = folded.messages.into_iter().filter_map(|message| match message {

@@ -34,6 +34,12 @@ pub(crate) struct Owner {
     pub(crate) host: String,
 }
 
+impl Owner {
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.host.is_empty() && self.host != host()
+    }
+}
+
 /// Why a lock was not taken.
 #[derive(Debug)]
 pub(crate) enum LockError {
@@ -234,7 +240,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let session = dir.path().join("session-x.json");
         write_lock(&session, &json!({"pid": 1, "startTime": 1, "host": "elsewhere.example"}));
-        assert!(matches!(Lock::take(&session), Err(LockError::Held(owner)) if owner.host == "elsewhere.example"));
+        assert!(
+            matches!(Lock::take(&session), Err(LockError::Held(owner)) if owner.host == "elsewhere.example")
+        );
     }
 
     #[test]

@@ -90,6 +90,10 @@ pub enum RecordError {
          the next resume repairs its end", path.display()
     )]
     Unrestored { path: PathBuf, source: io::Error },
+    #[error(
+        "session file `{}` was changed by another program; nothing more is recorded in it", path.display()
+    )]
+    ChangedByOthers { path: PathBuf },
     #[error("session file `{}` is being written by process {pid}", path.display())]
     InUse { path: PathBuf, pid: u32 },
 }
@@ -101,7 +105,7 @@ impl RecordError {
             Self::Create { source, .. } | Self::Write { source, .. } | Self::Unrestored { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
-            Self::InUse { .. } => false,
+            Self::ChangedByOthers { .. } | Self::InUse { .. } => false,
         }
     }
 }
@@ -233,7 +237,10 @@ impl Recorder {
     }
 
     /// Opens the file if need be, writes, and decides what a failure means for what comes after.
-    fn write(&mut self, change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>) -> Result<(), RecordError> {
+    fn write(
+        &mut self,
+        change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
+    ) -> Result<(), RecordError> {
         let fresh = match &self.target {
             Target::Off => return Ok(()),
             Target::Waiting(spec) => Some(spec.clone()),
@@ -257,7 +264,9 @@ impl Recorder {
                 // Nothing of it was written; an empty file would only be in the way.
                 let _ = fs::remove_file(&path);
             }
-            if error.is_disk_full() || matches!(error, RecordError::Unrestored { .. }) {
+            let is_final =
+                matches!(error, RecordError::Unrestored { .. } | RecordError::ChangedByOthers { .. });
+            if is_final || error.is_disk_full() {
                 self.target = Target::Off;
             } else if let Some(spec) = fresh {
                 self.target = Target::Waiting(spec);

@@ -115,7 +115,7 @@ impl<'a> Scanner<'a> {
     /// Remembers this place if nothing half-written would be kept by closing here.
     fn mark(&mut self) {
         let depth = self.open.len();
-        let level = depth.checked_sub(self.outer).unwrap_or(0);
+        let level = depth.saturating_sub(self.outer);
         let allowed = level <= 1 || (self.divisible && level <= 3);
         if !allowed {
             return;

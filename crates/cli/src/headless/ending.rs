@@ -39,9 +39,7 @@ pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
         TurnEnd::Cancelled => {
             build("CANCELLED", "CANCELLED", "FatalCancellationError", "Operation cancelled.".into())
         }
-        TurnEnd::TurnLimit => {
-            build("TURN_LIMIT", "MAX_TURNS", "FatalTurnLimitedError", TURN_LIMIT.into())
-        }
+        TurnEnd::TurnLimit => build("TURN_LIMIT", "MAX_TURNS", "FatalTurnLimitedError", TURN_LIMIT.into()),
         TurnEnd::InvalidReply { kind, message } => {
             build("INVALID_STREAM", "INVALID_STREAM", "INVALID_STREAM", invalid_message(kind, message))
         }
@@ -98,10 +96,14 @@ fn api_code(kind: ModelErrorKind) -> &'static str {
 
 fn api_hint(kind: ModelErrorKind) -> Option<&'static str> {
     match kind {
-        ModelErrorKind::Auth => Some("check `GEMINI_API_KEY`, or what `pollux config get security.auth.selectedType` says"),
+        ModelErrorKind::Auth => {
+            Some("check `GEMINI_API_KEY`, or what `pollux config get security.auth.selectedType` says")
+        }
         ModelErrorKind::NotFound => Some("check the model's name: `pollux config get model.name`"),
         ModelErrorKind::RateLimited => Some("wait a while, or use another model with `--model`"),
-        ModelErrorKind::QuotaExhausted => Some("use another model with `--model`, or wait until the quota is renewed"),
+        ModelErrorKind::QuotaExhausted => {
+            Some("use another model with `--model`, or wait until the quota is renewed")
+        }
         ModelErrorKind::Network => Some("check the connection and, if you use one, the proxy"),
         ModelErrorKind::BadRequest
         | ModelErrorKind::Server

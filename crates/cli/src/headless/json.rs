@@ -22,8 +22,7 @@ pub(super) fn finish(
 ) -> io::Result<bool> {
     match (run.style.dialect, trouble) {
         (Dialect::Pollux, trouble) => {
-            let document =
-                pollux::document(run.answer.whole(), &run.stats, trouble, &run.warnings);
+            let document = pollux::document(run.answer.whole(), &run.stats, trouble, &run.warnings);
             write_line(&document, out)?;
             Ok(false)
         }
@@ -56,8 +55,7 @@ pub(super) fn fail(
     match run.style.dialect {
         Dialect::Pollux => {
             let trouble = failure_trouble(failure);
-            let document =
-                pollux::document(run.answer.whole(), &run.stats, Some(&trouble), &run.warnings);
+            let document = pollux::document(run.answer.whole(), &run.stats, Some(&trouble), &run.warnings);
             write_line(&document, out)?;
             Ok(false)
         }

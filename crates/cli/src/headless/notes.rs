@@ -113,9 +113,6 @@ mod tests {
             line(&wait(Some(429), 100)).unwrap(),
             "Attempt 2/10 failed with status 429: over loaded. Next try in 0.1 s."
         );
-        assert_eq!(
-            line(&wait(None, 30_400)).unwrap(),
-            "Attempt 2/10 failed: over loaded. Next try in 30 s."
-        );
+        assert_eq!(line(&wait(None, 30_400)).unwrap(), "Attempt 2/10 failed: over loaded. Next try in 30 s.");
     }
 }

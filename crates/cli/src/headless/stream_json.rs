@@ -87,7 +87,7 @@ impl StreamJson {
     ) -> io::Result<()> {
         self.release(run, out)?;
         match run.style.dialect {
-            Dialect::Pollux => finish_pollux(run, end, trouble, out),
+            Dialect::Pollux => finish_pollux(run, trouble, out),
             Dialect::GeminiCli => finish_upstream(run, end, trouble, out),
         }
     }
@@ -116,9 +116,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
     match event {
         Event::SessionReady { session, model } => Some(pollux::init(session.as_str(), model, at)),
         Event::PromptAccepted { typed, .. } => Some(pollux::message("user", typed, false, at)),
-        Event::Text(_) => {
-            (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at))
-        }
+        Event::Text(_) => (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at)),
         Event::CallRequested { call, name, args } => Some(pollux::tool_use(call, name, args, at)),
         Event::CallFinished(report) => Some(pollux::tool_result(report, at)),
         Event::Waiting(wait) => Some(pollux::error(&notes::wait_text(wait), wait_code(wait), at)),
@@ -157,14 +155,9 @@ fn notice_code(code: NoticeCode) -> &'static str {
     }
 }
 
-fn finish_pollux(
-    run: &Run,
-    end: &TurnEnd,
-    trouble: Option<&Trouble>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    if let TurnEnd::Loop(message) = end {
-        emit(&pollux::error(&plain::plain(message), LOOP_CODE, run.now()), out)?;
+fn finish_pollux(run: &Run, trouble: Option<&Trouble>, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(message) = &run.loop_message {
+        emit(&pollux::error(message, LOOP_CODE, run.now()), out)?;
     }
     // A reader that knows only `success` learns the reason from this event.
     if let Some(trouble) = trouble {
@@ -185,8 +178,10 @@ fn finish_upstream(
     let message = trouble.map(|trouble| trouble.message.as_str()).unwrap_or_default();
     let (outcome, lasted) = match end {
         TurnEnd::Finished(_) => (Outcome::Success, lasted),
-        TurnEnd::Loop(message) => {
-            emit(&gemini_cli::error("warning", &plain::plain(message), now), out)?;
+        TurnEnd::Loop(_) => {
+            if let Some(message) = &run.loop_message {
+                emit(&gemini_cli::error("warning", message, now), out)?;
+            }
             (Outcome::Success, lasted)
         }
         TurnEnd::InvalidReply { .. } => {

@@ -23,8 +23,18 @@ const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
 const LATER_COMMANDS: &[&str] = &[
-    "mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "sessions", "policy", "memory",
-    "auth", "gemma",
+    "mcp",
+    "extensions",
+    "extension",
+    "skills",
+    "skill",
+    "hooks",
+    "hook",
+    "sessions",
+    "policy",
+    "memory",
+    "auth",
+    "gemma",
 ];
 
 /// A command line taken apart.
@@ -57,9 +67,8 @@ pub(super) enum Action {
 }
 
 pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
-    let matches = grammar()
-        .try_get_matches_from(join_dashed_prompts(words))
-        .map_err(|error| refusal(&error))?;
+    let matches =
+        grammar().try_get_matches_from(join_dashed_prompts(words)).map_err(|error| refusal(&error))?;
     let given = Given(&matches);
     if given.flag("version")? {
         return Ok(Parsed::Done(Launch::Version));
@@ -123,9 +132,7 @@ fn grammar() -> Command {
             flag("help").short('h').global(true),
         ])
         .subcommand(config_grammar())
-        .subcommand(
-            command("demo").args([text("output-format").short('o'), text("output-dialect")]),
-        );
+        .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         root.subcommand(command(name).arg(rest))
@@ -200,9 +207,7 @@ impl Given<'_> {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(given) => {
-                Err(UsageError::NotBoolean { flag: format!("--{name}"), given: given.to_owned() })
-            }
+            Some(given) => Err(UsageError::NotBoolean { flag: format!("--{name}"), given: given.to_owned() }),
         }
     }
 
@@ -329,9 +334,8 @@ fn overrides(given: &Given<'_>) -> Result<Vec<(String, Value)>, UsageError> {
 
 fn script(given: &Given<'_>) -> ScriptedModel {
     let strict = given.path("fake-responses").map(|file| Replies { file, order: ReplyOrder::Strict });
-    let fitting = given
-        .path("fake-responses-non-strict")
-        .map(|file| Replies { file, order: ReplyOrder::FirstFitting });
+    let fitting =
+        given.path("fake-responses-non-strict").map(|file| Replies { file, order: ReplyOrder::FirstFitting });
     ScriptedModel { replies: strict.or(fitting), record: given.path("record-responses") }
 }
 
@@ -358,7 +362,8 @@ fn remarks(given: &Given<'_>) -> Vec<String> {
         remarks.push("--extensions has no effect: this version has no extensions".to_owned());
     }
     if !given.list("allowed-mcp-server-names").is_empty() {
-        remarks.push("--allowed-mcp-server-names has no effect: this version starts no MCP servers".to_owned());
+        remarks
+            .push("--allowed-mcp-server-names has no effect: this version starts no MCP servers".to_owned());
     }
     remarks
 }

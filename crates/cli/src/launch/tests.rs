@@ -27,17 +27,32 @@ fn refused(args: &[&str]) -> UsageError {
 #[test]
 fn refused_combinations_have_upstreams_texts() {
     let cases: &[(&[&str], &str)] = &[
-        (&["-r", "--session-id", "a"], "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one."),
+        (
+            &["-r", "--session-id", "a"],
+            "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one.",
+        ),
         (&["hi", "-p", "there"], "Cannot use both a positional prompt and the --prompt (-p) flag together"),
         (&["-p", "a", "-i", "b"], "Cannot use both --prompt (-p) and --prompt-interactive (-i) together"),
-        (&["-y", "--approval-mode", "plan"], "Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead."),
-        (&["-o", "xml"], "Invalid values:\n  Argument: output-format, Given: \"xml\", Choices: \"text\", \"json\", \"stream-json\""),
-        (&["--approval-mode=all"], "Invalid values:\n  Argument: approval-mode, Given: \"all\", Choices: \"default\", \"auto_edit\", \"yolo\", \"plan\""),
+        (
+            &["-y", "--approval-mode", "plan"],
+            "Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead.",
+        ),
+        (
+            &["-o", "xml"],
+            "Invalid values:\n  Argument: output-format, Given: \"xml\", Choices: \"text\", \"json\", \"stream-json\"",
+        ),
+        (
+            &["--approval-mode=all"],
+            "Invalid values:\n  Argument: approval-mode, Given: \"all\", Choices: \"default\", \"auto_edit\", \"yolo\", \"plan\"",
+        ),
         (&["--nope"], "Unknown argument: nope"),
         (&["-p", "x", "-q"], "Unknown argument: q"),
         (&["--nope=3"], "Unknown argument: nope"),
         (&["--session-id", ""], "The --session-id option cannot be empty."),
-        (&["--session-id", "a/b"], "Invalid session ID \"a/b\": Only alphanumeric characters, dashes, and underscores are allowed."),
+        (
+            &["--session-id", "a/b"],
+            "Invalid session ID \"a/b\": Only alphanumeric characters, dashes, and underscores are allowed.",
+        ),
         (&["-p"], "the option `--prompt` needs a value"),
         (&["-p", "--yolo"], "the option `--prompt` needs a value"),
         (&["--yolo=maybe"], "the flag `--yolo` takes `true` or `false`, not `maybe`"),
@@ -94,9 +109,28 @@ fn resume_takes_its_value_only_when_one_follows() {
 #[test]
 fn flags_become_settings_overrides_and_options() {
     let options = headless(&[
-        "-m", "a", "--model=b", "-o", "json", "--output-dialect", "gemini-cli", "-y", "--allowed-tools",
-        "glob, ls,,", "--allowed-tools", "x", "--include-directories", "../a", "--sandbox=false", "-p", "- one",
-        "--fake-responses", "f.jsonl", "--accept-raw-output-risk", "--ignore-env", "-d",
+        "-m",
+        "a",
+        "--model=b",
+        "-o",
+        "json",
+        "--output-dialect",
+        "gemini-cli",
+        "-y",
+        "--allowed-tools",
+        "glob, ls,,",
+        "--allowed-tools",
+        "x",
+        "--include-directories",
+        "../a",
+        "--sandbox=false",
+        "-p",
+        "- one",
+        "--fake-responses",
+        "f.jsonl",
+        "--accept-raw-output-risk",
+        "--ignore-env",
+        "-d",
     ]);
     assert_eq!(
         options.overrides,
@@ -127,7 +161,8 @@ fn short_flags_may_be_joined() {
 
 #[test]
 fn the_surroundings_decide_between_interactive_and_headless() {
-    let cases: &[(&[&str], Terminal, &[(&str, &str)], bool)] = &[
+    type Case<'a> = (&'a [&'a str], Terminal, &'a [(&'a str, &'a str)], bool);
+    let cases: &[Case<'_>] = &[
         (&[], AT_TERMINAL, &[], true),
         (&["hello"], AT_TERMINAL, &[], true),
         (&["-p", "x"], AT_TERMINAL, &[], false),
@@ -160,6 +195,7 @@ fn questions_about_the_program_are_recognised() {
     assert_eq!(planned(&["--version"], PIPED), Ok(Launch::Version));
     assert_eq!(planned(&["-p", "x", "-v"], PIPED), Ok(Launch::Version));
     assert_eq!(planned(&["-h"], PIPED), Ok(Launch::Help(Topic::Main)));
+    assert_eq!(planned(&["-p", "x", "--help"], PIPED), Ok(Launch::Help(Topic::Main)));
     assert_eq!(planned(&["config", "--help"], PIPED), Ok(Launch::Help(Topic::Config)));
     assert_eq!(planned(&["config", "get", "-h", "x"], PIPED), Ok(Launch::Help(Topic::Config)));
     assert_eq!(planned(&["demo", "-h"], PIPED), Ok(Launch::Help(Topic::Demo)));
@@ -180,7 +216,9 @@ fn subcommands_carry_their_arguments() {
     );
     let Ok(Launch::Demo(options)) = planned(&["demo", "-o", "stream-json"], PIPED) else { panic!() };
     assert_eq!(options.overrides, [("output.format".to_owned(), json!("stream-json"))]);
-    let Ok(Launch::DeleteSession { which, .. }) = planned(&["--delete-session", " 2 "], PIPED) else { panic!() };
+    let Ok(Launch::DeleteSession { which, .. }) = planned(&["--delete-session", " 2 "], PIPED) else {
+        panic!()
+    };
     assert_eq!(which, "2");
 }
 
@@ -194,7 +232,8 @@ fn an_argument_that_is_no_text_is_named_by_its_place() {
 
 #[test]
 fn every_flag_of_the_grammar_that_is_not_hidden_stands_in_the_help() {
-    let hidden = ["fake-responses", "record-responses", "acp", "worktree", "policy", "allowed-mcp-server-names"];
+    let hidden =
+        ["fake-responses", "record-responses", "acp", "worktree", "policy", "allowed-mcp-server-names"];
     for name in args::flag_names() {
         let shown = help_text(Topic::Main).contains(&format!("--{name}"));
         let is_hidden = hidden.iter().any(|word| name.contains(word));

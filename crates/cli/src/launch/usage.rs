@@ -26,9 +26,7 @@ pub(crate) enum UsageError {
     WordsAndPrompt,
     #[error("Cannot use both --prompt (-p) and --prompt-interactive (-i) together")]
     PromptAndInteractive,
-    #[error(
-        "Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead."
-    )]
+    #[error("Cannot use both --yolo (-y) and --approval-mode together. Use --approval-mode=yolo instead.")]
     YoloAndMode,
     #[error(transparent)]
     SessionId(#[from] BadSessionId),

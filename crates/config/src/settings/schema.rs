@@ -117,7 +117,8 @@ pub fn nearest(path: &str) -> Option<String> {
         let Some(name) = rest.and_then(|rest| rest.split('.').next()) else { continue };
         let distance = distance(&given.to_lowercase(), &name.to_lowercase());
         // A short word is near to too many others.
-        let near = distance == 0 || (distance <= 2 && given.len() >= 5) || (distance == 1 && given.len() >= 4);
+        let near =
+            distance == 0 || (distance <= 2 && given.len() >= 5) || (distance == 1 && given.len() >= 4);
         if near && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, name));
         }
@@ -129,10 +130,9 @@ pub fn nearest(path: &str) -> Option<String> {
 /// The nearest known key anywhere, for a path typed by hand.
 pub fn nearest_anywhere(path: &str) -> Option<&'static str> {
     let given = path.to_lowercase();
-    let last = given.rsplit('.').next().unwrap_or_default();
-    let by_name = KEYS.iter().find(|key| {
-        key.path.rsplit('.').next().is_some_and(|name| name.eq_ignore_ascii_case(last))
-    });
+    // A bare last part, typed without its group.
+    let bare = |key: &&Key| key.path.rsplit('.').next().is_some_and(|name| name.eq_ignore_ascii_case(path));
+    let by_name = KEYS.iter().find(bare);
     KEYS.iter()
         .map(|key| (distance(&given, &key.path.to_lowercase()), key.path))
         .min()
@@ -309,7 +309,11 @@ mod tests {
     #[test]
     fn every_key_has_one_short_line_about_it_and_a_default_of_its_own_type() {
         for key in KEYS {
-            assert!(!key.about.is_empty() && key.about.len() <= 120 && !key.about.ends_with('.'), "{}", key.path);
+            assert!(
+                !key.about.is_empty() && key.about.len() <= 120 && !key.about.ends_with('.'),
+                "{}",
+                key.path
+            );
             let fits = match (key.kind, key.default) {
                 (_, Fallback::Unset) => true,
                 (Kind::Choice(words), Fallback::Text(word)) => words.contains(&word),
@@ -325,7 +329,10 @@ mod tests {
     #[test]
     fn lookups_find_keys_containers_and_neighbours() {
         assert_eq!(find("general.vimMode").map(|key| key.kind), Some(Kind::Boolean));
-        assert_eq!(below("output").iter().map(|key| key.path).collect::<Vec<_>>(), ["output.dialect", "output.format"]);
+        assert_eq!(
+            below("output").iter().map(|key| key.path).collect::<Vec<_>>(),
+            ["output.dialect", "output.format"]
+        );
         assert!(below("general.vimMode").is_empty() && below("nothing").is_empty());
         assert_eq!(covering("mcpServers.github.command").map(|key| key.path), Some("mcpServers"));
         assert_eq!(nearest("general.vimmode").as_deref(), Some("general.vimMode"));

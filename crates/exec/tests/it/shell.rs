@@ -48,7 +48,7 @@ async fn both_streams_arrive_in_the_order_they_were_written() {
     let result = finished(command("for i in 1 2 3; do echo out$i; echo err$i >&2; done; exit 3")).await;
     assert_eq!(result.ending, Ending::Exited(3));
     assert_eq!(result.output.text(), "out1\nerr1\nout2\nerr2\nout3\nerr3");
-    assert_eq!(result.background_pids, []);
+    assert!(result.background_pids.is_empty());
 }
 
 #[tokio::test]
@@ -143,8 +143,9 @@ async fn dropping_the_future_kills_the_group() {
     let background = Background::new(folder.path().join("logs"));
     let pid_file = folder.path().join("pid");
     let read_pid = || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let cancel = CancellationToken::new();
     tokio::select! {
-        _ = run(&given, &background, &|_| {}, &CancellationToken::new()) => panic!("it must not end"),
+        _ = run(&given, &background, &|_| {}, &cancel) => panic!("it must not end"),
         () = eventually("the pid is written", || read_pid().is_some()) => {}
     }
     let sleeper = read_pid().unwrap();

@@ -82,9 +82,7 @@ fn citations(candidate: &Value) -> Vec<Citation> {
     listed
         .into_iter()
         .flatten()
-        .filter_map(|citation| {
-            Some(Citation { title: text(citation, "title"), uri: text(citation, "uri")? })
-        })
+        .filter_map(|citation| Some(Citation { title: text(citation, "title"), uri: text(citation, "uri")? }))
         .collect()
 }
 

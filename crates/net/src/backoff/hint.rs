@@ -68,6 +68,9 @@ fn unit(text: &str) -> Option<(f64, &str)> {
 }
 
 fn seconds_to_duration(seconds: f64) -> Option<Duration> {
+    if seconds.is_nan() {
+        return None;
+    }
     // A century is as good as never, and keeps sums far from overflow.
     Duration::try_from_secs_f64(seconds.min(3.2e9)).ok()
 }

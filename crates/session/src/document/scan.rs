@@ -3,6 +3,7 @@
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{MESSAGES, TAIL};
 use crate::salvage;
@@ -17,7 +18,7 @@ pub(crate) struct Document {
     /// Where the tail begins, or would begin: behind the last complete message.
     pub(crate) end: usize,
     pub(crate) ending: Ending,
-    /// Lines between readable messages that could not be read.
+    /// Lines between readable messages that could not be read, or not in full.
     pub(crate) unreadable_lines: usize,
 }
 
@@ -33,7 +34,7 @@ pub(crate) enum Ending {
         /// Whether the bytes behind `end` are more than fragments of the tail.
         holds_data: bool,
     },
-    /// Every message is readable, but the lines do not make a valid document.
+    /// The end is as it should be, but something before it is not: only a rewrite makes this valid.
     Disordered,
 }
 
@@ -81,7 +82,8 @@ pub(crate) fn read_head(bytes: &[u8]) -> Head {
         }
         let Some((key, value)) = field(line.text) else { return Head::Foreign };
         if key == "lastUpdated" && is_stamp(&value) {
-            stamp_at = line.text.windows(3).position(|window| window == b": \"").map(|gap| (at + gap + 3) as u64);
+            stamp_at =
+                line.text.windows(3).position(|window| window == b": \"").map(|gap| (at + gap + 3) as u64);
         }
         meta.insert(key, value);
         at = line.next;
@@ -110,15 +112,42 @@ pub(crate) fn scan(bytes: &[u8]) -> Option<Document> {
         Head::Ours { meta, stamp_at, body_at } => (meta, stamp_at, body_at),
         Head::Cut { meta, end } => {
             meta.get("sessionId")?;
+            if is_json(bytes) {
+                return None;
+            }
             let holds_data = bytes.len() > end;
             let ending = Ending::Torn { salvaged: None, holds_data };
-            return Some(Document { meta, stamp_at: None, messages: Vec::new(), end, ending, unreadable_lines: 0 });
+            return Some(Document {
+                meta,
+                stamp_at: None,
+                messages: Vec::new(),
+                end,
+                ending,
+                unreadable_lines: 0,
+            });
         }
         Head::Foreign => return None,
     };
-    let mut document =
-        Document { meta, stamp_at, messages: Vec::new(), end: body_at, ending: Ending::Whole, unreadable_lines: 0 };
-    read_body(bytes, &mut document).then_some(document)
+    let mut document = Document {
+        meta,
+        stamp_at,
+        messages: Vec::new(),
+        end: body_at,
+        ending: Ending::Whole,
+        unreadable_lines: 0,
+    };
+    if !read_body(bytes, &mut document) {
+        return None;
+    }
+    let looks_damaged = match document.ending {
+        Ending::Whole | Ending::Torn { salvaged: None, holds_data: false } => false,
+        Ending::Torn { .. } | Ending::Disordered => true,
+    };
+    // What is valid is not damaged: then it is laid out in another way that begins like ours.
+    if looks_damaged && is_json(bytes) {
+        return None;
+    }
+    Some(document)
 }
 
 /// Reads message lines until the tail or the cut; false if this is another layout after all.
@@ -126,6 +155,8 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
     let mut at = document.end;
     let mut comma_before = true;
     let mut disordered = false;
+    // Where a readable message is known to come, so that lines before it are no torn end.
+    let mut next_message = 0;
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
         if rest.trim_ascii_end() == TAIL.trim_ascii_end() {
@@ -139,7 +170,7 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
             return true;
         }
         let Some(start) = bytes.get(at).filter(|byte| **byte == b'\n').map(|_| at + 1) else {
-            document.ending = torn(bytes, document.end);
+            document.end_torn(bytes, disordered);
             return true;
         };
         let line = line_at(bytes, start);
@@ -161,13 +192,20 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
                 document.messages.push(message);
                 document.end = start + body.len();
             }
-            None if line.ended && has_message_at(bytes, line.next) => {
-                document.unreadable_lines += 1;
-                document.end = start + body.len();
-            }
             None => {
-                document.ending = torn(bytes, document.end);
-                return true;
+                if line.next > next_message {
+                    next_message = find_message(bytes, line.next).unwrap_or(0);
+                }
+                if next_message == 0 {
+                    document.end_torn(bytes, disordered);
+                    return true;
+                }
+                document.unreadable_lines += 1;
+                if !is_json(body) {
+                    document.messages.extend(salvage::message(body.trim_ascii_start()));
+                    disordered = true;
+                }
+                document.end = start + body.len();
             }
         }
         comma_before = comma;
@@ -175,10 +213,22 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
     }
 }
 
-fn has_message_at(bytes: &[u8], at: usize) -> bool {
-    let line = line_at(bytes, at).text;
-    let body = line.strip_suffix(b",").unwrap_or(line);
-    body.strip_prefix(b"    ").and_then(read_message).is_some()
+/// The place of the next line that is a readable message.
+fn find_message(bytes: &[u8], mut at: usize) -> Option<usize> {
+    while at < bytes.len() {
+        let line = line_at(bytes, at);
+        let body = line.text.strip_suffix(b",").unwrap_or(line.text);
+        if body.strip_prefix(b"    ").and_then(read_message).is_some() {
+            return Some(at);
+        }
+        at = line.next;
+    }
+    None
+}
+
+/// Whether a line is valid at any depth; one that is too deep to be read does no harm where it is.
+fn is_json(line: &[u8]) -> bool {
+    serde_json::from_slice::<&RawValue>(line).is_ok()
 }
 
 fn read_message(bytes: &[u8]) -> Option<Value> {
@@ -188,11 +238,19 @@ fn read_message(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).or_else(|_| serde_json::from_str(&String::from_utf8_lossy(bytes))).ok()
 }
 
-fn torn(bytes: &[u8], end: usize) -> Ending {
-    let rest = bytes.get(end..).unwrap_or_default();
-    let is_fragment = |byte: &u8| matches!(byte, b'\n' | b' ' | b',' | b']' | b'}');
-    let holds_data = !rest.iter().all(is_fragment);
-    let start = rest.iter().position(|byte| *byte == b'{');
-    let salvaged = start.and_then(|start| salvage::message(rest.get(start..).unwrap_or_default()));
-    Ending::Torn { salvaged, holds_data }
+impl Document {
+    /// Notes what can be told of the bytes behind the last message.
+    fn end_torn(&mut self, bytes: &[u8], disordered: bool) {
+        let rest = bytes.get(self.end..).unwrap_or_default();
+        let is_fragment = |byte: &u8| matches!(byte, b'\n' | b' ' | b',' | b']' | b'}');
+        let holds_data = !rest.iter().all(is_fragment);
+        let start = rest.iter().position(|byte| *byte == b'{');
+        let salvaged = start.and_then(|start| salvage::message(rest.get(start..).unwrap_or_default()));
+        self.ending = if disordered {
+            self.messages.extend(salvaged);
+            Ending::Disordered
+        } else {
+            Ending::Torn { salvaged, holds_data }
+        };
+    }
 }

@@ -51,13 +51,19 @@ pub(crate) fn fold(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
         return Err(LoadError::NotASession { path: path.to_owned() });
     }
     let mut folded = match document::scan(bytes) {
-        Some(document) if document.meta.get("sessionId").is_some_and(Value::is_string) => from_document(document),
+        Some(document) if document.meta.get("sessionId").is_some_and(Value::is_string) => {
+            from_document(document)
+        }
         _ => match log::fold(text) {
             Some(folded) => folded,
             None => from_object(path, text)?,
         },
     };
-    name_messages(&mut folded.messages);
+    let was_incomplete = name_messages(&mut folded.messages);
+    if was_incomplete && matches!(folded.layout, Layout::Document { .. }) {
+        // Only looks like ours; the ids have to be written down.
+        folded.layout = Layout::Other;
+    }
     Ok(folded)
 }
 
@@ -80,14 +86,9 @@ fn from_document(document: document::Document) -> Folded {
         Ending::Torn { salvaged, holds_data } => {
             let kept_part = salvaged.is_some();
             messages.extend(salvaged);
-            repaired = Some(RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines });
-            Layout::Document {
-                stamp_at: document.stamp_at,
-                end,
-                torn: true,
-                holds_data,
-                salvaged: kept_part,
-            }
+            repaired =
+                Some(RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines });
+            Layout::Document { stamp_at: document.stamp_at, end, torn: true, holds_data, salvaged: kept_part }
         }
         Ending::Disordered => Layout::Other,
     };
@@ -129,15 +130,21 @@ pub(super) fn parse_lossy(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// Gives every message an id that has none; the same file always gets the same ones.
-fn name_messages(messages: &mut [Value]) {
+/// Gives every message an id that has none; the same file always gets the same ones. True if one had none.
+fn name_messages(messages: &mut [Value]) -> bool {
+    let mut any = false;
     let mut taken: HashSet<String> =
         messages.iter().filter_map(|message| message.get("id")?.as_str().map(str::to_owned)).collect();
     for (index, message) in messages.iter_mut().enumerate() {
+        if !message.is_object() {
+            // Nobody writes such; kept as a message of no known kind so that a rewrite keeps it too.
+            *message = serde_json::json!({"type": "unknown", "value": message.take()});
+        }
         let Value::Object(fields) = message else { continue };
         if fields.get("id").is_some_and(Value::is_string) {
             continue;
         }
+        any = true;
         let mut id = format!("message-{}", index + 1);
         while !taken.insert(id.clone()) {
             id.push('_');
@@ -147,4 +154,5 @@ fn name_messages(messages: &mut [Value]) {
         named.extend(std::mem::take(fields).into_iter().filter(|(key, _)| key != "id"));
         *fields = named;
     }
+    any
 }

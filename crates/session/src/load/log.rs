@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use super::fold::{Folded, Layout, parse_lossy};
 use super::RepairNote;
+use super::fold::{Folded, Layout, parse_lossy};
 
 #[derive(Default)]
 struct State {
@@ -90,7 +90,9 @@ impl State {
             self.places.clear();
             for message in messages {
                 match message {
-                    Value::Object(message) if message.get("id").is_some_and(Value::is_string) => self.put(message),
+                    Value::Object(message) if message.get("id").is_some_and(Value::is_string) => {
+                        self.put(message)
+                    }
                     other => self.messages.push(other),
                 }
             }

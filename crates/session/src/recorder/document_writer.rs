@@ -119,7 +119,8 @@ impl DocumentWriter {
         if let Some(open) = &mut self.open {
             open.after.extend_from_slice(&added);
         }
-        self.stamp(now)
+        self.stamp(now);
+        Ok(())
     }
 
     pub(crate) fn reply(
@@ -146,7 +147,8 @@ impl DocumentWriter {
         body.extend_from_slice(b"]}");
         self.push(&body)?;
         self.open = Some(OpenReply { calls, after: Vec::new() });
-        self.stamp(now)
+        self.stamp(now);
+        Ok(())
     }
 
     /// Only the tail changes if the last call is the one that ended. In a batch, what is behind the first
@@ -173,12 +175,13 @@ impl DocumentWriter {
         let old = before.clone().end_from(first, at);
         let new = after.end_from(first, at);
         replace_end(self.medium.as_mut(), at, &old, &new)?;
-        // The result comes first: a record that says `pending` and has one is still understood.
-        let status = after.calls.get(first).map(OpenCall::padded_status).unwrap_or_default();
-        self.patch(status_at, &status)?;
         self.end = at + (new.len() - TAIL.len()) as u64;
+        let status = after.calls.get(first).map(OpenCall::padded_status).unwrap_or_default();
         self.open = after.calls.iter().any(|call| call.result.is_empty()).then_some(after);
-        self.stamp(now)
+        // The result comes first: a record that says `pending` and has one is still understood.
+        self.medium.write_at(status_at, &status).map_err(WriteFailure::Failed)?;
+        self.stamp(now);
+        Ok(())
     }
 
     fn separator(&self) -> Vec<u8> {
@@ -198,17 +201,12 @@ impl DocumentWriter {
         Ok(added)
     }
 
-    fn stamp(&mut self, now: Timestamp) -> Result<(), WriteFailure> {
+    /// Patches `lastUpdated`. A failure is no loss worth reporting: the message itself is in the file.
+    fn stamp(&mut self, now: Timestamp) {
         let text = now.to_iso();
         // A year with five digits does not fit; the old time then stays.
-        if text.len() != Timestamp::ISO_LEN {
-            return Ok(());
+        if text.len() == Timestamp::ISO_LEN {
+            let _ = self.medium.write_at(self.stamp_at, text.as_bytes());
         }
-        self.patch(self.stamp_at, text.as_bytes())
-    }
-
-    /// Overwrites bytes inside the file. A failure leaves the old or the new ones, both valid.
-    fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<(), WriteFailure> {
-        self.medium.write_at(at, bytes).map_err(|source| WriteFailure { source, restored: true })
     }
 }

@@ -63,7 +63,8 @@ impl LogWriter {
                 (call.id.clone(), fields)
             })
             .collect();
-        message.insert("toolCalls".into(), calls.iter().map(|(_, call)| Value::Object(call.clone())).collect());
+        message
+            .insert("toolCalls".into(), calls.iter().map(|(_, call)| Value::Object(call.clone())).collect());
         self.append(&message, now)?;
         self.open = Some(OpenReply { message, calls });
         Ok(())
@@ -74,7 +75,8 @@ impl LogWriter {
         let Some(mut open) = self.open.clone() else { return Ok(()) };
         let mut changed = false;
         for result in results {
-            let waiting = |(id, call): &&mut (CallId, JsonObject)| *id == result.id && !call.contains_key("result");
+            let waiting =
+                |(id, call): &&mut (CallId, JsonObject)| *id == result.id && !call.contains_key("result");
             if let Some((_, call)) = open.calls.iter_mut().find(waiting) {
                 call.extend(encode::result(result));
                 call.insert("status".into(), json!(result.status.as_str()));

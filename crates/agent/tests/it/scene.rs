@@ -1,0 +1,338 @@
+//! A session with a scripted model, so that each test states what the model says and what must follow.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use pollux_agent::prompt::PromptInputs;
+use pollux_agent::{Handle, Ports, SessionSpec, open};
+use pollux_config::groups::{Context, Model, SessionFormat, Tools};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::{Content, FunctionCall, Part};
+use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::id::SessionId;
+use pollux_domain::model::{
+    Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream, Usage,
+};
+use pollux_domain::time::SystemClock;
+use pollux_domain::tool::{
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use pollux_extend::context::{ContextFiles, Places};
+use pollux_session::{NewSession, Recorder, SessionKind};
+use serde_json::{Value, json};
+
+pub(crate) type Line = Vec<Result<ReplyEvent, ModelError>>;
+
+/// Says what it was told to say, and keeps what it was asked.
+#[derive(Default)]
+pub(crate) struct ScriptedModel {
+    lines: Mutex<VecDeque<Line>>,
+    pub(crate) requests: Mutex<Vec<ModelRequest>>,
+    pub(crate) unary: Mutex<VecDeque<Result<String, ModelError>>>,
+    pub(crate) window: u64,
+}
+
+struct Scripted(VecDeque<Result<ReplyEvent, ModelError>>);
+
+impl ReplyStream for Scripted {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.0.pop_front()
+        })
+    }
+}
+
+/// Never says anything.
+struct Silent;
+
+impl ReplyStream for Silent {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl ModelClient for ScriptedModel {
+    fn resolve(&self, name: &str) -> ModelInfo {
+        ModelInfo { id: name.to_owned(), context_window: self.window, nested_media: false }
+    }
+
+    fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
+        self.requests.lock().unwrap().push(request);
+        match self.lines.lock().unwrap().pop_front() {
+            Some(line) => Box::new(Scripted(line.into())),
+            None => Box::new(Silent),
+        }
+    }
+
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
+        self.requests.lock().unwrap().push(request);
+        let line = self.unary.lock().unwrap().pop_front().expect("an unscripted unary request");
+        Box::pin(async move { line.map(|text| ReplyChunk { parts: vec![Part::text(text)], ..Default::default() }) })
+    }
+
+    fn count_tokens(&self, _request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async { Ok(1) })
+    }
+}
+
+fn chunk(parts: Vec<Part>, finish: Option<&str>) -> Result<ReplyEvent, ModelError> {
+    Ok(ReplyEvent::Chunk(ReplyChunk {
+        parts,
+        finish: finish.map(|word| Finish { reason: FinishReason::parse(word), message: None }),
+        usage: Some(Usage { prompt: 100, candidates: 10, total: 110, ..Default::default() }),
+        ..Default::default()
+    }))
+}
+
+/// A reply of text, in two chunks.
+pub(crate) fn says(text: &str) -> Line {
+    vec![chunk(vec![Part::text(text)], None), chunk(vec![], Some("STOP"))]
+}
+
+/// A reply that calls tools.
+pub(crate) fn calls(calls: &[(&str, Value)]) -> Line {
+    vec![chunk(calls.iter().map(|(name, args)| call_part(name, args)).collect(), Some("STOP"))]
+}
+
+/// A reply that stops in the middle.
+pub(crate) fn stops_after(parts: Vec<Part>) -> Line {
+    vec![chunk(parts, None)]
+}
+
+/// A reply that ends with this reason.
+pub(crate) fn ends(parts: Vec<Part>, finish: &str) -> Line {
+    vec![chunk(parts, Some(finish))]
+}
+
+pub(crate) fn breaks(parts: Vec<Part>, error: ModelError) -> Line {
+    vec![chunk(parts, None), Err(error)]
+}
+
+pub(crate) fn call_part(name: &str, args: &Value) -> Part {
+    let args = args.as_object().cloned().unwrap_or_default();
+    Part::call(FunctionCall { id: None, name: name.to_owned(), args })
+}
+
+type Body = Arc<dyn Fn(JsonObject, ToolContext) -> BoxFuture<'static, ToolOutcome> + Send + Sync>;
+
+/// A tool with a body of the test's own.
+pub(crate) struct FakeTool {
+    spec: Arc<ToolSpec>,
+    body: Body,
+    effect: Effect,
+}
+
+struct FakeCall(Body, JsonObject, Effect);
+
+impl Tool for FakeTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        Ok(Box::new(FakeCall(Arc::clone(&self.body), args.clone(), self.effect.clone())))
+    }
+}
+
+impl Invocation for FakeCall {
+    fn describe(&self) -> String {
+        "a call".into()
+    }
+
+    fn effect(&self) -> Effect {
+        self.2.clone()
+    }
+
+    fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        (self.0)(self.1, context.clone())
+    }
+}
+
+/// A tool that answers with a text made from its arguments.
+pub(crate) fn tool(
+    name: &str,
+    kind: ToolKind,
+    effect: Effect,
+    body: impl Fn(JsonObject, ToolContext) -> BoxFuture<'static, ToolOutcome> + Send + Sync + 'static,
+) -> Arc<dyn Tool> {
+    Arc::new(FakeTool {
+        spec: Arc::new(ToolSpec {
+            name: name.into(),
+            display_name: name.to_uppercase(),
+            description: "a tool".into(),
+            kind,
+            parameters: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+            output_is_markdown: false,
+            offloads_long_output: true,
+        }),
+        body: Arc::new(body),
+        effect,
+    })
+}
+
+pub(crate) fn echo() -> Arc<dyn Tool> {
+    tool("echo", ToolKind::Read, Effect::Read(vec![]), |args, _| {
+        Box::pin(async move { ToolOutcome::text(format!("echo {}", Value::Object(args)), Display::Nothing) })
+    })
+}
+
+/// A session and everything around it.
+pub(crate) struct Scene {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) handle: Handle,
+    pub(crate) events: Vec<Event>,
+}
+
+pub(crate) struct Options {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) unary: Vec<Result<String, ModelError>>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) approval: ApprovalMode,
+    pub(crate) model: Model,
+    pub(crate) window: u64,
+    pub(crate) truncate: i64,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lines: Vec::new(),
+            unary: Vec::new(),
+            tools: vec![echo()],
+            approval: ApprovalMode::Yolo,
+            model: Model {
+                name: "m".into(),
+                compression_threshold: 0.5,
+                loop_detection: true,
+                mask_protected_tokens: 50_000,
+                mask_min_prunable_tokens: 30_000,
+                mask_protect_latest: true,
+                ..Default::default()
+            },
+            window: 1_000_000,
+            truncate: 40_000,
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+}
+
+impl Scene {
+    pub(crate) fn new(lines: Vec<Line>) -> Self {
+        Self::with(Options { lines, ..Options::default() })
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let root = options.dir.path().to_path_buf();
+        let model = Arc::new(ScriptedModel {
+            lines: Mutex::new(options.lines.into()),
+            unary: Mutex::new(options.unary.into()),
+            window: options.window,
+            ..Default::default()
+        });
+        let session = SessionId::from_file("11111111-2222-3333-4444-555555555555");
+        let recorder = Recorder::create(NewSession {
+            id: session.clone(),
+            project_hash: "abc".into(),
+            chats_dir: root.join("chats"),
+            format: SessionFormat::Json,
+            kind: SessionKind::Main,
+            now: pollux_domain::time::Timestamp::from_millis(1_700_000_000_000),
+        })
+        .unwrap();
+        let places = Places {
+            gemini_dir: root.join("home"),
+            project_temp: root.join("temp"),
+            roots: vec![root.join("work")],
+            trusted: true,
+        };
+        let context = ContextFiles::new(places, &Context { file_names: vec!["GEMINI.md".into()], ..Default::default() });
+        let spec = SessionSpec {
+            session,
+            interactive: false,
+            approval: options.approval,
+            model: options.model,
+            tools: Tools { truncate_threshold: options.truncate, ..Default::default() },
+            temp_dir: root.join("temp"),
+            prompt: PromptInputs::default(),
+            first_turn: Content::user_text("<session_context>here</session_context>"),
+            restored: Vec::new(),
+        };
+        let ports = Ports {
+            model: Arc::clone(&model) as Arc<dyn ModelClient>,
+            tools: options.tools,
+            clock: Arc::new(SystemClock),
+            recorder,
+            context,
+        };
+        Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }
+    }
+
+    pub(crate) async fn send(&self, text: &str) {
+        let op = Op::Prompt { parts: vec![Part::text(text)], typed: text.to_owned() };
+        self.handle.ops.send(op).await.unwrap();
+    }
+
+    /// Reads events up to one that fits.
+    pub(crate) async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            let event = self.handle.events.recv().await.expect("the session ended early");
+            self.events.push(event.clone());
+            if fits(&event) {
+                return event;
+            }
+        }
+    }
+
+    /// Runs a prompt to its end.
+    pub(crate) async fn prompt(&mut self, text: &str) -> TurnEnd {
+        self.send(text).await;
+        self.end().await
+    }
+
+    pub(crate) async fn end(&mut self) -> TurnEnd {
+        match self.until(|event| matches!(event, Event::TurnEnded(_))).await {
+            Event::TurnEnded(end) => end,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    pub(crate) fn request_count(&self) -> usize {
+        self.model.requests.lock().unwrap().len()
+    }
+
+    /// The turns of a request, without the environment.
+    pub(crate) fn turns(&self, index: usize) -> Vec<Value> {
+        let requests = self.model.requests.lock().unwrap();
+        requests.get(index).expect("no such request").contents.iter().skip(1).map(|c| c.to_json()).collect()
+    }
+
+    /// What the last turn of a request answered to calls.
+    pub(crate) fn answers(&self, index: usize) -> Vec<Value> {
+        let requests = self.model.requests.lock().unwrap();
+        let content = requests.get(index).expect("no such request").contents.last().unwrap().clone();
+        content.responses().map(|response| Value::Object(response.response.clone())).collect()
+    }
+
+    /// The text shown by the attempt that counted.
+    pub(crate) fn shown(&self) -> String {
+        self.events.iter().filter_map(|e| if let Event::Text(text) = e { Some(text.as_str()) } else { None }).collect()
+    }
+
+    pub(crate) fn session_file(&self) -> PathBuf {
+        std::fs::read_dir(self.dir.path().join("chats"))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.file_name().unwrap().to_string_lossy().starts_with("session-"))
+            .expect("no session file")
+    }
+
+    pub(crate) fn recorded(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.session_file()).unwrap()).unwrap()
+    }
+}

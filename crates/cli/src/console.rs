@@ -1,0 +1,133 @@
+//! Joins a run's events to stdout, stderr and telemetry.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::exit::ExitKind;
+
+use crate::headless::{Renderer, Style, is_broken_pipe};
+use crate::report::Failure;
+use crate::signals::Received;
+use crate::telemetry::Exporter;
+
+/// Where a headless run speaks.
+pub(crate) struct Console {
+    renderer: Renderer,
+    exporter: Option<Exporter>,
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    /// Why stdout can no longer be written.
+    broken: Option<io::Error>,
+}
+
+impl Console {
+    /// On the process's own streams.
+    pub(crate) fn of_process(style: Style) -> Self {
+        Self::new(style, Box::new(io::stdout()), Box::new(io::stderr()))
+    }
+
+    pub(crate) fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
+        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
+    }
+
+    /// From now on events are also exported.
+    pub(crate) fn export_to(&mut self, exporter: Exporter) {
+        self.exporter = Some(exporter);
+    }
+
+    /// A line for the person. Nobody can be told when stderr is gone.
+    pub(crate) fn note(&mut self, line: &str) {
+        let _ = writeln!(self.err, "{line}");
+    }
+
+    /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
+    pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.event(event);
+        }
+        if self.broken.is_none() {
+            self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
+        }
+        if self.broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// The turn is over.
+    pub(crate) fn finish(mut self, end: &TurnEnd, signal: Option<Received>) -> ExitKind {
+        self.close_export();
+        if let Some(error) = self.broken.take() {
+            return self.unwritable(&error);
+        }
+        match self.renderer.finish(end, signal, &mut *self.out, &mut *self.err) {
+            Ok(exit) => exit,
+            Err(error) => self.unwritable(&error),
+        }
+    }
+
+    /// The run failed outside a turn.
+    pub(crate) fn fail(mut self, failure: &Failure) -> ExitKind {
+        self.close_export();
+        if let Some(error) = self.broken.take() {
+            return self.unwritable(&error);
+        }
+        match self.renderer.fail(failure, &mut *self.out, &mut *self.err) {
+            Ok(exit) => exit,
+            Err(error) => self.unwritable(&error),
+        }
+    }
+
+    fn close_export(&mut self) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.finish();
+        }
+    }
+
+    /// A reader that has seen enough is no failure; a full disk is.
+    fn unwritable(&mut self, error: &io::Error) -> ExitKind {
+        if is_broken_pipe(error) {
+            return ExitKind::Success;
+        }
+        self.note(&format!("could not write to stdout: {error}"));
+        ExitKind::Failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Colour;
+    use pollux_config::groups::{Dialect, OutputFormat};
+    use pollux_domain::time::SystemClock;
+    use std::sync::Arc;
+
+    struct Failing(io::ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn exit_when_stdout(kind: io::ErrorKind) -> u8 {
+        let style = Style {
+            format: OutputFormat::Text,
+            dialect: Dialect::Pollux,
+            raw: false,
+            colour: Colour::None,
+            clock: Arc::new(SystemClock),
+        };
+        let mut console = Console::new(style, Box::new(Failing(kind)), Box::new(io::sink()));
+        assert_eq!(console.take(&Event::Text("x".into())), ControlFlow::Break(()));
+        console.finish(&TurnEnd::Cancelled, None).code()
+    }
+
+    #[test]
+    fn a_closed_stdout_ends_the_run_quietly_and_a_full_disk_does_not() {
+        assert_eq!(exit_when_stdout(io::ErrorKind::BrokenPipe), 0);
+        assert_eq!(exit_when_stdout(io::ErrorKind::StorageFull), 1);
+    }
+}

@@ -1,0 +1,226 @@
+//! `pollux demo`: a tour on a throw-away project.
+//!
+//! The model's lines come from a script; agent, tools, approvals and recorder are the real ones. Nothing
+//! outside the given folder is touched: the project and the home of the tour lie beside each other in it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use pollux_config::groups::OutputFormat;
+use pollux_domain::approval::ApprovalMode;
+
+/// What the tour asks the model.
+pub(crate) const PROMPT: &str =
+    "The total in this project is wrong: test.sh fails. Find the cause and fix it.";
+
+/// Edits need no question in the tour, and one command is allowed by name.
+pub(crate) const APPROVAL: ApprovalMode = ApprovalMode::AutoEdit;
+pub(crate) const ALLOWED_TOOLS: &[&str] = &["run_shell_command(sh test.sh)"];
+
+const PROGRAM: &str = include_str!("demo/total.sh");
+const TEST: &str = include_str!("demo/test.sh");
+const REPLIES: &str = include_str!("demo/replies.jsonl");
+/// The missing newline at the end is what the story is about, so no editor may add one.
+const PRICES: &str = "12\n8\n15\n7";
+
+/// The folders and files of one tour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DemoWorkspace {
+    /// The project in which the agent works.
+    pub(crate) project: PathBuf,
+    /// Stands in for the user's home, so that the user's own settings and sessions play no part.
+    pub(crate) home: PathBuf,
+    /// The scripted model, in the format of `--fake-responses`.
+    pub(crate) replies: PathBuf,
+}
+
+/// Lays the tour's files out in `dir`.
+pub(crate) fn prepare(dir: &Path) -> io::Result<DemoWorkspace> {
+    let workspace = DemoWorkspace {
+        project: dir.join("project"),
+        home: dir.join("home"),
+        replies: dir.join("replies.jsonl"),
+    };
+    std::fs::create_dir_all(&workspace.project)?;
+    std::fs::create_dir_all(&workspace.home)?;
+    put(&workspace.project.join("total.sh"), PROGRAM)?;
+    put(&workspace.project.join("test.sh"), TEST)?;
+    put(&workspace.project.join("prices.txt"), PRICES)?;
+    put(&workspace.replies, REPLIES)?;
+    Ok(workspace)
+}
+
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    File::create(path)?.write_all(text.as_bytes())
+}
+
+impl DemoWorkspace {
+    /// What the agent changed in the program, as a unified diff; empty if nothing.
+    pub(crate) fn diff(&self) -> io::Result<String> {
+        let now = std::fs::read_to_string(self.project.join("total.sh"))?;
+        let diff = similar::TextDiff::from_lines(PROGRAM, now.as_str());
+        Ok(diff.unified_diff().context_radius(1).header("total.sh (before)", "total.sh (after)").to_string())
+    }
+
+    fn command(&self, rest: &str) -> String {
+        let project = quoted(&self.project);
+        let home = quoted(&self.home);
+        format!("cd {project} && GEMINI_CLI_HOME={home} pollux {rest}")
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Where the tour's prose goes: with machine-readable output, stdout is the protocol's alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProseTo {
+    Stdout,
+    Stderr,
+}
+
+impl ProseTo {
+    pub(crate) fn with(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Text => Self::Stdout,
+            OutputFormat::Json | OutputFormat::StreamJson => Self::Stderr,
+        }
+    }
+}
+
+/// What is said before the agent starts.
+pub(crate) fn introduction(workspace: &DemoWorkspace) -> String {
+    format!(
+        "\
+This is a tour of Pollux on a throw-away project.
+
+The model is played by a script: what it says and which tools it asks for was written beforehand, so the
+tour needs no key and no network. Everything else is real: the agent runs the tools on real files, checks
+every call against the approval rules, and records the session.
+
+  project    {}
+  approvals  {APPROVAL}: edits are allowed; of all commands only `sh test.sh` is
+  prompt     {PROMPT}
+
+",
+        workspace.project.display()
+    )
+}
+
+/// What is said when the agent is done.
+pub(crate) fn conclusion(
+    workspace: &DemoWorkspace,
+    diff: &str,
+    session_id: &str,
+    session_file: Option<&Path>,
+) -> String {
+    let diff = if diff.is_empty() { "(total.sh did not change)\n" } else { diff };
+    let file = session_file.map_or_else(|| "(not recorded)".to_owned(), |path| path.display().to_string());
+    format!(
+        "
+What changed on disk:
+
+{diff}
+The whole conversation, with every call and result, is in
+
+  {file}
+
+List the sessions of this project, or go on with this one (that asks a real model, so it needs a key):
+
+  {}
+  {}
+
+Your own project: cd there and run `pollux -p \"…\"`. To remove the tour, delete
+  {}
+",
+        workspace.command("--list-sessions"),
+        workspace.command(&format!("--resume {session_id} -p \"Explain the fix once more\"")),
+        workspace.project.parent().unwrap_or(&workspace.project).display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::process::Command;
+
+    /// The calls of the script, in order.
+    fn scripted_calls() -> Vec<(String, Value)> {
+        let mut calls = Vec::new();
+        for line in REPLIES.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["method"], "generateContentStream");
+            let chunks = line["response"].as_array().unwrap();
+            let last = chunks.last().unwrap();
+            assert_eq!(last["candidates"][0]["finishReason"], "STOP");
+            assert!(last["usageMetadata"]["totalTokenCount"].is_u64());
+            for chunk in chunks {
+                for part in chunk["candidates"][0]["content"]["parts"].as_array().unwrap() {
+                    if let Some(call) = part.get("functionCall") {
+                        calls.push((call["name"].as_str().unwrap().to_owned(), call["args"].clone()));
+                    }
+                }
+            }
+        }
+        calls
+    }
+
+    fn test_passes(workspace: &DemoWorkspace) -> (bool, String) {
+        let output = Command::new("sh").arg("test.sh").current_dir(&workspace.project).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn the_script_reads_fixes_and_tests_and_its_fix_works() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = prepare(dir.path()).unwrap();
+        assert_eq!(test_passes(&workspace), (false, "FAILED: the total is 35, not 42\n".to_owned()));
+
+        let calls = scripted_calls();
+        let names: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["read_file", "read_file", "read_file", "replace", "run_shell_command"]);
+        let edit = &calls[3].1;
+        let (old, new) = (edit["old_string"].as_str().unwrap(), edit["new_string"].as_str().unwrap());
+        assert_eq!(PROGRAM.matches(old).count(), 1);
+        put(&workspace.project.join("total.sh"), &PROGRAM.replace(old, new)).unwrap();
+        assert_eq!(test_passes(&workspace), (true, "ok: the total is 42\n".to_owned()));
+
+        let command = calls[4].1["command"].as_str().unwrap();
+        assert_eq!(ALLOWED_TOOLS, [format!("run_shell_command({command})")]);
+    }
+
+    #[test]
+    fn the_diff_shows_the_one_changed_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = prepare(dir.path()).unwrap();
+        assert_eq!(workspace.diff().unwrap(), "");
+        put(&workspace.project.join("total.sh"), &PROGRAM.replace("sum=0", "sum=1")).unwrap();
+        let diff = workspace.diff().unwrap();
+        assert!(diff.contains("-sum=0\n+sum=1\n"), "{diff}");
+    }
+
+    #[test]
+    fn the_prose_is_honest_and_gives_commands_that_can_be_pasted() {
+        let workspace = DemoWorkspace {
+            project: "/tmp/a b/project".into(),
+            home: "/tmp/h".into(),
+            replies: "/tmp/r".into(),
+        };
+        assert!(introduction(&workspace).contains("played by a script"));
+        let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
+        assert!(text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h pollux --list-sessions\n"));
+        assert!(text.contains("--resume s-1 ") && text.contains("  /tmp/h/s.json\n"));
+    }
+
+    #[test]
+    fn prose_leaves_stdout_to_the_protocol() {
+        assert_eq!(ProseTo::with(OutputFormat::Text), ProseTo::Stdout);
+        assert_eq!(ProseTo::with(OutputFormat::StreamJson), ProseTo::Stderr);
+    }
+}

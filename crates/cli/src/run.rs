@@ -1,0 +1,376 @@
+//! Does what was planned.
+//!
+//! Questions about the program are answered here at once. A headless run is [`prepare`]d step by step, in
+//! an order that decides which of several mistakes is reported, and then [`converse`]s.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::env::Env;
+use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::id::SessionId;
+use pollux_domain::time::SystemClock;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::console::Console;
+use crate::demo::{self, DemoWorkspace, ProseTo};
+use crate::headless::Style;
+use crate::input::{self, Pipe};
+use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, help_text};
+use crate::report::{Colour, Failure};
+use crate::signals::{Received, Signals};
+use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+use crate::{config_command, wire};
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+const NO_TERMINAL_YET: &str =
+    "The interactive terminal is not part of this version yet; use `pollux -p \"…\"`";
+
+/// Does it, and says how the program is to exit.
+pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
+    let done = match launch {
+        Launch::Version => say(&format!("{VERSION}\n")),
+        Launch::Help(topic) => say(help_text(*topic)),
+        Launch::ListExtensions => say("No extensions installed.\n"),
+        Launch::ListSessions(options) => wire::list_sessions(options, env).and_then(|text| say(&text)),
+        Launch::DeleteSession { which, options } => {
+            wire::delete_session(which, options, env).and_then(|text| say(&text))
+        }
+        Launch::Config { command, options } => wire::settings(options, env)
+            .and_then(|mut settings| config_command::run(command, &mut *settings, &mut io::stdout())),
+        Launch::Interactive(_) => Err(Failure::new(ExitKind::Failure, NO_TERMINAL_YET)),
+        Launch::Demo(options) => return tour(options, env),
+        Launch::Headless(options) => {
+            let piped = !io::stdin().is_terminal();
+            let pipe = piped.then(|| Pipe::open(io::stdin(), input::SILENCE));
+            return headless(options, env, pipe).exit;
+        }
+    };
+    match done {
+        Ok(()) => ExitKind::Success,
+        Err(failure) if failure.exit == ExitKind::Success => ExitKind::Success,
+        Err(failure) => {
+            let _ = failure.print(&mut io::stderr(), stderr_colour(env));
+            failure.exit
+        }
+    }
+}
+
+/// Prints a result.
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        let gone = error.kind() == io::ErrorKind::BrokenPipe;
+        let exit = if gone { ExitKind::Success } else { ExitKind::Failure };
+        Failure::new(exit, format!("could not write to stdout: {error}"))
+    })
+}
+
+pub(crate) fn stderr_colour(env: &Env) -> Colour {
+    Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
+}
+
+/// What a headless run left.
+struct Ended {
+    exit: ExitKind,
+    session: Option<SessionId>,
+    session_file: Option<PathBuf>,
+}
+
+impl From<ExitKind> for Ended {
+    fn from(exit: ExitKind) -> Self {
+        Self { exit, session: None, session_file: None }
+    }
+}
+
+/// One prompt from start to end.
+fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
+    let loaded = match wire::load_settings(options, env) {
+        Ok(loaded) => loaded,
+        Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure).into(),
+    };
+    let style = style(&loaded.groups.output, options, env);
+    let mut console = Console::of_process(style);
+    options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
+    match prepare(options, &loaded, env, pipe, &mut console) {
+        Ok(ready) => converse(ready, console),
+        Err(failure) => console.fail(&failure).into(),
+    }
+}
+
+/// Everything a turn needs, checked.
+fn prepare<'a>(
+    options: &'a Options,
+    loaded: &'a wire::Loaded,
+    env: &'a Env,
+    pipe: Option<Pipe>,
+    console: &mut Console,
+) -> Result<wire::Turn<'a>, Failure> {
+    refuse_forbidden_yolo(options, loaded)?;
+    let session = wire::choose_session(options, loaded, env)?;
+    let credentials = wire::check_credentials(options, loaded, env)?;
+    let sandbox = wire::check_sandbox(options, loaded, env)?;
+    let permission = wire::check_trust(options, loaded, env)?;
+    let notes = session.notes.iter().chain(&sandbox.notes).chain(&permission.notes);
+    notes.for_each(|line| console.note(line));
+    if permission.approval == ApprovalMode::Yolo {
+        console.note("YOLO mode is enabled. All tool calls will be automatically approved.");
+    }
+    warn_of_raw_output(options, loaded, console);
+    let prompt = read_prompt(options, pipe, console)?;
+    open_telemetry(options, loaded, &session, &credentials, &permission, console);
+    Ok(wire::Turn { options, loaded, env, session, credentials, sandbox, permission, prompt })
+}
+
+fn refuse_forbidden_yolo(options: &Options, loaded: &wire::Loaded) -> Result<(), Failure> {
+    if options.approval == Some(ApprovalMode::Yolo) && loaded.groups.security.disable_yolo {
+        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
+            .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));
+    }
+    Ok(())
+}
+
+fn warn_of_raw_output(options: &Options, loaded: &wire::Loaded, console: &mut Console) {
+    if options.raw_output == RawOutput::Raw && loaded.groups.output.format == OutputFormat::Text {
+        console.note(
+            "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this line.",
+        );
+    }
+}
+
+fn read_prompt(options: &Options, pipe: Option<Pipe>, console: &mut Console) -> Result<String, Failure> {
+    let piped = pipe.map(|pipe| pipe.read(input::STDIN_LIMIT)).unwrap_or_default();
+    if let Some(warning) = &piped.warning {
+        console.note(warning);
+    }
+    input::combine(&piped.text, options.prompt.as_deref())
+        .ok_or_else(|| Failure::new(ExitKind::Input, input::NO_INPUT))
+}
+
+/// Telemetry is on only when asked for, and never the reason why a run fails.
+fn open_telemetry(
+    options: &Options,
+    loaded: &wire::Loaded,
+    session: &wire::Chosen,
+    credentials: &wire::Credentials,
+    permission: &wire::Permission,
+    console: &mut Console,
+) {
+    let groups = &loaded.groups;
+    let Some(outfile) = groups.telemetry.outfile.clone().filter(|_| groups.telemetry.enabled) else { return };
+    let setup = Setup {
+        outfile: outfile.clone(),
+        texts_allowed: groups.telemetry.log_prompts,
+        identity: Identity {
+            session: session.id.as_str().to_owned(),
+            installation: loaded.installation.clone(),
+            version: VERSION.to_owned(),
+            interactive: false,
+            auth_type: credentials.auth_type.clone(),
+        },
+        secrets: credentials.secrets.clone(),
+        clock: Arc::new(SystemClock),
+    };
+    let mut exporter = match Exporter::open(setup) {
+        Ok(exporter) => exporter,
+        Err(error) => {
+            let file = outfile.display();
+            console.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
+            return;
+        }
+    };
+    exporter.configuration(&Configuration {
+        model: groups.model.name.clone(),
+        sandbox: options.sandbox == Some(true),
+        core_tools: groups.tools.core.clone().unwrap_or_default(),
+        approval_mode: permission.approval.to_string(),
+        api_key: credentials.api_key,
+        vertex: credentials.vertex,
+        respect_git_ignore: groups.context.filtering.respect_git_ignore,
+        debug: options.debug,
+        output_format: format_word(groups.output.format).to_owned(),
+    });
+    console.export_to(exporter);
+}
+
+/// Runs the turn, with signals answered and events printed.
+fn converse(turn: wire::Turn<'_>, mut console: Console) -> Ended {
+    let session = turn.session.id.clone();
+    // One thread is enough for waiting, and the cheapest to start.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return console.fail(&cannot_start(&error)).into(),
+    };
+    let (result, signal) = runtime.block_on(supervised(turn, &mut console));
+    // Whatever still blocks a thread has nothing left to say.
+    runtime.shutdown_background();
+    match result {
+        Ok(done) => Ended {
+            exit: console.finish(&done.end, signal),
+            session: Some(session),
+            session_file: done.session_file,
+        },
+        Err(failure) => console.fail(&failure).into(),
+    }
+}
+
+async fn supervised(
+    turn: wire::Turn<'_>,
+    console: &mut Console,
+) -> (Result<wire::Done, Failure>, Option<Received>) {
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return (Err(cannot_start(&error)), None),
+    };
+    let cancel = CancellationToken::new();
+    let mut sink = |event: &pollux_domain::event::Event| console.take(event);
+    signals.supervise(&cancel, wire::run_turn(turn, cancel.clone(), &mut sink)).await
+}
+
+fn cannot_start(error: &io::Error) -> Failure {
+    Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
+}
+
+fn style(output: &Output, options: &Options, env: &Env) -> Style {
+    Style {
+        format: output.format,
+        dialect: output.dialect,
+        raw: options.raw_output != RawOutput::Stripped,
+        colour: stderr_colour(env),
+        clock: Arc::new(SystemClock),
+    }
+}
+
+/// The style as far as the command line and the environment tell, for failures before settings are read.
+fn early_style(options: &Options, env: &Env) -> Style {
+    let flag = |key: &str| {
+        let found = options.overrides.iter().find(|(known, _)| known == key);
+        found.and_then(|(_, value)| Value::as_str(value))
+    };
+    let format = match flag("output.format") {
+        Some("json") => OutputFormat::Json,
+        Some("stream-json") => OutputFormat::StreamJson,
+        _ => OutputFormat::Text,
+    };
+    let dialect = match flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")) {
+        Some("gemini-cli" | "upstream") => Dialect::GeminiCli,
+        _ => Dialect::Pollux,
+    };
+    style(&Output { format, dialect }, options, env)
+}
+
+fn format_word(format: OutputFormat) -> &'static str {
+    match format {
+        OutputFormat::Text => "text",
+        OutputFormat::Json => "json",
+        OutputFormat::StreamJson => "stream-json",
+    }
+}
+
+/// `pollux demo`
+fn tour(options: &Options, env: &Env) -> ExitKind {
+    let prose = ProseTo::with(early_style(options, env).format);
+    let laid_out = tempfile::Builder::new().prefix("pollux-demo-").tempdir().and_then(|dir| {
+        // Kept: the tour ends with commands that work in it.
+        demo::prepare(&dir.keep())
+    });
+    let workspace = match laid_out {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            let failure = Failure::new(ExitKind::Failure, "could not lay out the tour").because(&error);
+            return Console::of_process(early_style(options, env)).fail(&failure);
+        }
+    };
+    tell(prose, &demo::introduction(&workspace));
+    let ended = headless(&tour_options(options, &workspace), &tour_env(env, &workspace), None);
+    if let Some(session) = &ended.session {
+        let diff = workspace.diff().unwrap_or_default();
+        tell(prose, &demo::conclusion(&workspace, &diff, session.as_str(), ended.session_file.as_deref()));
+    }
+    ended.exit
+}
+
+fn tell(prose: ProseTo, text: &str) {
+    // A tour that nobody listens to any more may go on in silence.
+    let _ = match prose {
+        ProseTo::Stdout => io::stdout().write_all(text.as_bytes()),
+        ProseTo::Stderr => io::stderr().write_all(text.as_bytes()),
+    };
+}
+
+fn tour_options(given: &Options, workspace: &DemoWorkspace) -> Options {
+    let mut options = Options {
+        prompt: Some(demo::PROMPT.to_owned()),
+        approval: Some(demo::APPROVAL),
+        overrides: given.overrides.clone(),
+        allowed_tools: demo::ALLOWED_TOOLS.iter().map(|tool| (*tool).to_owned()).collect(),
+        skip_trust: true,
+        debug: given.debug,
+        ..Options::default()
+    };
+    options.script.replies =
+        Some(Replies { file: workspace.replies.clone(), order: ReplyOrder::FirstFitting });
+    options
+}
+
+/// The user's environment without anything that steers or pays for a model.
+fn tour_env(env: &Env, workspace: &DemoWorkspace) -> Env {
+    let foreign = |name: &str| name.starts_with("GEMINI_") || name.starts_with("GOOGLE_");
+    let kept = env.iter().filter(|(name, _)| !foreign(name));
+    let mut vars: Vec<(String, String)> =
+        kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    vars.push(("GEMINI_CLI_HOME".to_owned(), workspace.home.display().to_string()));
+    // The scripted model asks for no key, the check before it does.
+    vars.push(("GEMINI_API_KEY".to_owned(), "none-needed".to_owned()));
+    Env::new(vars, workspace.project.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn env(vars: &[(&str, &str)]) -> Env {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Env::new(vars, PathBuf::from("/w"))
+    }
+
+    #[test]
+    fn failures_before_the_settings_use_what_the_command_line_says() {
+        let options =
+            Options { overrides: vec![("output.format".to_owned(), json!("json"))], ..Options::default() };
+        let style = early_style(&options, &env(&[("POLLUX_OUTPUT_DIALECT", "gemini-cli")]));
+        assert_eq!((style.format, style.dialect), (OutputFormat::Json, Dialect::GeminiCli));
+        let plain = early_style(&Options::default(), &env(&[]));
+        assert_eq!((plain.format, plain.dialect), (OutputFormat::Text, Dialect::Pollux));
+    }
+
+    #[test]
+    fn the_tour_sees_nothing_of_the_users_account() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = demo::prepare(dir.path()).unwrap();
+        let env =
+            tour_env(&env(&[("GEMINI_API_KEY", "real"), ("GOOGLE_X", "y"), ("PATH", "/bin")]), &workspace);
+        assert_eq!(env.get("PATH"), Some("/bin"));
+        assert_eq!(env.get("GOOGLE_X"), None);
+        assert_eq!(env.get("GEMINI_API_KEY"), Some("none-needed"));
+        assert_eq!(env.cwd(), workspace.project);
+        let options = tour_options(&Options { sandbox: Some(true), ..Options::default() }, &workspace);
+        assert_eq!(options.script.replies.unwrap().file, workspace.replies);
+        assert!(options.skip_trust);
+    }
+
+    #[test]
+    fn yolo_is_refused_where_it_is_forbidden() {
+        let mut loaded = wire::Loaded::default();
+        loaded.groups.security.disable_yolo = true;
+        let options = Options { approval: Some(ApprovalMode::Yolo), ..Options::default() };
+        assert_eq!(refuse_forbidden_yolo(&options, &loaded).unwrap_err().exit.code(), 52);
+        assert!(refuse_forbidden_yolo(&Options::default(), &loaded).is_ok());
+    }
+}

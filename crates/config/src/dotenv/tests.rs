@@ -1,0 +1,129 @@
+use super::*;
+use crate::scratch::Scratch;
+
+fn loaded(scratch: &Scratch, trust: ProjectTrust, options: &DotenvOptions) -> (Env, DotenvReport) {
+    let mut env = scratch.env(&[("SET", "before")]);
+    let cwd = scratch.path("work/sub");
+    let report = load_dotenv(&mut env, &scratch.home(), &cwd, trust, options);
+    (env, report)
+}
+
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("work/sub")).unwrap();
+    scratch
+}
+
+#[test]
+fn files_are_merged_nearest_first_and_home_last() {
+    let scratch = scratch();
+    scratch.write("work/sub/.gemini/.env", "A=1\nSET=after");
+    scratch.write("work/sub/.env", "A=2\nB=2");
+    scratch.write("work/.env", "A=3\nB=3\nC=3");
+    scratch.write("home/.gemini/.env", "C=4\nD=4\nGEMINI_API_KEY=home");
+    scratch.write("home/.env", "D=5\nE=5");
+    let (env, report) = loaded(&scratch, ProjectTrust::Trusted, &DotenvOptions::default());
+    let values: Vec<_> =
+        ["A", "B", "C", "D", "E", "SET", "GEMINI_API_KEY"].map(|name| env.get(name).unwrap()).to_vec();
+    assert_eq!(values, ["1", "2", "3", "4", "5", "before", "home"]);
+    let names: Vec<_> = report.loaded.iter().map(|file| file.names.join(",")).collect();
+    assert_eq!(names, ["A", "B", "C", "D,GEMINI_API_KEY", "E"]);
+    assert_eq!(report.ignored, []);
+}
+
+#[test]
+fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
+    let guarded = [
+        "HOME",
+        "PATH",
+        "LD_PRELOAD",
+        "DYLD_INSERT_LIBRARIES",
+        "NODE_OPTIONS",
+        "GEMINI_CLI_HOME",
+        "GOOGLE_GEMINI_BASE_URL",
+        "https_proxy",
+        "NO_PROXY",
+        "BASH_ENV",
+        "ENV",
+        "SHELL",
+        "GIT_SSH_COMMAND",
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+        "POLLUX_OUTPUT_DIALECT",
+        "SSL_CERT_FILE",
+        "PYTHONPATH",
+        "GEMINI_CLI_TRUST_WORKSPACE",
+        "GEMINI_TELEMETRY_OTLP_ENDPOINT",
+        "CODE_ASSIST_ENDPOINT",
+        "GEMINI_SANDBOX_PROXY_COMMAND",
+        "EDITOR",
+    ];
+    for name in guarded {
+        assert!(is_guarded(name), "{name}");
+    }
+    for name in [
+        "GEMINI_API_KEY",
+        "GEMINI_MODEL",
+        "GOOGLE_CLOUD_PROJECT",
+        "DATABASE_URL",
+        "GEMINI_SANDBOX",
+        "MY_PATH",
+    ] {
+        assert!(!is_guarded(name), "{name}");
+    }
+    let scratch = scratch();
+    scratch.write("work/.gemini/.env", "X=1\nGOOGLE_GEMINI_BASE_URL=http://evil");
+    scratch.write("home/.gemini/.env", "GOOGLE_GEMINI_BASE_URL=http://mine");
+    let (env, report) = loaded(&scratch, ProjectTrust::Trusted, &DotenvOptions::default());
+    assert_eq!(env.get("GOOGLE_GEMINI_BASE_URL"), Some("http://mine"));
+    let [ignored] = &report.ignored[..] else { panic!("{report:?}") };
+    assert_eq!(
+        (ignored.line, ignored.name.as_str(), ignored.reason),
+        (2, "GOOGLE_GEMINI_BASE_URL", IgnoreReason::Guarded)
+    );
+}
+
+#[test]
+fn an_untrusted_folder_gives_only_four_harmless_values() {
+    let scratch = scratch();
+    scratch.write("work/sub/.gemini/.env", "GOOGLE_API_KEY=hidden");
+    scratch.write("work/.env", "GEMINI_API_KEY=\"a b;$(x)-1\"\nOTHER=1");
+    scratch.write("home/.gemini/.env", "MINE=a b");
+    let (env, report) = loaded(&scratch, ProjectTrust::Untrusted, &DotenvOptions::default());
+    assert_eq!((env.get("GEMINI_API_KEY"), env.get("MINE")), (Some("abx-1"), Some("a b")));
+    assert_eq!((env.get("GOOGLE_API_KEY"), env.get("OTHER")), (None, None));
+    assert_eq!(report.ignored[0].reason, IgnoreReason::Untrusted);
+}
+
+#[test]
+fn excluded_names_and_local_files_can_be_left_out() {
+    let scratch = scratch();
+    scratch.write("work/sub/.gemini/.env", "DEBUG=1");
+    scratch.write("work/.env", "DEBUG_MODE=1\nLOCAL=1");
+    scratch.write("home/.env", "DEBUG_MODE=2\nHOME_VAR=1");
+    let excluded = vec!["DEBUG".to_owned(), "DEBUG_MODE".to_owned()];
+    let options = DotenvOptions { excluded, ignore_local: false };
+    let (env, report) = loaded(&scratch, ProjectTrust::Trusted, &options);
+    assert_eq!((env.get("DEBUG"), env.get("DEBUG_MODE"), env.get("LOCAL")), (Some("1"), None, Some("1")));
+    assert!(report.ignored.iter().all(|ignored| ignored.reason == IgnoreReason::Excluded));
+    let options = DotenvOptions { ignore_local: true, ..options };
+    let (env, _) = loaded(&scratch, ProjectTrust::Trusted, &options);
+    assert_eq!((env.get("DEBUG"), env.get("LOCAL"), env.get("HOME_VAR")), (Some("1"), None, Some("1")));
+}
+
+#[test]
+fn inside_the_home_the_search_ends_there() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("home/app")).unwrap();
+    scratch.write("home/.env", "PATH_LIKE=1\nPYTHONPATH=x");
+    scratch.write(".env", "ABOVE=1");
+    let mut env = Env::default();
+    let report = load_dotenv(
+        &mut env,
+        &scratch.home(),
+        &scratch.path("home/app"),
+        ProjectTrust::Trusted,
+        &DotenvOptions::default(),
+    );
+    assert_eq!((env.get("PYTHONPATH"), env.get("ABOVE")), (Some("x"), None));
+    assert_eq!(report.loaded.len(), 1);
+}

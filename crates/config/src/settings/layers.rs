@@ -1,0 +1,229 @@
+//! The sources of settings, each read and made ready for merging.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::defect::{BadFile, SettingsWarning, WarningKind};
+use super::interpolate::interpolate;
+use super::origin::{Layer, Origin};
+use super::{ArgOverrides, Migrated, Migration, migrate, schema};
+use crate::env::{Env, name};
+use crate::files;
+use crate::jsonc::{self, Lines};
+
+/// One layer's values and where each of them stands.
+#[derive(Debug)]
+pub(crate) struct LayerValues {
+    pub(crate) layer: Layer,
+    pub(crate) values: Map<String, Value>,
+    file: Option<Arc<Path>>,
+    lines: Lines,
+    variables: HashMap<&'static str, &'static str>,
+}
+
+impl LayerValues {
+    fn new(layer: Layer) -> Self {
+        Self { layer, values: Map::new(), file: None, lines: Lines::default(), variables: HashMap::new() }
+    }
+
+    /// Where a key of this layer was set; the nearest container's line if the key has none of its own.
+    pub(crate) fn origin(&self, path: &str) -> Origin {
+        let mut at = path;
+        let line = loop {
+            if let Some(line) = self.lines.get(at) {
+                break Some(line);
+            }
+            match at.rfind(['.', '[']).and_then(|end| at.get(..end)) {
+                Some(container) => at = container,
+                None => break None,
+            }
+        };
+        Origin {
+            layer: self.layer,
+            file: self.file.clone(),
+            line,
+            variable: self.variables.get(path).copied(),
+        }
+    }
+}
+
+/// What reading a file needs and what it leaves behind.
+pub(crate) struct Reading<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) migration: Migration,
+    pub(crate) bad: Vec<BadFile>,
+    pub(crate) warnings: Vec<SettingsWarning>,
+    pub(crate) migrated: Vec<Migrated>,
+}
+
+impl Reading<'_> {
+    /// Reads one file; `None` if there is none or if it is bad, which is noted.
+    pub(crate) fn file(&mut self, layer: Layer, path: PathBuf) -> Option<LayerValues> {
+        let text = match files::read_text(&path) {
+            Ok(text) => text?,
+            Err(error) => {
+                self.bad.push(BadFile::read(&path, &error));
+                return None;
+            }
+        };
+        let document = match jsonc::parse(&text) {
+            Ok(document) => document,
+            Err(defect) => {
+                self.bad.push(BadFile::parse(&path, defect));
+                return None;
+            }
+        };
+        let document = if migrate::is_needed(&document.value) {
+            self.migrate(layer, &path, &text, document)
+        } else {
+            document
+        };
+        let Value::Object(values) = document.value else { return None };
+        let mut read =
+            LayerValues { values, file: Some(path.into()), lines: document.lines, ..LayerValues::new(layer) };
+        for value in read.values.values_mut() {
+            interpolate(value, self.env);
+        }
+        normalise(&mut read.values);
+        Some(read)
+    }
+
+    /// The document with new names; in the file too, if it is one that Pollux may rewrite.
+    fn migrate(&mut self, layer: Layer, path: &Path, text: &str, old: jsonc::Document) -> jsonc::Document {
+        let Some(plan) = migrate::plan(text) else { return old };
+        let Ok(new) = jsonc::parse(&plan.text) else { return old };
+        let origin = |line| Origin { layer, file: Some(path.into()), line, variable: None };
+        let mut on_disk = false;
+        match (layer, self.migration) {
+            (Layer::User | Layer::Project, Migration::InMemory) => {}
+            (Layer::User | Layer::Project, Migration::Write) => match migrate::rewrite(path) {
+                Ok(migrated) => {
+                    self.migrated.extend(migrated);
+                    on_disk = true;
+                }
+                Err(error) => {
+                    let message = format!("old keys could not be renamed in the file: {error}");
+                    let warning = SettingsWarning::new(WarningKind::NotRewritten, &origin(None), "", message);
+                    self.warnings.push(warning.with_fix("they are read by their new names meanwhile"));
+                }
+            },
+            (_, _) => self.warnings.extend(plan.renamed.iter().map(|(old_name, new_name)| {
+                let message = format!("deprecated; the new name is `{new_name}`");
+                let origin = origin(old.lines.get(old_name));
+                SettingsWarning::new(WarningKind::Deprecated, &origin, old_name, message)
+            })),
+        }
+        // Line numbers are those of the file as the user finds it.
+        if on_disk { new } else { jsonc::Document { value: new.value, lines: old.lines } }
+    }
+}
+
+/// Older forms of the current keys, brought into one.
+fn normalise(values: &mut Map<String, Value>) {
+    if let Some(Value::Bool(enabled)) = values.get("telemetry") {
+        let enabled = Value::Bool(*enabled);
+        values
+            .insert("telemetry".to_owned(), Value::Object(Map::from_iter([("enabled".to_owned(), enabled)])));
+    }
+    for switch in ["enabled", "disabled", "notifications"] {
+        let legacy = values.get("hooks").and_then(|hooks| hooks.get(switch));
+        let is_event = legacy.and_then(Value::as_array).is_some_and(|list| list.iter().any(Value::is_object));
+        if legacy.is_none() || is_event {
+            continue;
+        }
+        let legacy = values
+            .get_mut("hooks")
+            .and_then(Value::as_object_mut)
+            .and_then(|hooks| hooks.shift_remove(switch));
+        let newer = values.get("hooksConfig").and_then(|config| config.get(switch)).is_some();
+        if let Some(legacy) = legacy.filter(|_| !newer) {
+            schema::insert(values, &format!("hooksConfig.{switch}"), legacy);
+        }
+    }
+    if let Some(Value::String(theme)) = values.get_mut("ui").and_then(|ui| ui.get_mut("theme")) {
+        match theme.as_str() {
+            "VS" => *theme = "Default Light".to_owned(),
+            "VS2015" => *theme = "Default".to_owned(),
+            _ => {}
+        }
+    }
+    let accessibility = values.get("ui").and_then(|ui| ui.get("accessibility"));
+    let no_phrases =
+        accessibility.and_then(|part| part.get("enableLoadingPhrases")) == Some(&Value::Bool(false));
+    if no_phrases && values.get("ui").and_then(|ui| ui.get("loadingPhrases")).is_none() {
+        schema::insert(values, "ui.loadingPhrases", Value::from("off"));
+    }
+    // An API key is never rewritten, so its old place is read for good.
+    if let Some(key) = values.shift_remove("apiKey")
+        && values.get("api").and_then(|api| api.get("key")).is_none()
+    {
+        schema::insert(values, "api.key", key);
+    }
+    // Only an administrator's service sets these.
+    values.shift_remove("admin");
+}
+
+/// How a variable's text becomes a value.
+enum Form {
+    Text,
+    Switch,
+    /// A switch, or the name of a sandbox.
+    Sandbox,
+}
+
+/// Variables that set a key; a later row wins.
+const VARIABLES: &[(&str, &str, Form)] = &[
+    (name::MODEL, "model.name", Form::Text),
+    (name::SANDBOX, "tools.sandbox", Form::Sandbox),
+    (name::OUTPUT_DIALECT, "output.dialect", Form::Text),
+    (name::EXTENSION_REGISTRY_URI, "experimental.extensionRegistryURI", Form::Text),
+    (name::TELEMETRY_ENABLED, "telemetry.enabled", Form::Switch),
+    (name::TELEMETRY_TRACES_ENABLED, "telemetry.traces", Form::Switch),
+    (name::TELEMETRY_TARGET, "telemetry.target", Form::Text),
+    (name::OTEL_EXPORTER_OTLP_ENDPOINT, "telemetry.otlpEndpoint", Form::Text),
+    (name::TELEMETRY_OTLP_ENDPOINT, "telemetry.otlpEndpoint", Form::Text),
+    (name::TELEMETRY_OTLP_PROTOCOL, "telemetry.otlpProtocol", Form::Text),
+    (name::TELEMETRY_OUTFILE, "telemetry.outfile", Form::Text),
+    (name::TELEMETRY_LOG_PROMPTS, "telemetry.logPrompts", Form::Switch),
+    (name::TELEMETRY_USE_COLLECTOR, "telemetry.useCollector", Form::Switch),
+    (name::TELEMETRY_USE_CLI_AUTH, "telemetry.useCliAuth", Form::Switch),
+];
+
+/// What the environment sets.
+pub(crate) fn environment(env: &Env) -> LayerValues {
+    let mut layer = LayerValues::new(Layer::Environment);
+    for (variable, key, form) in VARIABLES {
+        // An empty endpoint means that there is none; any other empty variable means nothing.
+        let Some(text) =
+            env.get(variable).filter(|text| !text.is_empty() || *key == "telemetry.otlpEndpoint")
+        else {
+            continue;
+        };
+        let value = match form {
+            Form::Text => Value::from(text),
+            Form::Switch => Value::from(is_yes(text)),
+            Form::Sandbox if is_yes(text) => Value::Bool(true),
+            Form::Sandbox if matches!(text.to_lowercase().as_str(), "false" | "0") => Value::Bool(false),
+            Form::Sandbox => Value::from(text.trim()),
+        };
+        schema::insert(&mut layer.values, key, value);
+        layer.variables.insert(key, variable);
+    }
+    layer
+}
+
+/// What the command line sets.
+pub(crate) fn arguments(overrides: &ArgOverrides) -> LayerValues {
+    let mut layer = LayerValues::new(Layer::Arguments);
+    for (key, value) in &overrides.0 {
+        schema::insert(&mut layer.values, key, value.clone());
+    }
+    layer
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "true" | "1")
+}

@@ -1,0 +1,334 @@
+use serde_json::json;
+
+use super::*;
+use crate::groups::{Dialect, OutputFormat, SessionFormat};
+use crate::scratch::{DEFAULTS, PROJECT, SYSTEM, Scratch, USER};
+
+fn origin_of(settings: &Settings, key: &str) -> (Value, Layer, Option<u32>) {
+    let (value, origin) = settings.get(key).unwrap();
+    (value.clone(), origin.layer, origin.line)
+}
+
+#[test]
+fn each_layer_wins_over_the_one_below() {
+    let scratch = Scratch::new();
+    let at = |layer: Layer, value: &str| {
+        let vars: &[(&str, &str)] =
+            if layer >= Layer::Environment { &[("GEMINI_MODEL", "environment")] } else { &[] };
+        let args = [("model.name", json!("arguments"))];
+        let args = if layer == Layer::Arguments { &args[..] } else { &[] };
+        let settings = scratch.load_with(vars, ProjectTrust::Trusted, args).unwrap();
+        let (found, from, _) = origin_of(&settings, "model.name");
+        assert_eq!((found, from), (json!(value), layer));
+        assert_eq!(settings.groups.model.name, value);
+    };
+    assert_eq!(scratch.load().groups.model.name, "auto");
+    let model = |name: &str| format!("{{\"model\": {{\"name\": \"{name}\"}}}}");
+    scratch.write(DEFAULTS, &model("defaults"));
+    at(Layer::SystemDefaults, "defaults");
+    scratch.write(USER, &model("user"));
+    at(Layer::User, "user");
+    scratch.write(PROJECT, &model("project"));
+    at(Layer::Project, "project");
+    scratch.write(SYSTEM, &model("system"));
+    at(Layer::System, "system");
+    at(Layer::Environment, "environment");
+    at(Layer::Arguments, "arguments");
+}
+
+#[test]
+fn every_value_knows_its_file_and_line() {
+    let scratch = Scratch::new();
+    let user = scratch.write(USER, "{\n  \"tools\": {\n    \"exclude\": [\"a\"],\n    \"core\": [\"x\"]\n  },\n  \"mcpServers\": {\n    \"s\": {\"command\": \"c\"}\n  }\n}");
+    scratch.write(PROJECT, "{\"tools\": {\n\"exclude\": [\"b\"]}}");
+    let settings = scratch.load();
+    assert_eq!(origin_of(&settings, "tools.exclude"), (json!(["a", "b"]), Layer::Project, Some(2)));
+    assert_eq!(origin_of(&settings, "tools.core"), (json!(["x"]), Layer::User, Some(4)));
+    assert_eq!(origin_of(&settings, "mcpServers.s.command"), (json!("c"), Layer::User, Some(7)));
+    assert_eq!(origin_of(&settings, "tools").1, Layer::Project);
+    assert_eq!(origin_of(&settings, "ui.hideTips"), (json!(false), Layer::Default, None));
+    assert_eq!(settings.origin("tools.core").to_string(), format!("{}:4", user.display()));
+    assert_eq!(settings.get("ui.theme"), None);
+}
+
+#[test]
+fn a_project_counts_only_when_trusted_and_not_in_the_home() {
+    let scratch = Scratch::new();
+    scratch.write(PROJECT, "{\"ui\": {\"theme\": \"p\"}}");
+    let untrusted = scratch.load_with(&[], ProjectTrust::Untrusted, &[]).unwrap();
+    assert_eq!(untrusted.get("ui.theme"), None);
+    scratch.write(PROJECT, "broken");
+    assert!(scratch.load_with(&[], ProjectTrust::Untrusted, &[]).is_ok(), "not even read");
+    scratch.write(USER, "{\"context\": {\"includeDirectories\": [\"once\"]}}");
+    let home = scratch.load_in(&scratch.path("home"), &[], ProjectTrust::Trusted, &[]).unwrap();
+    assert_eq!(origin_of(&home, "context.includeDirectories").0, json!(["once"]));
+}
+
+#[test]
+fn every_bad_file_is_named_with_line_reason_and_fix() {
+    let scratch = Scratch::new();
+    let user = scratch.write(USER, "{\n  \"ui\": {\n    \"theme\": \"x\",\n  }\n}");
+    let project = scratch.write(PROJECT, "");
+    let system = scratch.write(SYSTEM, "[1]");
+    let error = scratch.load_with(&[], ProjectTrust::Trusted, &[]).unwrap_err();
+    assert_eq!(error.files.len(), 3);
+    let wanted = format!(
+        "Error in {}: line 3, column 17: trailing comma (fix: remove the trailing comma)\n\
+         Error in {}: the file is empty (fix: write `{{}}` into it, or delete it)\n\
+         Error in {}: Settings file is not a valid JSON object. (fix: the outermost value must be `{{ … }}`)\n\
+         Please fix the configuration file(s) and try again.",
+        user.display(),
+        project.display(),
+        system.display()
+    );
+    assert_eq!(error.to_string(), wanted);
+    assert_eq!(scratch.read(PROJECT), "", "nothing is reset");
+}
+
+#[test]
+fn values_that_do_not_fit_fall_back_to_the_layer_below_and_say_so() {
+    let scratch = Scratch::new();
+    scratch.write(DEFAULTS, "{\"general\": {\"maxAttempts\": 4}}");
+    let user = scratch.write(
+        USER,
+        "{\n\"general\": {\n\"vimMode\": \"yes\",\n\"maxAttempts\": [],\n\"defaultApprovalMode\": \"yolo\"},\n\"tools\": {\n\"core\": [\"a\",\n7],\n\"exclude\": \"shell\"},\n\"ui\": 3,\n\"telemetry\": {\"enabled\": \"TRUE\"},\n\"model\": {\"maxSessionTurns\": \"7\"}}",
+    );
+    let settings = scratch.load();
+    assert_eq!(settings.groups.general.max_attempts, 4);
+    assert_eq!(settings.groups.tools.exclude, ["shell"], "a forbidden tool stays forbidden");
+    assert_eq!(settings.groups.model.max_session_turns, Some(7));
+    assert!(settings.groups.telemetry.enabled);
+    let told: Vec<_> = settings
+        .warnings
+        .iter()
+        .map(|w| (w.line.unwrap(), w.key.as_str(), w.message.as_str(), w.fix.as_str()))
+        .collect();
+    let below = format!("ignored; `general.maxAttempts` is 4 ({}:1)", scratch.path(DEFAULTS).display());
+    assert_eq!(
+        told,
+        [
+            (
+                3,
+                "general.vimMode",
+                "Expected boolean, received string",
+                "ignored; `general.vimMode` is false (default)"
+            ),
+            (4, "general.maxAttempts", "Expected number, received array", below.as_str()),
+            (
+                5,
+                "general.defaultApprovalMode",
+                "Invalid enum value. Expected 'default' | 'auto_edit' | 'plan', received 'yolo'",
+                "ignored; `general.defaultApprovalMode` is \"default\" (default)"
+            ),
+            (8, "tools.core[1]", "Expected string, received number", "ignored; `tools.core` stays unset"),
+            (9, "tools.exclude", "Expected array, received string", "read as [\"shell\"]"),
+            (10, "ui", "Expected object, received number", "ignored; `ui` keeps what default says"),
+        ]
+    );
+    let text = report(&settings.warnings);
+    let start = format!(
+        "Invalid configuration in {}:\n\nError in: general.vimMode (line 3)\n    Expected boolean, received string\nExpected: boolean, but received: string\n    ignored; `general.vimMode` is false (default)\n\n",
+        user.display()
+    );
+    assert!(text.starts_with(&start), "{text}");
+    assert!(text.contains("...and 1 more errors.\n\nPlease fix the configuration.\nSee: "), "{text}");
+}
+
+#[test]
+fn unknown_keys_are_kept_and_near_misses_hinted_at() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        "{\"general\": {\"vimmode\": true, \"previewFeatures\": true}, \"planSettings\": {\"a\": 1}, \"tools\": {\"approval\": 1}, \"mcpServers\": {\"s\": {\"comand\": \"x\"}}}",
+    );
+    let settings = scratch.load();
+    let told: Vec<_> = settings.warnings.iter().map(|w| (w.key.as_str(), w.message.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("general.vimmode", "unknown setting; did you mean `general.vimMode`?"),
+            ("mcpServers.s", "Unrecognized key(s) in object: 'comand'"),
+        ]
+    );
+    let rows = settings.rows();
+    for key in ["planSettings", "tools.approval", "general.vimmode"] {
+        assert!(rows.iter().any(|row| row.key == key && row.origin.layer == Layer::User), "{key}");
+    }
+    assert!(rows.len() > schema::KEYS.len() && rows.is_sorted_by(|one, other| one.key < other.key));
+}
+
+#[test]
+fn secrets_are_masked_wherever_they_are_shown() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        "{\"api\": {\"key\": \"s3cret\"}, \"mcpServers\": {\"s\": {\"command\": \"c\", \"env\": {\"T\": \"s3cret\"}, \"headers\": {\"X\": \"s3cret\"}, \"oauth\": {\"clientSecret\": \"s3cret\", \"clientId\": \"id\"}}}}",
+    );
+    let settings = scratch.load();
+    let shown = format!("{:?}", settings.rows());
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(shown.contains("clientId") && shown.contains("\"id\"") && shown.contains("***"));
+    assert_eq!(settings.groups.security.api_key.as_ref().map(crate::groups::Secret::reveal), Some("s3cret"));
+    let row = settings.rows().into_iter().find(|row| row.key == "api.key").unwrap();
+    assert_eq!((row.value, row.secret), (json!("***"), true));
+}
+
+#[test]
+fn a_project_cannot_redirect_requests_or_lower_a_guard() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        "{\"security\": {\"disableYoloMode\": true, \"auth\": {\"selectedType\": \"gemini-api-key\"}}}",
+    );
+    scratch.write(
+        PROJECT,
+        "{\"telemetry\": {\"enabled\": true,\n\"otlpEndpoint\": \"http://evil\"}, \"api\": {\"key\": \"k\"},\n\"security\": {\"disableYoloMode\": false, \"disableAlwaysAllow\": true, \"auth\": {\"selectedType\": \"gateway\"}, \"folderTrust\": {\"enabled\": false}}, \"adminPolicyPaths\": [\"p\"]}",
+    );
+    let settings = scratch.load();
+    assert!(!settings.groups.telemetry.enabled && settings.groups.security.api_key.is_none());
+    assert!(settings.groups.security.disable_yolo && settings.groups.security.folder_trust);
+    assert_eq!(settings.groups.security.auth_selected.as_deref(), Some("gemini-api-key"));
+    assert_eq!(origin_of(&settings, "security.disableAlwaysAllow").1, Layer::Project, "tightening is fine");
+    let told: Vec<_> = settings.warnings.iter().map(|w| (w.key.as_str(), w.line)).collect();
+    assert_eq!(
+        told,
+        [
+            ("adminPolicyPaths", Some(3)),
+            ("api.key", Some(2)),
+            ("security.auth.selectedType", Some(3)),
+            ("security.folderTrust.enabled", Some(3)),
+            ("telemetry.enabled", Some(1)),
+            ("telemetry.otlpEndpoint", Some(2)),
+            ("security.disableYoloMode", Some(3)),
+        ]
+    );
+}
+
+#[test]
+fn the_same_file_in_home_and_project_draws_no_warning() {
+    let scratch = Scratch::new();
+    let text = "{\"general\": {\"enableAutoUpdate\": false}, \"telemetry\": {\"enabled\": true, \"target\": \"local\", \"otlpEndpoint\": \"\", \"outfile\": \"/t/telemetry.log\"}, \"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}, \"folderTrust\": {\"enabled\": false}}, \"ui\": {\"useAlternateBuffer\": true}, \"model\": {\"name\": \"gemini-3-flash-preview\"}, \"ide\": {\"enabled\": false, \"hasSeenNudge\": true}, \"sandbox\": false}";
+    scratch.write(USER, text);
+    scratch.write(PROJECT, text);
+    let settings = scratch.load();
+    assert_eq!(settings.warnings, []);
+    assert_eq!(settings.groups.telemetry.outfile.as_deref(), Some(Path::new("/t/telemetry.log")));
+    assert_eq!(settings.groups.tools.sandbox.enabled, Some(false));
+    assert_eq!(settings.get("telemetry.otlpEndpoint").unwrap().0, &json!(""));
+}
+
+#[test]
+fn the_environment_sets_what_its_variables_name() {
+    let scratch = Scratch::new();
+    scratch.write(USER, "{\"telemetry\": true, \"output\": {\"dialect\": \"upstream\"}}");
+    let vars = [
+        ("GEMINI_SANDBOX", "docker"),
+        ("GEMINI_TELEMETRY_TARGET", "gcp"),
+        ("GEMINI_TELEMETRY_LOG_PROMPTS", "false"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a"),
+        ("GEMINI_TELEMETRY_OTLP_ENDPOINT", ""),
+        ("POLLUX_OUTPUT_DIALECT", "klingon"),
+        ("GEMINI_MODEL", ""),
+    ];
+    let settings = scratch.load_with(&vars, ProjectTrust::Trusted, &[]).unwrap();
+    let telemetry = &settings.groups.telemetry;
+    assert!(telemetry.enabled && !telemetry.log_prompts && telemetry.target == "gcp");
+    assert_eq!(settings.groups.tools.sandbox.command.as_deref(), Some("docker"));
+    assert_eq!(settings.groups.model.name, "auto");
+    assert_eq!(settings.groups.output.dialect, Dialect::GeminiCli);
+    assert_eq!(settings.get("telemetry.otlpEndpoint").unwrap().0, &json!(""));
+    assert_eq!(settings.origin("telemetry.target").to_string(), "GEMINI_TELEMETRY_TARGET");
+    let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
+    assert!(
+        warning.message.ends_with("received 'klingon' in the environment variable POLLUX_OUTPUT_DIALECT")
+    );
+    assert!(report(&settings.warnings).starts_with("`output.dialect`: Invalid enum value."));
+}
+
+#[test]
+fn the_allowed_servers_of_all_files_intersect_and_an_argument_replaces_both_lists() {
+    let scratch = Scratch::new();
+    scratch.write(USER, "{\"mcp\": {\"allowed\": [\"A\", \"b\"], \"excluded\": [\"x\"]}}");
+    scratch.write(SYSTEM, "{\"mcp\": {\"allowed\": [\"a\", \"c\"], \"excluded\": [\"y\"]}}");
+    let settings = scratch.load();
+    assert_eq!(settings.section("mcp")["allowed"], json!(["A"]));
+    assert_eq!(settings.section("mcp")["excluded"], json!(["x", "y"]));
+    let args = [("mcp.allowed", json!(["z"])), ("mcp.excluded", json!([]))];
+    let settings = scratch.load_with(&[], ProjectTrust::Trusted, &args).unwrap();
+    assert_eq!(
+        (&settings.section("mcp")["allowed"], &settings.section("mcp")["excluded"]),
+        (&json!(["z"]), &json!([]))
+    );
+}
+
+#[test]
+fn older_forms_are_read_as_the_current_ones() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        "{\"hooks\": {\"enabled\": false, \"disabled\": [\"h\"], \"BeforeTool\": [{\"command\": \"x\"}]}, \"ui\": {\"theme\": \"VS2015\", \"accessibility\": {\"enableLoadingPhrases\": false}}, \"apiKey\": \"k\", \"admin\": {\"secureModeEnabled\": true}, \"general\": {\"defaultApprovalMode\": \"autoEdit\"}, \"model\": {\"name\": \"$NAME\", \"maxSessionTurns\": \"${TURNS:-3}\"}}",
+    );
+    let settings = scratch.load_with(&[("NAME", "from-env")], ProjectTrust::Trusted, &[]).unwrap();
+    assert_eq!(settings.warnings, []);
+    assert_eq!(
+        settings.section("hooksConfig"),
+        &json!({"disabled": ["h"], "enabled": false, "notifications": true})
+    );
+    assert_eq!(settings.section("hooks")["BeforeTool"], json!([{"command": "x"}]));
+    assert_eq!(settings.get("ui.theme").unwrap().0, "Default");
+    assert_eq!(settings.get("ui.loadingPhrases").unwrap().0, "off");
+    assert_eq!(settings.get("admin.secureModeEnabled").unwrap().0, &json!(false));
+    assert!(settings.groups.security.api_key.is_some());
+    assert_eq!(
+        (settings.groups.model.name.as_str(), settings.groups.model.max_session_turns),
+        ("from-env", Some(3))
+    );
+    assert!(
+        scratch.read(USER).contains("\"apiKey\": \"k\"") && scratch.read(USER).contains("$NAME"),
+        "never rewritten"
+    );
+}
+
+#[test]
+fn groups_hold_the_defaults_when_nothing_is_set() {
+    let groups = Scratch::new().load().groups;
+    assert_eq!((groups.general.max_attempts, groups.general.retry_fetch_errors), (10, true));
+    assert_eq!(groups.general.session_format, SessionFormat::Json);
+    assert_eq!(groups.general.retention.max_age.as_deref(), Some("30d"));
+    assert_eq!((groups.output.format, groups.output.dialect), (OutputFormat::Text, Dialect::Pollux));
+    assert_eq!((groups.model.max_session_turns, groups.model.compression_threshold), (None, 0.5));
+    assert!(groups.model.loop_detection && groups.model.mask_protect_latest);
+    assert_eq!((groups.model.mask_protected_tokens, groups.model.mask_min_prunable_tokens), (50_000, 30_000));
+    assert_eq!(groups.context.file_names, ["GEMINI.md"]);
+    assert_eq!(groups.context.boundary_markers, [".git"]);
+    assert!(groups.context.include_directory_tree && groups.context.filtering.respect_git_ignore);
+    assert_eq!((groups.tools.core, groups.tools.shell_pager.as_str()), (None, "cat"));
+    assert_eq!((groups.tools.truncate_threshold, groups.tools.shell_inactivity_seconds), (40_000, 300));
+    assert!(groups.security.folder_trust && groups.security.protect_build_files);
+    assert!(
+        !groups.security.refuse_untrusted_headless
+            && !groups.telemetry.enabled
+            && !groups.general.usage_statistics
+    );
+}
+
+#[test]
+fn groups_follow_what_is_set() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        "{\"general\": {\"maxAttempts\": 99, \"sessionFormat\": \"jsonl\"}, \"output\": {\"format\": \"stream-json\", \"dialect\": \"gemini-cli\"}, \"context\": {\"fileName\": [\"AGENTS.md\", \"GEMINI.md\", \"AGENTS.md\"], \"importFormat\": \"flat\"}, \"security\": {\"folderTrust\": {\"headless\": \"refuse\"}}, \"tools\": {\"sandbox\": {\"enabled\": true, \"type\": \"podman\", \"allowedPaths\": [\"/b\"]}, \"sandboxAllowedPaths\": [\"/a\"], \"core\": []}, \"model\": {\"disableLoopDetection\": true}}",
+    );
+    let settings = scratch.load();
+    assert_eq!(settings.warnings, []);
+    let groups = settings.groups;
+    assert_eq!((groups.general.max_attempts, groups.general.session_format), (10, SessionFormat::Jsonl));
+    assert_eq!((groups.output.format, groups.output.dialect), (OutputFormat::StreamJson, Dialect::GeminiCli));
+    assert_eq!(groups.context.file_names, ["AGENTS.md", "GEMINI.md"]);
+    assert!(groups.security.refuse_untrusted_headless && !groups.model.loop_detection);
+    assert_eq!(groups.tools.core, Some(vec![]));
+    assert_eq!(
+        (groups.tools.sandbox.command.as_deref(), groups.tools.sandbox.allowed_paths),
+        (Some("podman"), vec!["/a".to_owned(), "/b".to_owned()])
+    );
+}

@@ -1,0 +1,170 @@
+//! Whether what a folder brings along may be used.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::env::{Env, name};
+use crate::files::{self, FileError};
+use crate::jsonc;
+use crate::paths::Home;
+use crate::settings::{self, BadFile, EditError, ProjectTrust};
+
+/// The standing of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderTrust {
+    Trusted,
+    Untrusted,
+    /// Nobody said anything yet.
+    Undecided,
+}
+
+/// What decided it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrustReason {
+    /// `GEMINI_RESTRICTED_MODE`
+    Restricted,
+    /// `--skip-trust`
+    SkipFlag,
+    /// `GEMINI_CLI_TRUST_WORKSPACE`
+    Environment,
+    /// `security.folderTrust.enabled` is off.
+    FeatureOff,
+    /// A line of the register, for this path.
+    Rule(String),
+    NoRule,
+}
+
+/// A line of the register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrustRule {
+    Folder,
+    /// The folder above the named one.
+    Parent,
+    Never,
+}
+
+/// What a decision depends on.
+#[derive(Debug)]
+pub struct TrustRequest<'a> {
+    pub env: &'a Env,
+    pub home: &'a Home,
+    pub folder: &'a Path,
+    /// `--skip-trust`
+    pub skip_trust: bool,
+    /// `security.folderTrust.enabled` of the user's or the machine's files; see [`settings::early`].
+    pub feature_enabled: bool,
+}
+
+/// The register cannot be used. The program ends with exit code 52.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TrustError(pub BadFile);
+
+impl FolderTrust {
+    /// A folder that nobody decided on counts as untrusted.
+    pub fn for_project(self) -> ProjectTrust {
+        match self {
+            Self::Trusted => ProjectTrust::Trusted,
+            Self::Untrusted | Self::Undecided => ProjectTrust::Untrusted,
+        }
+    }
+}
+
+impl TrustRule {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Folder => "TRUST_FOLDER",
+            Self::Parent => "TRUST_PARENT",
+            Self::Never => "DO_NOT_TRUST",
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        [Self::Folder, Self::Parent, Self::Never].into_iter().find(|rule| rule.word() == word)
+    }
+}
+
+/// The standing of a folder and why. The register is read only when nothing stronger decides.
+pub fn decide(request: &TrustRequest<'_>) -> Result<(FolderTrust, TrustReason), TrustError> {
+    let TrustRequest { env, home, folder, skip_trust, feature_enabled } = *request;
+    if env.is_true(name::RESTRICTED_MODE) {
+        return Ok((FolderTrust::Untrusted, TrustReason::Restricted));
+    }
+    if skip_trust {
+        return Ok((FolderTrust::Trusted, TrustReason::SkipFlag));
+    }
+    match env.get(name::TRUST_WORKSPACE).map(|text| text.trim().to_lowercase()).as_deref() {
+        Some("true" | "1") => return Ok((FolderTrust::Trusted, TrustReason::Environment)),
+        Some("false" | "0") => return Ok((FolderTrust::Untrusted, TrustReason::Environment)),
+        Some(_) | None => {}
+    }
+    if !feature_enabled {
+        return Ok((FolderTrust::Trusted, TrustReason::FeatureOff));
+    }
+    let rules = read_rules(&home.trusted_folders_file(env))?;
+    Ok(match strongest(&rules, folder) {
+        Some((path, TrustRule::Folder | TrustRule::Parent)) => {
+            (FolderTrust::Trusted, TrustReason::Rule(path.to_owned()))
+        }
+        Some((path, TrustRule::Never)) => (FolderTrust::Untrusted, TrustReason::Rule(path.to_owned())),
+        None => (FolderTrust::Undecided, TrustReason::NoRule),
+    })
+}
+
+/// Writes a line into the register; all other lines and comments stay.
+pub fn remember(env: &Env, home: &Home, folder: &Path, rule: TrustRule) -> Result<(), EditError> {
+    let path = real(folder);
+    let key = path.to_string_lossy();
+    settings::change(&home.trusted_folders_file(env), true, |register| {
+        register.set(&[key.as_ref()], &Value::from(rule.word()))
+    })
+}
+
+fn read_rules(file: &Path) -> Result<Vec<(String, TrustRule)>, TrustError> {
+    let text = match files::read_text(file) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(file, &error)),
+    };
+    let document = jsonc::parse(&text).map_err(|defect| TrustError(BadFile::parse(file, defect)))?;
+    let Value::Object(map) = document.value else { return Ok(Vec::new()) };
+    map.into_iter()
+        .map(|(path, word)| match word.as_str().and_then(TrustRule::from_word) {
+            Some(rule) => Ok((path, rule)),
+            None => Err(TrustError(BadFile {
+                path: file.to_owned(),
+                line: document.lines.get(&path),
+                column: None,
+                reason: format!("{word} is no trust level for `{path}`"),
+                fix: "use TRUST_FOLDER, TRUST_PARENT or DO_NOT_TRUST".to_owned(),
+            })),
+        })
+        .collect()
+}
+
+fn unreadable(file: &Path, error: &FileError) -> TrustError {
+    TrustError(BadFile::read(file, error))
+}
+
+/// The rule with the longest path that covers the folder.
+fn strongest<'r>(rules: &'r [(String, TrustRule)], folder: &Path) -> Option<(&'r str, TrustRule)> {
+    let folder = real(folder);
+    let covering = rules.iter().filter(|(path, rule)| {
+        let named = Path::new(path);
+        let top = match rule {
+            TrustRule::Parent => named.parent().unwrap_or(named),
+            TrustRule::Folder | TrustRule::Never => named,
+        };
+        !path.is_empty() && folder.starts_with(real(top))
+    });
+    covering.max_by_key(|(path, _)| path.len()).map(|(path, rule)| (path.as_str(), *rule))
+}
+
+/// The path without links; as it is when it does not exist.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The Gemini API: <https://ai.google.dev/api>.
+
+mod attempt;
+mod error;
+mod headers;
+mod history;
+pub(crate) mod reply;
+mod stream;
+pub(crate) mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_config::env::Env;
+use pollux_config::groups::General;
+use pollux_domain::model::{
+    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyStream, RequestRole,
+};
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_domain::{BoxFuture, JsonObject};
+use pollux_net::backoff::Backoff;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Request, Url};
+use serde::Serialize;
+
+use crate::auth::Auth;
+use crate::catalogue::{Catalogue, Occasion, Resolved, merge};
+use attempt::Connection;
+use stream::GeminiStream;
+use wire::{CountBody, GenerateBody};
+
+pub use headers::{HeaderError, custom_headers, user_agent};
+
+const GOOGLE: &str = "https://generativelanguage.googleapis.com";
+const API_VERSION: &str = "v1beta";
+
+/// How to reach the API.
+#[derive(Clone)]
+pub struct GeminiOptions {
+    pub http: reqwest::Client,
+    pub auth: Auth,
+    pub catalogue: Arc<Catalogue>,
+    pub api_version: String,
+    pub user_agent: String,
+    /// Sent with every request; may replace any header of ours.
+    pub custom_headers: Vec<(String, String)>,
+    /// Attempts of one request in all, the first included.
+    pub max_attempts: u32,
+    /// Whether a stream that breaks before its first chunk is tried again, too.
+    pub retry_broken_streams: bool,
+    pub backoff: Backoff,
+    /// How long the first byte of an answer may take.
+    pub first_byte: Duration,
+    /// How long a stream may then be silent.
+    pub stall: Duration,
+    pub clock: Arc<dyn Clock>,
+    /// Gives numbers in 0..1 for the jitter of delays.
+    pub random: fn() -> f64,
+}
+
+impl GeminiOptions {
+    /// Options with upstream's defaults.
+    pub fn new(http: reqwest::Client, auth: Auth, catalogue: Arc<Catalogue>) -> Self {
+        Self {
+            http,
+            auth,
+            catalogue,
+            api_version: API_VERSION.to_owned(),
+            user_agent: user_agent(env!("CARGO_PKG_VERSION"), "unknown", "terminal"),
+            custom_headers: Vec::new(),
+            max_attempts: 10,
+            retry_broken_streams: true,
+            backoff: Backoff::default(),
+            first_byte: Duration::from_secs(300),
+            stall: Duration::from_secs(60),
+            clock: Arc::new(SystemClock),
+            random: random_unit,
+        }
+    }
+
+    /// Takes what the environment and the settings say; `model` is the name the program starts with.
+    #[must_use]
+    pub fn configured(mut self, env: &Env, general: &General, version: &str, model: &str) -> Self {
+        if let Some(api_version) = env.non_empty("GOOGLE_GENAI_API_VERSION") {
+            self.api_version = api_version.to_owned();
+        }
+        self.user_agent = user_agent(version, &self.catalogue.info(model).id, headers::surface(env));
+        self.custom_headers = custom_headers(env.get("GEMINI_CLI_CUSTOM_HEADERS").unwrap_or_default());
+        self.max_attempts = general.max_attempts.clamp(1, 10);
+        self.retry_broken_streams = general.retry_fetch_errors;
+        self
+    }
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum GeminiSetupError {
+    // Upstream's text.
+    #[error("Invalid custom base URL: {0}")]
+    BaseUrl(String),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+}
+
+/// A client of the Gemini API; cheap to clone.
+#[derive(Clone)]
+pub struct GeminiClient {
+    connection: Arc<Connection>,
+    catalogue: Arc<Catalogue>,
+    /// `https://host/v1beta`
+    base: String,
+    headers: HeaderMap,
+    max_attempts: u32,
+}
+
+impl GeminiClient {
+    /// Checks the address and the headers; nothing is sent.
+    pub fn new(options: GeminiOptions) -> Result<Self, GeminiSetupError> {
+        let address = options.auth.base_url.as_deref().unwrap_or(GOOGLE).trim().trim_end_matches('/');
+        let bad_url = || GeminiSetupError::BaseUrl(address.to_owned());
+        let parsed = Url::parse(address).map_err(|_| bad_url())?;
+        if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
+            return Err(bad_url());
+        }
+        Ok(Self {
+            base: format!("{address}/{}", options.api_version.trim_matches('/')),
+            headers: headers::build(&options)?,
+            max_attempts: options.max_attempts.max(1),
+            catalogue: Arc::clone(&options.catalogue),
+            connection: Arc::new(Connection::new(options, &parsed)),
+        })
+    }
+
+    /// The model and the settings a request is sent with.
+    fn plan(&self, request: &ModelRequest) -> (Resolved, bool) {
+        let mut resolved = self.catalogue.look_up(&request.model, Occasion::default());
+        merge(&mut resolved.settings, &request.settings);
+        let nested_media = self.catalogue.info(&request.model).nested_media;
+        (resolved, nested_media)
+    }
+
+    fn generate_request(&self, request: &ModelRequest, verb: &str) -> Result<Request, ModelError> {
+        let (mut resolved, nested_media) = self.plan(request);
+        let settings = std::mem::replace(&mut resolved.settings, JsonObject::new());
+        self.post(&resolved.id, verb, &GenerateBody::new(request, settings, nested_media))
+    }
+
+    fn post(&self, model: &str, verb: &str, body: &impl Serialize) -> Result<Request, ModelError> {
+        let unsendable = |message: String| ModelError::new(ModelErrorKind::BadRequest, None, message);
+        let url = Url::parse(&format!("{}/{}:{verb}", self.base, resource(model)))
+            .map_err(|error| unsendable(format!("the address for model `{model}` is not valid: {error}")))?;
+        let body = serde_json::to_vec(body)
+            .map_err(|error| unsendable(format!("the request cannot be written as JSON: {error}")))?;
+        let mut request = Request::new(Method::POST, url);
+        *request.headers_mut() = self.headers.clone();
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    /// Work beside the conversation is given up sooner; the numbers are upstream's.
+    fn attempts(&self, role: RequestRole) -> u32 {
+        match role {
+            RequestRole::Main | RequestRole::Subagent => self.max_attempts,
+            RequestRole::LoopDetector => self.max_attempts.min(2),
+            RequestRole::Compressor | RequestRole::Summarizer | RequestRole::Router | RequestRole::Tool => {
+                self.max_attempts.min(5)
+            }
+        }
+    }
+}
+
+impl ModelClient for GeminiClient {
+    fn resolve(&self, name: &str) -> ModelInfo {
+        self.catalogue.info(name)
+    }
+
+    fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
+        let sendable = self.generate_request(&request, "streamGenerateContent?alt=sse");
+        let attempts = self.attempts(request.role);
+        Box::new(GeminiStream::new(Arc::clone(&self.connection), sendable, attempts))
+    }
+
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
+        Box::pin(async move {
+            let sendable = self.generate_request(&request, "generateContent")?;
+            self.connection.ask(&sendable, self.attempts(request.role), reply::read).await
+        })
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async move {
+            let info = self.catalogue.info(&request.model);
+            let body = CountBody::new(&request, info.nested_media);
+            let sendable = self.post(&info.id, "countTokens", &body)?;
+            self.connection.ask(&sendable, self.attempts(request.role), attempt::read_count).await
+        })
+    }
+}
+
+/// The path of a model, with whatever could change the path's meaning escaped.
+fn resource(model: &str) -> String {
+    let named = model.starts_with("models/") || model.starts_with("tunedModels/");
+    let mut path = String::from(if named { "" } else { "models/" });
+    for byte in model.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' | b':' => {
+                path.push(char::from(byte));
+            }
+            other => path.push_str(&format!("%{other:02X}")),
+        }
+    }
+    path
+}
+
+/// Random bits that are at hand without another dependency.
+fn random_unit() -> f64 {
+    let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
+    f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_name_cannot_change_the_request() {
+        assert_eq!(resource("gemini-2.5-pro"), "models/gemini-2.5-pro");
+        assert_eq!(resource("models/x"), "models/x");
+        assert_eq!(resource("a b?key=1#é"), "models/a%20b%3Fkey%3D1%23%C3%A9");
+    }
+
+    #[test]
+    fn jitter_stays_in_its_range() {
+        assert!((0..100).map(|_| random_unit()).all(|number| (0.0..=1.0).contains(&number)));
+    }
+}

@@ -1,0 +1,172 @@
+//! What the API's errors mean and whether waiting helps.
+
+mod body;
+
+use std::time::Duration;
+
+use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_net::backoff::{Cause, please_retry_in, retry_delay};
+use serde_json::Value;
+
+use body::Facts;
+pub(super) use body::web_page;
+
+/// Nobody waits longer than this for a server; the number is upstream's.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const CAPACITY_REASONS: &[&str] = &["MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"];
+
+/// An error of the API.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ApiError {
+    pub(crate) error: ModelError,
+    pub(crate) retry: Retry,
+}
+
+/// Whether the same request may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retry {
+    Never,
+    After {
+        cause: Cause,
+        /// What the server asked for.
+        hint: Option<Duration>,
+    },
+}
+
+impl ApiError {
+    /// Reads the body of an answer with an error status.
+    pub(crate) fn from_response(
+        status: u16,
+        reason: &str,
+        body: &[u8],
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let mut facts = Facts::from_body(status, reason, body);
+        // A body may quote another server's code, but the one that answered decides.
+        facts.code = status;
+        judge(facts, retry_after)
+    }
+
+    /// Finds `{"error": …}` in place of a reply, also wrapped in an array.
+    pub(crate) fn in_body(value: &Value) -> Option<Self> {
+        Facts::from_json(value).map(|facts| judge(facts, None))
+    }
+}
+
+fn judge(facts: Facts, retry_after: Option<Duration>) -> ApiError {
+    let hint = wanted_delay(&facts).max(retry_after);
+    let verdict = match facts.code {
+        400 if is_key_problem(&facts) => Verdict::never(ModelErrorKind::Auth),
+        401 | 403 => Verdict::never(ModelErrorKind::Auth),
+        404 => Verdict::never(ModelErrorKind::NotFound),
+        429 | 499 | 503 => quota(&facts, hint),
+        408 | 500.. => Verdict::retry(ModelErrorKind::Server, Cause::Transient),
+        _ => Verdict::never(ModelErrorKind::BadRequest),
+    };
+    let mut message = facts.message;
+    let retry = match (verdict.retry, hint) {
+        (Some(_), Some(asked)) if asked > LONGEST_WAIT => {
+            message.push_str(&format!(" (the server asks to wait {})", in_words(asked)));
+            Retry::Never
+        }
+        (Some(cause), asked) => Retry::After { cause, hint: asked.or(verdict.default_delay) },
+        (None, _) => Retry::Never,
+    };
+    let waits_too_long = retry == Retry::Never && verdict.retry.is_some();
+    let kind = match verdict.kind {
+        ModelErrorKind::RateLimited if waits_too_long => ModelErrorKind::QuotaExhausted,
+        kind => kind,
+    };
+    if let Some(advice) = verdict.advice {
+        message.push_str(advice);
+    }
+    ApiError { error: ModelError::new(kind, Some(facts.code), message), retry }
+}
+
+/// What is made of an error before the server's wishes are looked at.
+struct Verdict {
+    kind: ModelErrorKind,
+    retry: Option<Cause>,
+    /// Taken when the server names no delay.
+    default_delay: Option<Duration>,
+    advice: Option<&'static str>,
+}
+
+impl Verdict {
+    fn never(kind: ModelErrorKind) -> Self {
+        Self { kind, retry: None, default_delay: None, advice: None }
+    }
+
+    fn retry(kind: ModelErrorKind, cause: Cause) -> Self {
+        Self { kind, retry: Some(cause), default_delay: None, advice: None }
+    }
+}
+
+/// The rows are upstream's, in its order.
+fn quota(facts: &Facts, hint: Option<Duration>) -> Verdict {
+    let exhausted = Verdict::never(ModelErrorKind::QuotaExhausted);
+    if says_limit_zero(&facts.message) {
+        return Verdict { advice: Some("\nThis key has no quota for the model at all."), ..exhausted };
+    }
+    let quota_ids: Vec<&str> = facts.quota_ids().collect();
+    let quota_named = |word: &str| quota_ids.iter().any(|id| id.contains(word));
+    if quota_named("PerDay") || quota_named("Daily") {
+        return Verdict {
+            advice: Some("\nThe daily quota is exhausted; another model may still answer."),
+            ..exhausted
+        };
+    }
+    if is_capacity(facts) {
+        let kind = if facts.code == 429 { ModelErrorKind::RateLimited } else { ModelErrorKind::Server };
+        return Verdict::retry(kind, Cause::Transient);
+    }
+    let cloud_code = facts.domains().any(|domain| domain.ends_with("cloudcode-pa.googleapis.com"));
+    let reason = |word: &str| facts.reasons().any(|reason| reason == word);
+    if reason("INSUFFICIENT_G1_CREDITS_BALANCE")
+        || cloud_code && (reason("QUOTA_EXHAUSTED") || reason("RATE_LIMIT_EXCEEDED") && hint.is_none())
+    {
+        return exhausted;
+    }
+    if facts.code == 503 {
+        return Verdict::retry(ModelErrorKind::Server, Cause::Transient);
+    }
+    let per_minute =
+        quota_named("PerMinute") || facts.quota_limit().is_some_and(|limit| limit.contains("PerMinute"));
+    let default_delay = per_minute.then_some(Duration::from_secs(60));
+    Verdict { default_delay, ..Verdict::retry(ModelErrorKind::RateLimited, Cause::Throttled) }
+}
+
+/// `limit: 0`, but not `limit: 0.5` or `limit: 05`.
+fn says_limit_zero(message: &str) -> bool {
+    message.split("limit: 0").skip(1).any(|rest| {
+        !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' && rest.len() > 1 && is_fraction(rest))
+    })
+}
+
+fn is_fraction(rest: &str) -> bool {
+    rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
+}
+
+fn is_capacity(facts: &Facts) -> bool {
+    let message = facts.message.to_ascii_lowercase();
+    facts.reasons().any(|reason| CAPACITY_REASONS.contains(&reason))
+        || message.contains("exhausted your capacity")
+        || message.contains("capacity exceeded")
+}
+
+/// A wrong key is answered with 400, too.
+fn is_key_problem(facts: &Facts) -> bool {
+    facts.reasons().any(|reason| reason == "API_KEY_INVALID") || facts.message.contains("API key not valid")
+}
+
+fn wanted_delay(facts: &Facts) -> Option<Duration> {
+    facts.retry_delays().filter_map(retry_delay).max().or_else(|| please_retry_in(&facts.message))
+}
+
+fn in_words(delay: Duration) -> String {
+    let minutes = delay.as_secs().div_ceil(60);
+    if minutes < 120 { format!("{minutes} minutes") } else { format!("{} hours", minutes.div_ceil(60)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Request bodies of the API.
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::Content;
+use pollux_domain::model::ModelRequest;
+use pollux_domain::tool::ToolSpec;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::history::{Turn, hygiene};
+
+/// Settings that only mean something inside the SDK whose vocabulary the settings use.
+const NOT_SENT: &[&str] = &["httpOptions", "abortSignal", "systemInstruction", "automaticFunctionCalling"];
+
+/// `generateContent` and `streamGenerateContent`. The order of the fields is the order on the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GenerateBody<'a> {
+    contents: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<SystemInstruction<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<ToolEntry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safety_settings: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_content: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Value>,
+    #[serde(skip_serializing_if = "JsonObject::is_empty")]
+    generation_config: JsonObject,
+}
+
+/// `countTokens`.
+#[derive(Debug, Serialize)]
+pub(crate) struct CountBody<'a> {
+    contents: Vec<Turn<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SystemInstruction<'a> {
+    role: &'static str,
+    parts: [TextPart<'a>; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ToolEntry<'a> {
+    Functions {
+        #[serde(rename = "functionDeclarations")]
+        declarations: Vec<Declaration<'a>>,
+    },
+    /// A tool of the server's own, such as `{"googleSearch": {}}`.
+    Other(Value),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: &'a Value,
+}
+
+impl<'a> GenerateBody<'a> {
+    /// `settings` are the model's own generation settings with the request's over them.
+    pub(crate) fn new(request: &'a ModelRequest, mut settings: JsonObject, nested_media: bool) -> Self {
+        let mut tools = Vec::new();
+        if !request.tools.is_empty() {
+            let declarations = request.tools.iter().map(|tool| Declaration::new(tool)).collect();
+            tools.push(ToolEntry::Functions { declarations });
+        }
+        if let Some(Value::Array(more)) = settings.shift_remove("tools") {
+            tools.extend(more.into_iter().map(ToolEntry::Other));
+        }
+        for key in NOT_SENT {
+            settings.shift_remove(*key);
+        }
+        let system = request.system.as_deref().filter(|system| !system.is_empty());
+        Self {
+            contents: hygiene(contents(request), nested_media),
+            system_instruction: system
+                .map(|text| SystemInstruction { role: "user", parts: [TextPart { text }] }),
+            tools,
+            tool_config: settings.shift_remove("toolConfig"),
+            safety_settings: settings.shift_remove("safetySettings"),
+            cached_content: settings.shift_remove("cachedContent"),
+            labels: settings.shift_remove("labels"),
+            generation_config: settings,
+        }
+    }
+}
+
+impl<'a> CountBody<'a> {
+    pub(crate) fn new(request: &'a ModelRequest, nested_media: bool) -> Self {
+        Self { contents: hygiene(contents(request), nested_media) }
+    }
+}
+
+impl<'a> Declaration<'a> {
+    fn new(tool: &'a ToolSpec) -> Self {
+        Self { name: &tool.name, description: &tool.description, parameters_json_schema: &tool.parameters }
+    }
+}
+
+fn contents(request: &ModelRequest) -> impl Iterator<Item = &Content> {
+    request.contents.iter().map(AsRef::as_ref)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_domain::model::RequestRole;
+    use pollux_domain::tool::ToolKind;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn request() -> ModelRequest {
+        let tool = ToolSpec {
+            name: "read_file".into(),
+            display_name: "ReadFile".into(),
+            description: "Reads.".into(),
+            kind: ToolKind::Read,
+            parameters: json!({"type": "object"}),
+            output_is_markdown: false,
+            offloads_long_output: false,
+        };
+        ModelRequest {
+            model: "gemini-2.5-pro".into(),
+            role: RequestRole::Main,
+            system: Some("Be kind.".into()),
+            contents: vec![Arc::new(Content::user_text("context")), Arc::new(Content::user_text("prompt"))],
+            tools: Arc::new([Arc::new(tool)]),
+            settings: JsonObject::new(),
+        }
+    }
+
+    fn object(value: Value) -> JsonObject {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_body_is_the_one_upstream_sends_byte_for_byte() {
+        let settings = object(json!({
+            "temperature": 1, "topP": 0.95, "topK": 64,
+            "thinkingConfig": {"includeThoughts": true, "thinkingBudget": 8192}
+        }));
+        let expected = concat!(
+            r#"{"contents":[{"role":"user","parts":[{"text":"context"},{"text":"prompt"}]}],"#,
+            r#""systemInstruction":{"role":"user","parts":[{"text":"Be kind."}]},"#,
+            r#""tools":[{"functionDeclarations":[{"name":"read_file","description":"Reads.","#,
+            r#""parametersJsonSchema":{"type":"object"}}]}],"#,
+            r#""generationConfig":{"temperature":1,"topP":0.95,"topK":64,"#,
+            r#""thinkingConfig":{"includeThoughts":true,"thinkingBudget":8192}}}"#,
+        );
+        assert_eq!(serde_json::to_string(&GenerateBody::new(&request(), settings, false)).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        let request = ModelRequest { system: Some("".into()), tools: Arc::new([]), ..request() };
+        let body = serde_json::to_value(GenerateBody::new(&request, JsonObject::new(), false)).unwrap();
+        assert_eq!(body.as_object().unwrap().keys().collect::<Vec<_>>(), ["contents"]);
+    }
+
+    #[test]
+    fn settings_of_the_request_itself_leave_the_generation_config() {
+        let settings = object(json!({
+            "temperature": 0, "tools": [{"googleSearch": {}}], "safetySettings": [1], "cachedContent": "c",
+            "labels": {"a": "b"}, "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}, "httpOptions": {}
+        }));
+        let body = serde_json::to_value(GenerateBody::new(&request(), settings, false)).unwrap();
+        assert_eq!(body["generationConfig"], json!({"temperature": 0}));
+        assert_eq!(body["tools"][1], json!({"googleSearch": {}}));
+        assert_eq!(body["toolConfig"]["functionCallingConfig"]["mode"], "ANY");
+        assert_eq!(body["safetySettings"], json!([1]));
+        assert_eq!(body["cachedContent"], "c");
+        assert_eq!(body["labels"], json!({"a": "b"}));
+    }
+}

@@ -1,0 +1,131 @@
+//! Deleting one session with everything that belongs to it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pollux_domain::id::SessionId;
+use pollux_domain::time::Timestamp;
+
+use crate::listing::{Listing, position, relative_time, session_files, session_id};
+use crate::lock::{Lock, LockError};
+use crate::recorder::sanitised;
+
+/// Folders beside `chats` that belong to all sessions.
+const SHARED: [&str; 3] = ["chats", "logs", "tool-outputs"];
+
+/// Why nothing was deleted. The texts are upstream's where it has one.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    #[error("No sessions found for this project.")]
+    NoSessions,
+    #[error("Invalid session identifier \"{given}\". Use --list-sessions to see available sessions.")]
+    NoMatch { given: String },
+    #[error("Cannot delete the current active session.")]
+    Current,
+    #[error("Failed to delete session: `{}` is in use by process {pid}", path.display())]
+    InUse { pid: u32, path: PathBuf },
+    #[error("Failed to delete session: could not delete `{}`: {source}", path.display())]
+    Failed { path: PathBuf, source: io::Error },
+}
+
+/// Deletes the session with this id or number of the list: its files in all of `dirs`, matched by full id,
+/// and its logs, stored outputs, plans and sub-agents beside them. Returns the line for the person.
+pub fn delete(
+    listing: &Listing,
+    dirs: &[PathBuf],
+    given: &str,
+    current: Option<&SessionId>,
+    now: Timestamp,
+) -> Result<String, DeleteError> {
+    let given = given.trim();
+    if listing.sessions.is_empty() {
+        return Err(DeleteError::NoSessions);
+    }
+    let no_match = || DeleteError::NoMatch { given: given.to_owned() };
+    let index = position(listing, given).ok_or_else(no_match)?;
+    let session = listing.sessions.get(index).ok_or_else(no_match)?;
+    if current == Some(&session.id) {
+        return Err(DeleteError::Current);
+    }
+    let files: Vec<PathBuf> = session_files(dirs)
+        .into_iter()
+        .filter(|path| session_id(path).is_some_and(|found| found == session.id))
+        .collect();
+    // All locks before the first deletion, so that it is everything or nothing.
+    let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
+    // The session's own files go last: while they are there, a failed deletion can be tried again.
+    for dir in dirs {
+        delete_artefacts(dir, &session.id)?;
+    }
+    for path in &files {
+        delete_file(path)?;
+        delete_torn_copies(path);
+    }
+    drop(locks);
+    let time = relative_time(session.last_updated, now);
+    Ok(format!("Deleted session {}: {} ({time})", index + 1, session.first_user_message))
+}
+
+fn lock(path: &Path) -> Result<Lock, DeleteError> {
+    Lock::take(path).map_err(|error| match error {
+        LockError::Held(owner) => DeleteError::InUse { pid: owner.pid, path: path.to_owned() },
+        LockError::Io(source) => DeleteError::Failed { path: path.to_owned(), source },
+    })
+}
+
+fn delete_artefacts(chats: &Path, id: &SessionId) -> Result<(), DeleteError> {
+    let Some(temp) = chats.parent() else { return Ok(()) };
+    let id = sanitised(id.as_str());
+    if id.is_empty() {
+        return Ok(());
+    }
+    let subagents = chats.join(&id);
+    for entry in fs::read_dir(&subagents).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if let Some(agent) = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json")) {
+            delete_own_artefacts(temp, agent)?;
+        }
+    }
+    delete_folder(&subagents)?;
+    delete_own_artefacts(temp, &id)
+}
+
+fn delete_own_artefacts(temp: &Path, id: &str) -> Result<(), DeleteError> {
+    delete_file(&temp.join("logs").join(format!("session-{id}.jsonl")))?;
+    delete_folder(&temp.join("tool-outputs").join(format!("session-{id}")))?;
+    if id.is_empty() || SHARED.iter().any(|shared| shared.eq_ignore_ascii_case(id)) {
+        return Ok(());
+    }
+    delete_folder(&temp.join(id))
+}
+
+fn delete_torn_copies(path: &Path) {
+    let Some(dir) = path.parent() else { return };
+    let prefix = format!("{}.torn-", path.file_name().unwrap_or_default().to_string_lossy());
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn delete_file(path: &Path) -> Result<(), DeleteError> {
+    done(path, fs::remove_file(path))
+}
+
+fn delete_folder(path: &Path) -> Result<(), DeleteError> {
+    done(path, fs::remove_dir_all(path))
+}
+
+/// What is not there need not be deleted.
+fn done(path: &Path, result: io::Result<()>) -> Result<(), DeleteError> {
+    let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    match result {
+        Err(source) if !absent.contains(&source.kind()) => {
+            Err(DeleteError::Failed { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}

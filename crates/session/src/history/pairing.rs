@@ -1,0 +1,171 @@
+//! Bringing calls and their answers together.
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Body, Content, FunctionResponse, Part};
+use pollux_domain::id::CallId;
+use serde_json::json;
+
+use crate::message::StoredCall;
+
+/// What the model is told of a call whose end nobody recorded.
+const INTERRUPTED: &str = "The call was interrupted before its result was recorded. \
+    It may or may not have taken effect.";
+
+/// The calls of one model turn and what is known of their answers.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls {
+    calls: Vec<OpenCall>,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    id: CallId,
+    name: String,
+    answer: Option<Answer>,
+}
+
+/// The one response and the media that go with it.
+#[derive(Debug)]
+struct Answer {
+    response: Part,
+    siblings: Vec<Part>,
+}
+
+impl OpenCalls {
+    /// The calls of a model turn; results stored with them answer them.
+    pub(super) fn of(content: &Content, stored: &[StoredCall]) -> Self {
+        let mut unused: Vec<&StoredCall> = stored.iter().collect();
+        let calls = content.calls().map(|call| {
+            let id = CallId::from_file(call.id.clone().unwrap_or_default());
+            let found = unused.iter().position(|stored| is_same_call(&id, &call.name, stored.id.as_str()));
+            let answer = found.and_then(|index| stored_answer(&id, &call.name, unused.remove(index)));
+            OpenCall { id, name: call.name.clone(), answer }
+        });
+        Self { calls: calls.collect() }
+    }
+
+    /// Takes the answers to open calls out of a user's parts and returns the rest. Answers that are already
+    /// known, or that answer nothing, are dropped with the media beside them: upstream records each answer
+    /// with its call and once more as a message.
+    pub(super) fn take_answers(&mut self, parts: &[Part]) -> Vec<Part> {
+        let response = |part: &Part| match &part.body {
+            Body::Response(response) => Some(response.clone()),
+            _ => None,
+        };
+        let responses: Vec<Option<FunctionResponse>> = parts.iter().map(response).collect();
+        let mut answered = vec![None; parts.len()];
+        // Answers that say which call they are for come first; the others take what is left.
+        for named in [true, false] {
+            for ((part, response), slot) in parts.iter().zip(&responses).zip(&mut answered) {
+                if let Some(response) = response.as_ref().filter(|response| response.id.is_some() == named) {
+                    *slot = self.answer(response, part);
+                }
+            }
+        }
+        let has_answers = responses.iter().any(Option::is_some);
+        let mut rest = Vec::new();
+        let mut answering = None;
+        for (part, slot) in parts.iter().zip(answered) {
+            match &part.body {
+                Body::Response(_) => answering = slot,
+                Body::InlineData(_) | Body::FileData { .. } if has_answers => {
+                    let answer =
+                        answering.and_then(|index: usize| self.calls.get_mut(index)?.answer.as_mut());
+                    if let Some(answer) = answer {
+                        answer.siblings.push(part.clone());
+                    }
+                }
+                _ => rest.push(part.clone()),
+            }
+        }
+        rest
+    }
+
+    /// Notes an answer; the index of the call it newly answers.
+    fn answer(&mut self, response: &FunctionResponse, part: &Part) -> Option<usize> {
+        let index = self.calls.iter().position(|call| {
+            call.answer.is_none()
+                && match &response.id {
+                    Some(id) => is_same_call(&call.id, &call.name, id),
+                    None => call.name == response.name,
+                }
+        })?;
+        let call = self.calls.get_mut(index)?;
+        let response = addressed(part.clone(), &call.id, &call.name);
+        call.answer = Some(Answer { response, siblings: Vec::new() });
+        Some(index)
+    }
+
+    /// One response for each call, in their order, then the media.
+    pub(super) fn answers(self) -> Vec<Part> {
+        let mut siblings = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
+        for call in self.calls {
+            match call.answer {
+                Some(answer) => {
+                    parts.push(answer.response);
+                    siblings.extend(answer.siblings);
+                }
+                None => parts.push(response(&call.id, &call.name, "error", INTERRUPTED)),
+            }
+        }
+        parts.extend(siblings);
+        parts
+    }
+}
+
+/// Gives calls that stand in a reply's own content the ids they are stored under, or one that lasts.
+pub(super) fn name_calls(parts: &mut [Part], message: &str, stored: &[StoredCall]) {
+    for (index, part) in parts.iter_mut().enumerate() {
+        let Body::Call(call) = &mut part.body else { continue };
+        let raw = call.id.get_or_insert_with(|| format!("{}__synth_{message}_{index}", call.name));
+        let id = CallId::from_file(raw.clone());
+        if let Some(known) = stored.iter().find(|stored| is_same_call(&id, &call.name, stored.id.as_str())) {
+            known.id.as_str().clone_into(raw);
+            if part.thought_signature.is_none() {
+                part.thought_signature.clone_from(&known.signature);
+            }
+        }
+    }
+}
+
+/// Ids are compared as the model knows them: some records have the tool's prefix, some do not.
+fn is_same_call(id: &CallId, name: &str, other: &str) -> bool {
+    id.on_wire(name) == CallId::from_file(other).on_wire(name)
+}
+
+fn stored_answer(id: &CallId, name: &str, stored: &StoredCall) -> Option<Answer> {
+    if stored.result.is_empty() {
+        return None;
+    }
+    let is_response = |part: &&Part| matches!(part.body, Body::Response(_));
+    let siblings = |part: &&Part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. });
+    let siblings = stored.result.iter().filter(siblings).cloned().collect();
+    let response = match stored.result.iter().find(is_response) {
+        Some(part) => addressed(part.clone(), id, name),
+        None => {
+            let text: String = stored.result.iter().filter_map(Part::spoken_text).collect();
+            response(id, name, "output", &text)
+        }
+    };
+    Some(Answer { response, siblings })
+}
+
+fn addressed(mut part: Part, id: &CallId, name: &str) -> Part {
+    if let Body::Response(response) = &mut part.body {
+        response.id = Some(id.as_str().to_owned());
+        name.clone_into(&mut response.name);
+    }
+    part
+}
+
+fn response(id: &CallId, name: &str, key: &str, text: &str) -> Part {
+    let mut fields = JsonObject::new();
+    fields.insert(key.to_owned(), json!(text));
+    Part::response(FunctionResponse {
+        id: Some(id.as_str().to_owned()),
+        name: name.to_owned(),
+        response: fields,
+        parts: Vec::new(),
+    })
+}

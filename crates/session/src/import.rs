@@ -1,0 +1,84 @@
+//! Continuing somebody's session file as a new session (`--session-file`).
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, Mode};
+use pollux_config::groups::SessionFormat;
+use pollux_domain::JsonObject;
+use serde_json::{Value, json};
+
+use crate::document;
+use crate::load::{self, LoadError, StoredSession, load};
+use crate::recorder::{NewSession, extension};
+
+/// Why a file was not imported. A caller puts its own prefix before the text.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The words are upstream's.
+    #[error("File not found or invalid format: {}", path.display())]
+    Unusable { path: PathBuf, source: LoadError },
+    #[error(transparent)]
+    Write(#[from] FileError),
+    #[error("could not read back the imported session")]
+    ReadBack(#[source] LoadError),
+}
+
+/// Copies the conversation of a file into a new session of this project and returns it, ready to be
+/// resumed. The file itself is only read; it may be in use.
+pub fn import(path: &Path, spec: &NewSession) -> Result<StoredSession, ImportError> {
+    let unusable = |source| ImportError::Unusable { path: path.to_owned(), source };
+    let (bytes, _) = load::read(path).map_err(unusable)?;
+    let folded = load::fold(path, &bytes).map_err(unusable)?;
+    let now = spec.now.to_iso();
+    let mut messages = vec![json!({
+        "id": format!("import-{}", spec.now.millis()),
+        "timestamp": now,
+        "type": "info",
+        "content": format!("Imported session from {}", path.display()),
+    })];
+    messages.extend(folded.messages.into_iter().filter(is_conversation));
+    let meta = json!({
+        "sessionId": spec.id.as_str(),
+        "projectHash": spec.project_hash,
+        "startTime": now,
+        "lastUpdated": now,
+        "kind": spec.kind.as_str(),
+    });
+    let meta = meta.as_object().cloned().unwrap_or_default();
+    let target = target_path(spec);
+    files::replace(&target, &encode(&meta, spec, &messages), Mode::Private)?;
+    load(&target).map_err(ImportError::ReadBack)
+}
+
+/// What was said, and the marks of compressions, without which too much would be said again.
+fn is_conversation(message: &Value) -> bool {
+    let has = |key: &str| message.get(key).is_some_and(|value| !value.is_null());
+    match message.get("type").and_then(Value::as_str) {
+        Some("user" | "gemini") => has("content"),
+        Some("info") => has("compression"),
+        _ => false,
+    }
+}
+
+fn target_path(spec: &NewSession) -> PathBuf {
+    let name = |millis: i64| format!("session-{millis}-{}.{}", spec.id.short(), extension(spec.format));
+    (spec.now.millis()..)
+        .map(|millis| spec.chats_dir.join(name(millis)))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| spec.chats_dir.join(name(spec.now.millis())))
+}
+
+fn encode(meta: &JsonObject, spec: &NewSession, messages: &[Value]) -> Vec<u8> {
+    match spec.format {
+        SessionFormat::Json => document::encode(meta, spec.now, messages),
+        SessionFormat::Jsonl => {
+            let mut lines = Value::Object(meta.clone()).to_string();
+            for message in messages {
+                lines.push('\n');
+                lines.push_str(&message.to_string());
+            }
+            lines.push('\n');
+            lines.into_bytes()
+        }
+    }
+}

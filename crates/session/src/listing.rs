@@ -1,0 +1,159 @@
+//! Finding the sessions of a project.
+//!
+//! Nothing here writes, waits or takes a lock. Of a file in our layout only the beginning is read.
+
+mod peek;
+mod select;
+mod text;
+
+pub(crate) use select::position;
+pub use select::{SelectError, select};
+pub use text::{list_text, relative_time};
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pollux_domain::content::Part;
+use pollux_domain::id::SessionId;
+use pollux_domain::time::Timestamp;
+
+use crate::load::{SessionKind, StoredSession, load};
+use crate::message::{Message, UserText, user_text_kind};
+use crate::title::clean;
+use peek::Peek;
+
+/// The sessions of a project, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    pub sessions: Vec<SessionInfo>,
+    /// Files that look like sessions by name, and why they could not be read.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// What a list shows of one session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionInfo {
+    pub id: SessionId,
+    pub path: PathBuf,
+    pub start: Timestamp,
+    pub last_updated: Timestamp,
+    /// The summary, or else the first message.
+    pub title: String,
+    pub first_user_message: String,
+    /// Known only where the whole file had to be read.
+    pub message_count: Option<usize>,
+    pub kind: SessionKind,
+}
+
+/// Lists the sessions in these folders. Sub-agents' sessions and those without anything to resume are not
+/// listed; of two files with the same id the one updated later is.
+pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
+    let mut listing = Listing::default();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for path in session_files(dirs) {
+        match describe(&path, now) {
+            Ok(Some(info)) => match places.get(info.id.as_str()).and_then(|at| listing.sessions.get_mut(*at))
+            {
+                Some(known) if known.last_updated < info.last_updated => *known = info,
+                Some(_) => {}
+                None => {
+                    places.insert(info.id.as_str().to_owned(), listing.sessions.len());
+                    listing.sessions.push(info);
+                }
+            },
+            Ok(None) => {}
+            Err(reason) => listing.unreadable.push((path, reason)),
+        }
+    }
+    listing.sessions.sort_by(|a, b| (a.start, &a.path).cmp(&(b.start, &b.path)));
+    listing
+}
+
+/// Whether any file in these folders has this very id.
+pub fn exists(dirs: &[PathBuf], id: &SessionId) -> bool {
+    session_files(dirs).iter().any(|path| peek::session_id(path).is_some_and(|found| found == *id))
+}
+
+/// Every file in these folders that is a session by its name, in a stable order.
+pub(crate) fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for (index, dir) in dirs.iter().enumerate() {
+        if dirs.iter().take(index).any(|earlier| earlier == dir) {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(dir) else { continue };
+        let mut found: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| is_session_name(path))
+            .collect();
+        found.sort();
+        files.extend(found);
+    }
+    files
+}
+
+pub(crate) fn is_session_name(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name.starts_with("session-") && (name.ends_with(".json") || name.ends_with(".jsonl"))
+}
+
+pub(crate) use peek::session_id;
+
+/// What to list of a file; `Ok(None)` if it is not to be listed.
+fn describe(path: &Path, now: Timestamp) -> Result<Option<SessionInfo>, String> {
+    match peek::peek(path, now) {
+        Peek::Found(info) => return Ok(Some(info)),
+        Peek::NotListed => return Ok(None),
+        Peek::ReadWhole => {}
+    }
+    let session = load(path).map_err(|error| match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    })?;
+    let is_listed = session.kind == SessionKind::Main && session.messages.iter().any(Message::is_resumable);
+    Ok(is_listed.then(|| SessionInfo::from(&session)))
+}
+
+impl From<&StoredSession> for SessionInfo {
+    fn from(session: &StoredSession) -> Self {
+        let first_user_message = first_user_message(&session.messages);
+        Self {
+            id: session.id.clone(),
+            path: session.path.clone(),
+            start: session.start,
+            last_updated: session.last_updated,
+            title: title(session.summary.as_deref(), &first_user_message),
+            first_user_message,
+            message_count: Some(session.messages.len()),
+            kind: session.kind,
+        }
+    }
+}
+
+fn title(summary: Option<&str>, first_user_message: &str) -> String {
+    let summary = summary.map(clean).filter(|summary| !summary.is_empty());
+    summary.unwrap_or_else(|| first_user_message.to_owned())
+}
+
+/// The first prompt; failing that, the first text that is no command; failing that, any.
+fn first_user_message(messages: &[Message]) -> String {
+    let texts: Vec<(UserText, String)> = messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::User(user) => Some((user_text_kind(&user.parts), spoken(&user.parts))),
+            _ => None,
+        })
+        .filter(|(_, text)| !text.is_empty())
+        .collect();
+    let first = |wanted: &[UserText]| texts.iter().find(|(kind, _)| wanted.contains(kind));
+    first(&[UserText::Prompt])
+        .or_else(|| first(&[UserText::Context, UserText::Blank]))
+        .or_else(|| first(&[UserText::Command]))
+        .map_or_else(|| "Empty conversation".to_owned(), |(_, text)| text.clone())
+}
+
+fn spoken(parts: &[Part]) -> String {
+    clean(&parts.iter().filter_map(Part::spoken_text).collect::<String>())
+}

@@ -1,0 +1,170 @@
+//! Continuing a stored session in its own file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::JsonObject;
+use serde_json::{Value, json};
+
+use super::document_writer::DocumentWriter;
+use super::log_writer::LogWriter;
+use super::{Form, OpenFile, Recorder, Target};
+use crate::document::{self, Ending, INDENT, TAIL};
+use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
+use crate::lock::{Lock, LockError, lock_path};
+
+/// Why a session cannot be continued. Its file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    #[error(
+        "session file `{}` is in use by {}; to continue in a copy use `--session-file {}`",
+        path.display(), holder(*pid, host.as_deref(), path), path.display()
+    )]
+    InUse { pid: u32, path: PathBuf, host: Option<String> },
+    #[error("session file `{}` changed while it was being opened; try again", path.display())]
+    Changed { path: PathBuf },
+    #[error("could not lock session file `{}`", path.display())]
+    Lock { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("could not continue session file `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("session file `{}` could not be converted without loss and was left as it is", path.display())]
+    Inconvertible { path: PathBuf },
+}
+
+fn holder(pid: u32, host: Option<&str>, path: &Path) -> String {
+    match host {
+        None if pid == 0 => "another process".to_owned(),
+        None => format!("process {pid}"),
+        Some(host) => {
+            format!("process {pid} on `{host}` (if that is gone, remove `{}`)", lock_path(path).display())
+        }
+    }
+}
+
+pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
+    let path = real_path(&session.path);
+    let lock = Lock::take(&path).map_err(|error| match error {
+        LockError::Held(owner) => {
+            let host = owner.is_elsewhere().then_some(owner.host);
+            ResumeError::InUse { pid: owner.pid, path: path.clone(), host }
+        }
+        LockError::Io(source) => ResumeError::Lock { path: path.clone(), source },
+    })?;
+    let (bytes, stamp) = load::read(&path)?;
+    if stamp != session.stamp {
+        return Err(ResumeError::Changed { path });
+    }
+    let folded = load::fold(&path, &bytes)?;
+    let form = continue_file(&path, &bytes, folded, session)
+        .map_err(|source| ResumeError::Write { path: path.clone(), source })?
+        .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
+    let target = Target::Open(OpenFile { form, _lock: Some(lock) });
+    Ok(Recorder { id: session.id.clone(), path: Some(path), target })
+}
+
+/// A lock belongs to the file, whatever link led to it.
+fn real_path(path: &Path) -> PathBuf {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
+}
+
+/// `None` if the file would not say the same after a rewrite.
+fn continue_file(
+    path: &Path,
+    bytes: &[u8],
+    folded: Folded,
+    session: &StoredSession,
+) -> io::Result<Option<Form>> {
+    match folded.layout {
+        Layout::Document { stamp_at: Some(stamp_at), end, torn, holds_data, salvaged } => {
+            let unreadable_lines = folded.repaired.as_ref().map_or(0, |note| note.unreadable_lines);
+            let whole = folded.messages.len() - usize::from(salvaged) + unreadable_lines;
+            let file = open(path)?;
+            let end = if torn {
+                if holds_data {
+                    keep_copy(path, bytes.get(offset(end)..).unwrap_or_default(), session.stamp)?;
+                }
+                let last = if salvaged { folded.messages.last() } else { None };
+                mend(&file, end, last, whole > 0)?
+            } else {
+                end
+            };
+            let has_messages = whole > 0 || salvaged;
+            Ok(Some(Form::Document(DocumentWriter::continue_at(Box::new(file), stamp_at, end, has_messages))))
+        }
+        Layout::Log { ends_with_newline } => {
+            let file = open(path)?;
+            let end = bytes.len() as u64;
+            Ok(Some(Form::Log(LogWriter::continue_at(Box::new(file), end, ends_with_newline))))
+        }
+        Layout::Document { stamp_at: None, .. } | Layout::Other => rewrite(path, bytes, folded, session),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+fn offset(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}
+
+/// Puts the salvaged message and the tail behind the last whole message. Returns where the tail is.
+fn mend(file: &File, end: u64, salvaged: Option<&Value>, after_others: bool) -> io::Result<u64> {
+    let mut added = Vec::new();
+    if let Some(message) = salvaged {
+        if after_others {
+            added.push(b',');
+        }
+        added.extend_from_slice(INDENT);
+        added.extend_from_slice(message.to_string().as_bytes());
+    }
+    let tail_at = end + added.len() as u64;
+    added.extend_from_slice(TAIL);
+    std::os::unix::fs::FileExt::write_all_at(file, &added, end)?;
+    file.set_len(end + added.len() as u64)?;
+    Ok(tail_at)
+}
+
+/// Saves bytes that are about to be cut off beside the file, so that nothing is ever lost for good.
+fn keep_copy(path: &Path, bytes: &[u8], stamp: FileStamp) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for millis in stamp.modified_ms.. {
+        let copy = path.with_file_name(format!("{name}.torn-{millis}"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy) {
+            Ok(mut file) => return file.write_all(bytes),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Brings a file of another layout into ours, once; every field of every message stays.
+fn rewrite(path: &Path, bytes: &[u8], folded: Folded, session: &StoredSession) -> io::Result<Option<Form>> {
+    let meta = completed(folded.meta, session);
+    let new = document::encode(&meta, session.last_updated, &folded.messages);
+    let Some(check) = document::scan(&new) else { return Ok(None) };
+    let Some(stamp_at) = check.stamp_at else { return Ok(None) };
+    if check.ending != Ending::Whole || check.messages != folded.messages {
+        return Ok(None);
+    }
+    if folded.repaired.is_some() {
+        keep_copy(path, bytes, session.stamp)?;
+    }
+    files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
+    let has_messages = !check.messages.is_empty();
+    let writer = DocumentWriter::continue_at(Box::new(open(path)?), stamp_at, check.end as u64, has_messages);
+    Ok(Some(Form::Document(writer)))
+}
+
+fn completed(mut meta: JsonObject, session: &StoredSession) -> JsonObject {
+    meta.entry("startTime").or_insert_with(|| json!(session.start.to_iso()));
+    meta.entry("kind").or_insert_with(|| json!(session.kind.as_str()));
+    meta
+}

@@ -1,0 +1,269 @@
+//! A disk that runs full or breaks, and the number of bytes a write costs.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::JsonObject;
+use serde_json::{Value, json};
+
+use super::medium::Medium;
+use super::*;
+
+/// A file in memory with limited space and a count of what was written.
+#[derive(Debug, Clone, Default)]
+struct Disk(Arc<Mutex<DiskState>>);
+
+#[derive(Debug, Default)]
+struct DiskState {
+    bytes: Vec<u8>,
+    /// The file may not grow beyond this.
+    capacity: Option<usize>,
+    /// What the next writes fail with after their first half, this many times.
+    failures: Vec<io::ErrorKind>,
+    written: usize,
+}
+
+impl Medium for Disk {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        let at = usize::try_from(at).unwrap();
+        let failure = state.failures.pop();
+        let room = state.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(at));
+        let room = if failure.is_some() { room.min(bytes.len() / 2) } else { room };
+        let fitting = bytes.get(..room.min(bytes.len())).unwrap();
+        let length = state.bytes.len().max(at + fitting.len());
+        state.bytes.resize(length, 0);
+        state.bytes[at..at + fitting.len()].copy_from_slice(fitting);
+        state.written += fitting.len();
+        match failure {
+            Some(kind) => Err(kind.into()),
+            None if fitting.len() < bytes.len() => Err(io::ErrorKind::StorageFull.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn set_len(&mut self, length: u64) -> io::Result<()> {
+        self.0.lock().unwrap().bytes.resize(usize::try_from(length).unwrap(), 0);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().bytes.len() as u64)
+    }
+}
+
+impl Disk {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().bytes.clone()
+    }
+
+    fn document(&self) -> Value {
+        serde_json::from_slice(&self.bytes()).unwrap()
+    }
+
+    fn limit(&self, more: usize) {
+        let mut state = self.0.lock().unwrap();
+        state.capacity = Some(state.bytes.len() + more);
+    }
+
+    fn fail_next(&self, failures: &[io::ErrorKind]) {
+        self.0.lock().unwrap().failures = failures.to_vec();
+    }
+
+    fn written_by(&self, change: impl FnOnce()) -> usize {
+        let before = self.0.lock().unwrap().written;
+        change();
+        self.0.lock().unwrap().written - before
+    }
+}
+
+fn recorder(format: SessionFormat) -> (Recorder, Disk) {
+    let disk = Disk::default();
+    let spec = NewSession {
+        id: SessionId::from_file("11111111-2222"),
+        project_hash: "hash".into(),
+        chats_dir: PathBuf::from("/nowhere"),
+        format,
+        kind: SessionKind::Main,
+        now: at(0),
+    };
+    let form = new_form(&spec, Box::new(disk.clone()));
+    let target = Target::Open(OpenFile { form, _lock: None });
+    (Recorder { id: spec.id, path: Some(PathBuf::from("/nowhere/x.json")), target }, disk)
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_770_000_000_000 + seconds * 1000)
+}
+
+fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
+    let calls = ids.iter().map(|id| CallRecord {
+        id: CallId::from_file(*id),
+        name: "glob".into(),
+        args: args.as_object().cloned().unwrap_or_default(),
+        signature: Some("sig".into()),
+        display_name: "Glob".into(),
+        description: "*.rs".into(),
+        markdown: false,
+    });
+    ReplyRecord {
+        parts: vec![Part::text("I look")],
+        thoughts: Vec::new(),
+        usage: None,
+        model: "m".into(),
+        calls: calls.collect(),
+    }
+}
+
+fn result(id: &str, status: CallStatus, text: &str) -> CallResult {
+    let display = Display::Text(text.into());
+    CallResult { id: CallId::from_file(id), status, result: vec![Part::text(text)], display }
+}
+
+#[test]
+fn a_write_costs_its_own_bytes_however_long_the_file_is() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    let text = [Part::text("a message")];
+    recorder.user(&text, None, at(0)).unwrap();
+    let mut costs = Vec::new();
+    for round in 1..200 {
+        costs.push(disk.written_by(|| {
+            recorder.user(&text, None, at(round)).unwrap();
+            recorder.reply(&reply_with(&["c"], &json!({"p": "*"})), at(round)).unwrap();
+            recorder.results(&[result("c", CallStatus::Success, "found")], at(round)).unwrap();
+        }));
+        disk.document();
+    }
+    assert!(costs.windows(2).all(|pair| pair[0] == pair[1]), "{costs:?}");
+}
+
+#[test]
+fn the_result_of_a_single_call_does_not_write_its_arguments_again() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    let long = "x".repeat(100_000);
+    recorder.reply(&reply_with(&["c"], &json!({"content": long})), at(0)).unwrap();
+    let cost =
+        disk.written_by(|| recorder.results(&[result("c", CallStatus::Cancelled, "")], at(1)).unwrap());
+    assert!(cost < 200, "{cost}");
+    assert_eq!(disk.document()["messages"][0]["toolCalls"][0]["status"], "cancelled");
+}
+
+#[test]
+fn results_of_a_batch_may_come_one_by_one_and_with_notices_between() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    recorder.reply(&reply_with(&["a", "b", "c"], &json!({"p": 1})), at(0)).unwrap();
+    let calls = |disk: &Disk| disk.document()["messages"][0]["toolCalls"].clone();
+    recorder.results(&[result("b", CallStatus::Error, "B")], at(1)).unwrap();
+    assert_eq!(calls(&disk)[0]["status"], "pending");
+    assert_eq!(calls(&disk)[1]["resultDisplay"], "B");
+    recorder.notice(Severity::Warning, "slow", at(2)).unwrap();
+    recorder
+        .results(&[result("a", CallStatus::Success, "A"), result("c", CallStatus::Cancelled, "C")], at(3))
+        .unwrap();
+    // A second result for a call, and one for a call nobody made, change nothing.
+    recorder
+        .results(&[result("a", CallStatus::Error, "again"), result("z", CallStatus::Error, "")], at(4))
+        .unwrap();
+    let found: Vec<String> = calls(&disk)
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| format!("{} {}", call["status"], call["resultDisplay"]))
+        .collect();
+    assert_eq!(found, [r#""success" "A""#, r#""error" "B""#, r#""cancelled" "C""#]);
+    assert_eq!(disk.document()["messages"][1]["content"], "slow");
+    recorder.user(&[Part::text("next")], None, at(5)).unwrap();
+    assert_eq!(disk.document()["messages"][2]["content"], "next");
+}
+
+#[test]
+fn a_full_disk_leaves_the_last_valid_file_and_is_told_once() {
+    for format in [SessionFormat::Json, SessionFormat::Jsonl] {
+        for room in 0..80 {
+            let (mut recorder, disk) = recorder(format);
+            recorder.user(&[Part::text("kept")], None, at(0)).unwrap();
+            let before = disk.bytes();
+            disk.limit(room);
+            let error = recorder.user(&[Part::text("lost ".repeat(40))], None, at(1)).unwrap_err();
+            assert!(error.is_disk_full(), "{error}");
+            assert_eq!(disk.bytes(), before);
+            recorder.user(&[Part::text("later")], None, at(2)).unwrap();
+            recorder.reply(&reply_with(&["c"], &json!({})), at(2)).unwrap();
+            recorder.results(&[result("c", CallStatus::Success, "")], at(2)).unwrap();
+            assert_eq!(disk.bytes(), before);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_while_results_come_in_leaves_the_calls_pending() {
+    for ids in [&["a"][..], &["a", "b", "c"][..]] {
+        let (mut recorder, disk) = recorder(SessionFormat::Json);
+        recorder.reply(&reply_with(ids, &json!({"p": 1})), at(0)).unwrap();
+        let before = disk.bytes();
+        disk.limit(20);
+        let results: Vec<CallResult> = ids.iter().map(|id| result(id, CallStatus::Success, "done")).collect();
+        assert!(recorder.results(&results, at(1)).unwrap_err().is_disk_full());
+        assert_eq!(disk.bytes(), before);
+    }
+}
+
+#[test]
+fn a_failing_disk_is_told_each_time_and_recording_goes_on_when_it_works_again() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    disk.fail_next(&[io::ErrorKind::Other]);
+    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+    assert!(!error.is_disk_full());
+    assert!(matches!(error, RecordError::Write { .. }));
+    recorder.user(&[Part::text("three")], None, at(2)).unwrap();
+    let texts: Vec<Value> = disk.document()["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"].clone())
+        .collect();
+    assert_eq!(texts, [json!("one"), json!("three")]);
+}
+
+#[test]
+fn a_file_that_cannot_be_restored_is_not_written_again() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    disk.fail_next(&[io::ErrorKind::Other, io::ErrorKind::Other]);
+    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+    assert!(matches!(error, RecordError::Unrestored { .. }), "{error}");
+    let torn = disk.bytes();
+    recorder.user(&[Part::text("three")], None, at(2)).unwrap();
+    assert_eq!(disk.bytes(), torn);
+}
+
+#[test]
+fn a_file_that_another_program_changed_is_left_alone() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    disk.0.lock().unwrap().bytes = b"{}".to_vec();
+    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+    assert!(matches!(error, RecordError::ChangedByOthers { .. }), "{error}");
+    recorder.user(&[Part::text("three")], None, at(1)).unwrap();
+    assert_eq!(disk.bytes(), b"{}");
+}
+
+#[test]
+fn the_time_of_the_last_change_is_patched_in_place() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    recorder.user(&[Part::text("two")], None, at(7)).unwrap();
+    let document = disk.document();
+    assert_eq!(document["lastUpdated"], at(7).to_iso());
+    assert_eq!(document["startTime"], at(0).to_iso());
+}
+
+#[test]
+fn an_empty_object_of_arguments_is_written_as_such() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    let mut reply = reply_with(&["a"], &json!({}));
+    reply.calls[0].args = JsonObject::new();
+    recorder.reply(&reply, at(0)).unwrap();
+    assert_eq!(disk.document()["messages"][0]["toolCalls"][0]["args"], json!({}));
+}

@@ -1,0 +1,14 @@
+//! Session files as a whole: written, cut, read, listed, resumed, deleted.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+#[path = "it/forms.rs"]
+mod forms;
+#[path = "it/listing.rs"]
+mod listing;
+#[path = "it/recording.rs"]
+mod recording;
+#[path = "it/scratch.rs"]
+mod scratch;
+#[path = "it/torn.rs"]
+mod torn;

@@ -1,0 +1,222 @@
+//! Listing, selecting and deleting.
+
+use std::fs;
+
+use pollux_domain::event::Severity;
+use pollux_domain::id::SessionId;
+use pollux_session::{
+    DeleteError, Listing, SelectError, SessionFormat, delete, exists, list, list_text, load, select,
+};
+
+use crate::scratch::{Scratch, at, put, reply, text};
+
+const PRETTY: &str = include_str!("../fixtures/pretty.json");
+const RECORD_LOG: &str = include_str!("../fixtures/record-log.jsonl");
+
+fn record(scratch: &Scratch, id: &str, seconds: i64, words: &str) {
+    let mut recorder = scratch.recorder(id, SessionFormat::Json, seconds);
+    recorder.user(&text(words), None, at(seconds)).unwrap();
+    recorder.reply(&reply("ok", Vec::new()), at(seconds + 1)).unwrap();
+}
+
+#[test]
+fn the_list_reads_as_upstreams() {
+    let scratch = Scratch::new();
+    assert_eq!(
+        list_text(&list(&scratch.dirs(), at(0)), at(0)),
+        "No previous sessions found for this project."
+    );
+    record(&scratch, "bbbbbbbb-2", 3600, "größe\n  der Datei?");
+    record(&scratch, "aaaaaaaa-1", 0, &"x".repeat(150));
+    scratch.put("session-old.json", PRETTY);
+    let now = at(2 * 3600);
+    let listing = list(&scratch.dirs(), now);
+    assert_eq!(
+        list_text(&listing, now),
+        format!(
+            "\nAvailable sessions for this project (3):\n\
+             \x20 1. TypeScript set-up (5 days ago) [a82545c4-4f3f-4c3d-8b12-0a580eae4df4]\n\
+             \x20 2. {}... (1 hour ago) [aaaaaaaa-1]\n\
+             \x20 3. größe der Datei? (59 minutes ago) [bbbbbbbb-2]\n",
+            "x".repeat(97)
+        )
+    );
+    assert_eq!(listing.sessions[0].first_user_message, "Help me configure TypeScript");
+}
+
+#[test]
+fn only_sessions_worth_resuming_are_listed_and_nothing_is_written() {
+    let scratch = Scratch::new();
+    let mut silent = scratch.recorder("cccccccc", SessionFormat::Json, 0);
+    silent.user(&text("<session_context>env</session_context>"), None, at(0)).unwrap();
+    silent.user(&text("/help"), None, at(0)).unwrap();
+    silent.notice(Severity::Info, "hi", at(0)).unwrap();
+    drop(silent);
+    let mut late = scratch.recorder("dddddddd", SessionFormat::Json, 0);
+    late.user(&text("<session_context>env</session_context>"), None, at(0)).unwrap();
+    late.user(&text(&"long ".repeat(5000)), None, at(0)).unwrap();
+    drop(late);
+    let mut commanded = scratch.recorder("eeeeeeee", SessionFormat::Json, 60);
+    commanded.user(&text("/review"), None, at(0)).unwrap();
+    commanded.reply(&reply("fine", Vec::new()), at(0)).unwrap();
+    drop(commanded);
+    scratch.put("session-agent.jsonl", RECORD_LOG.replace("\"main\"", "\"subagent\""));
+    scratch.put("session-empty.json", "");
+    scratch.put("session-binary.json", b"\x00\x01");
+    scratch.put("notes.json", "{}");
+    fs::create_dir_all(scratch.chats().join("session-folder.json")).unwrap();
+    let before = scratch.names();
+    let listing = list(&scratch.dirs(), at(100));
+    let ids: Vec<&str> = listing.sessions.iter().map(|session| session.id.as_str()).collect();
+    assert_eq!(ids, ["dddddddd", "eeeeeeee"]);
+    let first = &listing.sessions[0].first_user_message;
+    assert!(first.starts_with("long long") && first.ends_with("...") && first.len() < 1010, "{first}");
+    assert_eq!(listing.sessions[1].title, "/review");
+    assert_eq!(listing.unreadable.len(), 3, "{:?}", listing.unreadable);
+    assert!(listing.unreadable[1].1.contains("is empty"), "{:?}", listing.unreadable);
+    assert_eq!(scratch.names(), before);
+}
+
+#[test]
+fn of_two_files_with_one_id_the_one_updated_later_is_listed() {
+    let scratch = Scratch::new();
+    let other = scratch.temp().join("other");
+    fs::create_dir_all(&other).unwrap();
+    scratch.put("session-7c.jsonl", RECORD_LOG);
+    // What upstream leaves after a resume: the same id, later, with nothing in it.
+    let stub = r#"{"sessionId":"7c","projectHash":"e1","startTime":"2026-01-02T03:04:05.006Z","lastUpdated":"2027-01-01T00:00:00.000Z","kind":"main"}"#;
+    scratch.put("session-7c-stub.jsonl", stub);
+    put(&other.join("session-7c.json"), RECORD_LOG.replace("03:05:00.000Z", "03:06:00.000Z"));
+    let dirs = [scratch.chats(), other.clone(), scratch.chats()];
+    let listing = list(&dirs, at(0));
+    assert_eq!(listing.sessions.len(), 1);
+    assert_eq!(listing.sessions[0].path, other.join("session-7c.json"));
+}
+
+#[test]
+fn a_session_is_selected_by_age_id_or_number() {
+    let scratch = Scratch::new();
+    record(&scratch, "aaaaaaaa-1", 0, "one");
+    record(&scratch, "bbbbbbbb-2", 60, "two");
+    record(&scratch, "2", 120, "three");
+    let listing = list(&scratch.dirs(), at(0));
+    let path = listing.sessions[0].path.clone();
+    let mut recorder = pollux_session::Recorder::resume(&load(&path).unwrap()).unwrap();
+    recorder.user(&text("later"), None, at(999)).unwrap();
+    let listing = list(&scratch.dirs(), at(1000));
+    let dir = scratch.chats();
+    let id = |given: &str| select(&listing, given, &dir).map(|found| found.id.as_str().to_owned());
+    assert_eq!(id("latest").unwrap(), "aaaaaaaa-1");
+    assert_eq!(id("").unwrap(), "aaaaaaaa-1");
+    assert_eq!(id("3").unwrap(), "2");
+    assert_eq!(id(" 1 ").unwrap(), "aaaaaaaa-1");
+    // An id wins over a number.
+    assert_eq!(id("2").unwrap(), "2");
+    assert_eq!(id("bbbbbbbb-2").unwrap(), "bbbbbbbb-2");
+    for wrong in ["0", "4", "2abc", "+1", "01", "bbbbbbbb", "-1", "99999999999999999999"] {
+        assert_eq!(
+            id(wrong).unwrap_err().to_string(),
+            format!(
+                "Invalid session identifier \"{wrong}\".\n  Searched for sessions in {}.\n  Use --list-sessions to see \
+                 available sessions, then use --resume {{number}}, --resume {{uuid}}, or --resume latest.",
+                dir.display()
+            )
+        );
+    }
+    assert_eq!(select(&Listing::default(), "latest", &dir), Err(SelectError::NoSessions));
+    assert!(exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb-2")));
+    assert!(!exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb")));
+}
+
+#[test]
+fn deleting_takes_the_session_with_what_belongs_to_it_and_nothing_else() {
+    let scratch = Scratch::new();
+    record(&scratch, "12345678-a", 0, "one");
+    record(&scratch, "12345678-b", 0, "two");
+    scratch.put("session-copy-12345678.jsonl", RECORD_LOG.replace("\"7c\"", "\"12345678-a\""));
+    let temp = scratch.temp();
+    for folder in [
+        "chats/12345678-a",
+        "logs",
+        "tool-outputs/session-12345678-a",
+        "tool-outputs/session-agent-1",
+        "tool-outputs/session-12345678-b",
+        "12345678-a/plans",
+        "agent-1",
+        "12345678-b",
+    ] {
+        fs::create_dir_all(temp.join(folder)).unwrap();
+    }
+    for file in
+        ["chats/12345678-a/agent-1.jsonl", "logs/session-12345678-a.jsonl", "logs/session-12345678-b.jsonl"]
+    {
+        put(&temp.join(file), "x");
+    }
+    let listing = list(&scratch.dirs(), at(5));
+    assert_eq!(listing.sessions.len(), 2);
+    let told = delete(&listing, &scratch.dirs(), "12345678-a", None, at(5)).unwrap();
+    let index = listing.sessions.iter().position(|session| session.id.as_str() == "12345678-a").unwrap() + 1;
+    assert!(told.starts_with(&format!("Deleted session {index}: ")), "{told}");
+    let left = list(&scratch.dirs(), at(5));
+    assert_eq!(left.sessions.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["12345678-b"]);
+    assert_eq!(scratch.names().len(), 1, "{:?}", scratch.names());
+    for gone in [
+        "12345678-a",
+        "agent-1",
+        "logs/session-12345678-a.jsonl",
+        "tool-outputs/session-12345678-a",
+        "tool-outputs/session-agent-1",
+    ] {
+        assert!(!temp.join(gone).exists(), "{gone}");
+    }
+    for kept in ["12345678-b", "logs/session-12345678-b.jsonl", "tool-outputs/session-12345678-b"] {
+        assert!(temp.join(kept).exists(), "{kept}");
+    }
+}
+
+#[test]
+fn deleting_by_number_says_what_was_deleted() {
+    let scratch = Scratch::new();
+    record(&scratch, "aaaaaaaa-1", 0, "first words");
+    let listing = list(&scratch.dirs(), at(5));
+    let told = delete(&listing, &scratch.dirs(), "1", None, at(5)).unwrap();
+    assert_eq!(told, "Deleted session 1: first words (Just now)");
+    assert!(scratch.names().is_empty());
+}
+
+#[test]
+fn deleting_is_refused_with_upstreams_words() {
+    let scratch = Scratch::new();
+    let dirs = scratch.dirs();
+    let refusal = |listing: &Listing, given: &str, current: Option<&SessionId>| {
+        delete(listing, &dirs, given, current, at(5)).unwrap_err().to_string()
+    };
+    assert_eq!(refusal(&Listing::default(), "1", None), "No sessions found for this project.");
+    record(&scratch, "aaaaaaaa-1", 0, "one");
+    let listing = list(&dirs, at(5));
+    assert_eq!(
+        refusal(&listing, "2abc", None),
+        "Invalid session identifier \"2abc\". Use --list-sessions to see available sessions."
+    );
+    let current = SessionId::from_file("aaaaaaaa-1");
+    assert_eq!(refusal(&listing, "1", Some(&current)), "Cannot delete the current active session.");
+    let recorder = pollux_session::Recorder::resume(&load(&listing.sessions[0].path).unwrap()).unwrap();
+    let error = delete(&listing, &dirs, "1", None, at(5)).unwrap_err();
+    assert!(matches!(error, DeleteError::InUse { pid, .. } if pid == std::process::id()), "{error}");
+    drop(recorder);
+    assert_eq!(list(&dirs, at(5)).sessions.len(), 1);
+}
+
+#[test]
+fn an_id_that_names_a_shared_folder_or_a_way_out_deletes_no_more_than_its_file() {
+    for id in ["chats", "LOGS", "..", "../../x"] {
+        let scratch = Scratch::new();
+        record(&scratch, "other-one", 0, "stays");
+        record(&scratch, id, 60, "goes");
+        fs::create_dir_all(scratch.temp().join("logs")).unwrap();
+        let listing = list(&scratch.dirs(), at(90));
+        delete(&listing, &scratch.dirs(), id, None, at(90)).unwrap();
+        assert_eq!(list(&scratch.dirs(), at(90)).sessions.len(), 1, "{id}");
+        assert!(scratch.temp().join("logs").exists(), "{id}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What all file tools share.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pollux_config::groups::FileFiltering;
+use pollux_domain::time::Clock;
+use pollux_domain::tool::{ArgError, ToolContext, ToolErrorKind, ToolOutcome};
+use tokio_util::sync::CancellationToken;
+
+use crate::ToolSetup;
+use crate::arguments::Arguments;
+use crate::ignore_rules::{IgnoreRules, Respect};
+use crate::workspace::{Location, Workspace};
+
+/// The workspace with its ignore rules.
+pub(crate) struct FileScope {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) rules: IgnoreRules,
+    pub(crate) respect: Respect,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl FileScope {
+    pub(crate) fn new(setup: &ToolSetup) -> Self {
+        Self::of(Arc::clone(&setup.workspace), &setup.filtering, Arc::clone(&setup.clock))
+    }
+
+    pub(crate) fn of(workspace: Arc<Workspace>, filtering: &FileFiltering, clock: Arc<dyn Clock>) -> Self {
+        let rules = IgnoreRules::new(workspace.directories(), &filtering.custom_ignore_files);
+        let respect = Respect { git: filtering.respect_git_ignore, gemini: filtering.respect_gemini_ignore };
+        Self { workspace, rules, respect, clock }
+    }
+
+    /// Resolves and tests a path argument.
+    pub(crate) fn locate(&self, given: &str) -> Result<Location, ArgError> {
+        self.workspace.locate(given).map_err(|refusal| ArgError(refusal.to_string()))
+    }
+
+    /// The settings, unless the call says otherwise.
+    pub(crate) fn respect_in(&self, options: Option<Arguments<'_>>) -> Result<Respect, ArgError> {
+        let Some(options) = options else { return Ok(self.respect) };
+        Ok(Respect {
+            git: options.flag("respect_git_ignore")?.unwrap_or(self.respect.git),
+            gemini: options.flag("respect_gemini_ignore")?.unwrap_or(self.respect.gemini),
+        })
+    }
+}
+
+/// Runs work that may take long on a thread of its own; it is told when nobody waits for it any more.
+pub(crate) async fn on_thread(
+    context: &ToolContext,
+    work: impl FnOnce(&CancellationToken) -> ToolOutcome + Send + 'static,
+) -> ToolOutcome {
+    let token = context.cancel.child_token();
+    let _guard = token.clone().drop_guard();
+    let task = tokio::task::spawn_blocking(move || work(&token));
+    task.await.unwrap_or_else(|error| {
+        ToolOutcome::failed(ToolErrorKind::UnhandledException, format!("the tool stopped unexpectedly: {error}"))
+    })
+}
+
+/// Runs short work at once. A panic ends the call, not the session.
+pub(crate) fn at_once(work: impl FnOnce() -> ToolOutcome) -> ToolOutcome {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        ToolOutcome::failed(ToolErrorKind::UnhandledException, "the tool stopped unexpectedly")
+    })
+}

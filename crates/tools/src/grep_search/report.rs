@@ -1,0 +1,77 @@
+//! What is said about a search; the words are upstream's.
+
+use pollux_domain::tool::{Display, ToolOutcome};
+
+use super::engine::{FileMatches, Query};
+use crate::workspace::Workspace;
+
+/// Where was searched, for what.
+pub(super) struct Place<'a> {
+    pub(super) given: &'a str,
+    pub(super) query: &'a Query,
+}
+
+impl Place<'_> {
+    /// A failure while searching is told as a result.
+    pub(super) fn failed(&self, problem: &str) -> ToolOutcome {
+        let text = format!("Error during grep search operation: {problem}");
+        ToolOutcome::text(text, Display::Text(format!("Error: {problem}")))
+    }
+
+    pub(super) fn names(&self, workspace: &Workspace, files: &[FileMatches]) -> ToolOutcome {
+        if files.is_empty() {
+            return self.nothing();
+        }
+        let mut names: Vec<String> = files.iter().map(|file| workspace.relative(&file.path)).collect();
+        names.sort_unstable();
+        let text = format!(
+            "Found {} files with matches for pattern \"{}\" {}:\n{}",
+            names.len(),
+            self.query.pattern,
+            self.place(),
+            names.join("\n")
+        );
+        let summary = format!("Found {} files", names.len());
+        ToolOutcome::text(text, Display::List { summary, items: names })
+    }
+
+    pub(super) fn matches(&self, workspace: &Workspace, files: &[FileMatches]) -> ToolOutcome {
+        let count: u64 = files.iter().map(FileMatches::count).sum();
+        if count == 0 {
+            return self.nothing();
+        }
+        let noun = if count == 1 { "match" } else { "matches" };
+        let mut text = format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
+        let is_limited = count >= self.query.total;
+        if is_limited {
+            text.push_str(&format!(" (results limited to {} matches for performance)", self.query.total));
+        }
+        text.push_str(":\n---\n");
+        let mut items = Vec::new();
+        for file in files {
+            let name = workspace.relative(&file.path);
+            text.push_str(&format!("File: {name}\n"));
+            for line in &file.lines {
+                let mark = if line.is_match { ':' } else { '-' };
+                text.push_str(&format!("L{}{mark} {}\n", line.number, line.text));
+                if line.is_match {
+                    items.push(format!("{name}:{}: {}", line.number, line.text.trim()));
+                }
+            }
+            text.push_str("---\n");
+        }
+        let limited = if is_limited { " (limited)" } else { "" };
+        let summary = format!("Found {count} {noun}{limited}");
+        ToolOutcome::text(text.trim(), Display::List { summary, items })
+    }
+
+    fn nothing(&self) -> ToolOutcome {
+        let text = format!("No matches found for pattern \"{}\" {}.", self.query.pattern, self.place());
+        ToolOutcome::text(text, Display::Text("No matches found".to_owned()))
+    }
+
+    fn place(&self) -> String {
+        let filter = self.query.include.as_ref().map(|glob| format!(" (filter: \"{glob}\")"));
+        format!("in path \"{}\"{}", self.given, filter.unwrap_or_default())
+    }
+}

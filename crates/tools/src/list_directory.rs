@@ -1,0 +1,207 @@
+//! `list_directory`: what a folder holds.
+
+use std::io;
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use pollux_domain::tool::{
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
+    ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments::Arguments;
+use crate::file_scope::{FileScope, on_thread};
+use crate::ignore_rules::Respect;
+use crate::workspace::Location;
+
+/// More entries than this help nobody.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The tool.
+pub(crate) struct ListDirectory {
+    spec: Arc<ToolSpec>,
+    scope: Arc<FileScope>,
+}
+
+struct Call {
+    scope: Arc<FileScope>,
+    location: Location,
+    respect: Respect,
+    ignore: GlobSet,
+}
+
+struct Entry {
+    name: String,
+    is_dir: bool,
+    size: u64,
+}
+
+impl ListDirectory {
+    pub(crate) fn new(scope: Arc<FileScope>) -> Self {
+        let spec = ToolSpec {
+            name: "list_directory".to_owned(),
+            display_name: "ReadFolder".to_owned(),
+            description: "Lists the files and folders directly inside one folder, with the sizes of the files. \
+                Folders come first. Use it to get to know a project's layout; use glob to find files by name."
+                .to_owned(),
+            kind: ToolKind::Search,
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "dir_path": {
+                        "type": "string",
+                        "description": "Path of the folder, absolute or relative to the project root."
+                    },
+                    "ignore": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "description": "Names to leave out; * and ? stand for any characters."
+                    },
+                    "file_filtering_options": {
+                        "type": "object",
+                        "description": "Which ignore files count; both do unless switched off.",
+                        "properties": {
+                            "respect_git_ignore": {
+                                "type": "boolean",
+                                "description": "Leave out what .gitignore names (inside a git repository)."
+                            },
+                            "respect_gemini_ignore": {
+                                "type": "boolean",
+                                "description": "Leave out what .geminiignore names."
+                            }
+                        }
+                    }
+                },
+                "required": ["dir_path"]
+            }),
+            output_is_markdown: true,
+            offloads_long_output: false,
+        };
+        Self { spec: Arc::new(spec), scope }
+    }
+}
+
+impl Tool for ListDirectory {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        let arguments = Arguments(args);
+        let given = arguments.text("dir_path")?.or(arguments.text("path")?);
+        let given = given.ok_or_else(|| ArgError("params must have required property 'dir_path'".to_owned()))?;
+        let location = self.scope.locate(if given.is_empty() { "." } else { given })?;
+        let respect = self.scope.respect_in(arguments.object("file_filtering_options")?)?;
+        let ignore = name_patterns(&arguments.texts("ignore")?.unwrap_or_default())?;
+        Ok(Box::new(Call { scope: Arc::clone(&self.scope), location, respect, ignore }))
+    }
+}
+
+/// Only `*` and `?` have a meaning, as upstream has it.
+fn name_patterns(patterns: &[&str]) -> Result<GlobSet, ArgError> {
+    let mut set = GlobSetBuilder::new();
+    let problem = |error: globset::Error| ArgError(format!("`ignore` holds a pattern that cannot be used: {error}"));
+    for pattern in patterns {
+        let plain: String = pattern
+            .chars()
+            .map(|c| if matches!(c, '*' | '?') { c.to_string() } else { globset::escape(&c.to_string()) })
+            .collect();
+        set.add(GlobBuilder::new(&plain).build().map_err(problem)?);
+    }
+    set.build().map_err(problem)
+}
+
+impl Invocation for Call {
+    fn describe(&self) -> String {
+        self.scope.workspace.short(self.location.path())
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read(vec![self.location.path().to_owned()])
+    }
+
+    fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(on_thread(context, move |cancel| self.list(cancel)))
+    }
+}
+
+impl Call {
+    fn list(&self, cancel: &CancellationToken) -> ToolOutcome {
+        let location = match self.scope.workspace.admit_again(&self.location) {
+            Ok(location) => location,
+            Err(refusal) => return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string()),
+        };
+        let path = location.path();
+        let entries = match std::fs::metadata(path) {
+            Ok(metadata) if !metadata.is_dir() => {
+                return failed(ToolErrorKind::PathIsNotADirectory, format!("Error: Path is not a directory: {}", path.display()));
+            }
+            Ok(_) => std::fs::read_dir(path),
+            Err(error) => Err(error),
+        };
+        let (mut found, ignored) = match entries.and_then(|entries| self.collect(entries, cancel)) {
+            Ok(found) => found,
+            Err(_) if cancel.is_cancelled() => return ToolOutcome::Cancelled { partial: None },
+            Err(error) => {
+                return failed(ToolErrorKind::LsExecutionError, format!("Error listing directory: {error}"));
+            }
+        };
+        if found.is_empty() && ignored == 0 {
+            let text = format!("Directory {} is empty.", path.display());
+            return ToolOutcome::text(text, Display::Text("Directory is empty.".to_owned()));
+        }
+        let sort_key = |entry: &Entry| (!entry.is_dir, entry.name.to_lowercase(), entry.name.clone());
+        found.sort_by_cached_key(sort_key);
+        self.present(&found, ignored)
+    }
+
+    fn collect(&self, entries: std::fs::ReadDir, cancel: &CancellationToken) -> io::Result<(Vec<Entry>, usize)> {
+        let mut found = Vec::new();
+        let mut ignored = 0;
+        for entry in entries {
+            if cancel.is_cancelled() {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+            let path = entry?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            // Also leaves out links that lead elsewhere.
+            let Ok(target) = self.scope.workspace.admit(path.clone()) else { continue };
+            let Ok(metadata) = std::fs::metadata(target.path()) else { continue };
+            let is_dir = metadata.is_dir();
+            if self.ignore.is_match(&name) {
+                continue;
+            }
+            if self.scope.rules.is_ignored(&path, is_dir, self.respect) {
+                ignored += 1;
+                continue;
+            }
+            found.push(Entry { name, is_dir, size: if is_dir { 0 } else { metadata.len() } });
+        }
+        Ok((found, ignored))
+    }
+
+    fn present(&self, found: &[Entry], ignored: usize) -> ToolOutcome {
+        let line = |entry: &Entry| match entry.is_dir {
+            true => format!("[DIR] {}", entry.name),
+            false => format!("{} ({} bytes)", entry.name, entry.size),
+        };
+        let items: Vec<String> = found.iter().take(MAX_ENTRIES).map(line).collect();
+        let mut text = format!("Directory listing for {}:\n{}", self.location.path().display(), items.join("\n"));
+        if found.len() > items.len() {
+            text.push_str(&format!("\n... [{} more entries not listed]", found.len() - items.len()));
+        }
+        let mut summary = format!("Found {} item(s).", found.len());
+        if ignored > 0 {
+            text.push_str(&format!("\n\n({ignored} ignored)"));
+            summary.push_str(&format!(" ({ignored} ignored)"));
+        }
+        ToolOutcome::text(text, Display::List { summary, items })
+    }
+}
+
+fn failed(kind: ToolErrorKind, message: String) -> ToolOutcome {
+    ToolOutcome::Failed(ToolFailure { kind, message, display: None })
+}

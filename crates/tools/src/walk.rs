@@ -1,0 +1,111 @@
+//! Walks the files below a folder, leaving out what no search should see.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobSet, GlobSetBuilder};
+use tokio_util::sync::CancellationToken;
+
+use crate::ignore_rules::{IgnoreRules, Respect};
+use crate::workspace::Workspace;
+
+/// How many entries of ignored folders are looked at, only to say how many files were left out.
+const IGNORED_BUDGET: usize = 20_000;
+
+/// Folders that no search enters; upstream's list.
+const COMMON_EXCLUDES: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
+
+/// Where to walk, and what to leave out.
+pub(crate) struct Walk<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) rules: &'a IgnoreRules,
+    pub(crate) respect: Respect,
+    pub(crate) start: &'a Path,
+    /// Globs on paths relative to `start`: files and folders that are left out without being counted.
+    pub(crate) excludes: &'a GlobSet,
+    /// Only folders on the way to, or below, this path relative to `start` are entered.
+    pub(crate) prefix: &'a Path,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// A file found by a walk.
+pub(crate) struct Found<'a> {
+    pub(crate) path: &'a Path,
+    /// Relative to the start of the walk.
+    pub(crate) below: &'a Path,
+    pub(crate) is_ignored: bool,
+}
+
+/// The walk was cancelled.
+pub(crate) struct Cancelled;
+
+struct Folder {
+    path: PathBuf,
+    is_ignored: bool,
+}
+
+impl Walk<'_> {
+    /// Visits regular files in order of their names, each folder's files before its folders.
+    /// Symlinks are not followed.
+    pub(crate) fn run(&self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(), Cancelled> {
+        let ignored = self.rules.is_ignored(self.start, true, self.respect);
+        let mut stack = vec![Folder { path: self.start.to_owned(), is_ignored: ignored }];
+        let mut budget = IGNORED_BUDGET;
+        while let Some(folder) = stack.pop() {
+            if self.cancel.is_cancelled() {
+                return Err(Cancelled);
+            }
+            let Ok(entries) = std::fs::read_dir(&folder.path) else { continue };
+            let mut names: Vec<(OsString, bool)> = Vec::new();
+            for entry in entries.flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() || kind.is_file() => names.push((entry.file_name(), kind.is_dir())),
+                    _ => {}
+                }
+            }
+            names.sort_unstable();
+            let mut folders = Vec::new();
+            for (name, is_dir) in names {
+                if folder.is_ignored {
+                    let Some(left) = budget.checked_sub(1) else { break };
+                    budget = left;
+                }
+                let path = folder.path.join(name);
+                let below = path.strip_prefix(self.start).unwrap_or(&path);
+                if !self.is_wanted(&path, below, is_dir) {
+                    continue;
+                }
+                let is_ignored = folder.is_ignored || self.rules.is_ignored_itself(&path, is_dir, self.respect);
+                if is_dir {
+                    folders.push(Folder { path, is_ignored });
+                } else {
+                    visit(Found { path: &path, below, is_ignored });
+                }
+            }
+            stack.extend(folders.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, path: &Path, below: &Path, is_dir: bool) -> bool {
+        if self.excludes.is_match(below) || !self.workspace.may_see(path) {
+            return false;
+        }
+        if !is_dir {
+            return true;
+        }
+        // Our own state would feed back into what the agent reads, unless someone asked for it.
+        let own_state = path == self.workspace.state_dir();
+        !own_state && (below.starts_with(self.prefix) || self.prefix.starts_with(below))
+    }
+}
+
+/// The excludes of every search, and these on top. Names without a slash match at any depth.
+pub(crate) fn exclude_set(more: &[&str]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in COMMON_EXCLUDES.iter().chain(more) {
+        let anywhere = if pattern.contains('/') { (*pattern).to_owned() } else { format!("**/{pattern}") };
+        set.add(globset::GlobBuilder::new(&anywhere).literal_separator(true).build()?);
+    }
+    set.build()
+}

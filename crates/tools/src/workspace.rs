@@ -1,0 +1,222 @@
+//! Which files the tools may touch.
+//!
+//! A path from the model is made absolute, its symlinks are resolved, and the result must lie in an allowed
+//! directory. The decision is made twice: when a call is prepared, and again when it runs. Opening then
+//! walks down from the allowed directory without following any symlink, so a link that is put in place
+//! between the check and the opening leads nowhere.
+
+mod beneath;
+mod location;
+mod lookup;
+mod opening;
+mod saving;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+pub(crate) use location::shortened;
+pub(crate) use opening::OpenError;
+pub(crate) use saving::SaveError;
+
+use location::{absolute, blocked_below, real_path};
+
+/// How many directories can be added to the project root.
+pub const MAX_EXTRA_DIRECTORIES: usize = 5;
+
+/// What a workspace is made from.
+#[derive(Debug, Clone)]
+pub struct WorkspaceSetup {
+    /// The project root.
+    pub root: PathBuf,
+    /// Further directories, as the user gave them.
+    pub include_directories: Vec<String>,
+    /// The project's own folder below `~/.gemini/tmp`.
+    pub project_temp: PathBuf,
+    /// The `.gemini` folder of the user.
+    pub gemini_dir: PathBuf,
+    /// What `~` stands for in `include_directories`.
+    pub user_home: PathBuf,
+}
+
+/// A workspace that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error(
+        "`--include-directories` adds at most {MAX_EXTRA_DIRECTORIES} directories to the workspace, {given} were given"
+    )]
+    TooManyDirectories { given: usize },
+    #[error("project root `{}` cannot be read: {source}", path.display())]
+    Root { path: PathBuf, source: std::io::Error },
+}
+
+/// The directories in which tools work. All paths are real ones: without symlinks.
+#[derive(Debug)]
+pub struct Workspace {
+    directories: Vec<PathBuf>,
+    project_temp: PathBuf,
+    state_dir: PathBuf,
+    global_context: PathBuf,
+    warnings: Vec<String>,
+}
+
+/// A path that passed the access test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// The path as asked for: absolute, but with its symlinks.
+    asked: PathBuf,
+    /// The real path.
+    path: PathBuf,
+    /// The allowed directory that holds it.
+    base: PathBuf,
+}
+
+impl Location {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A path that did not pass; the text goes to the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PathRefusal {
+    #[error("Invalid path: {0}")]
+    Invalid(String),
+    #[error(
+        "Path not in workspace: Attempted path \"{attempted}\" resolves outside the allowed workspace \
+         directories: {directories} or the project temp directory: {temp}"
+    )]
+    Outside { attempted: String, directories: String, temp: String },
+}
+
+impl Workspace {
+    /// Checks and resolves the directories. Extra ones that cannot be read are left out with a warning.
+    pub fn open(setup: &WorkspaceSetup) -> Result<Self, WorkspaceError> {
+        let root = readable(&setup.root)
+            .map_err(|source| WorkspaceError::Root { path: setup.root.clone(), source })?;
+        let distinct: BTreeSet<&String> = setup.include_directories.iter().collect();
+        if distinct.len() > MAX_EXTRA_DIRECTORIES {
+            return Err(WorkspaceError::TooManyDirectories { given: distinct.len() });
+        }
+        let mut warnings = Vec::new();
+        let mut directories = vec![root.clone()];
+        for given in &setup.include_directories {
+            let path = match given.strip_prefix("~/") {
+                Some(rest) => setup.user_home.join(rest),
+                None if given == "~" => setup.user_home.clone(),
+                None => absolute(&root, Path::new(given)),
+            };
+            match readable(&path) {
+                Ok(real) if directories.contains(&real) => {}
+                Ok(real) => directories.push(real),
+                Err(error) => {
+                    warnings.push(format!("[WARN] Skipping unreadable directory: {} ({error})", path.display()));
+                }
+            }
+        }
+        let real = |path: PathBuf| real_path(&path).unwrap_or(path);
+        Ok(Self {
+            directories,
+            project_temp: real(setup.project_temp.clone()),
+            state_dir: real(setup.gemini_dir.join("tmp")),
+            global_context: real(setup.gemini_dir.join("GEMINI.md")),
+            warnings,
+        })
+    }
+
+    /// The project root.
+    pub fn root(&self) -> &Path {
+        self.directories.first().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    /// The project root and the added directories.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// What the user should hear about directories that were left out.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Where this program keeps its own state; searches stay out of it unless they start there.
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// Resolves a path from the model and tests it.
+    pub(crate) fn locate(&self, given: &str) -> Result<Location, PathRefusal> {
+        self.admit(location::from_model(self.root(), given)?)
+    }
+
+    /// Tests an absolute path.
+    pub(crate) fn admit(&self, asked: PathBuf) -> Result<Location, PathRefusal> {
+        let path = real_path(&asked).map_err(|error| {
+            PathRefusal::Invalid(format!("{} cannot be resolved ({error}).", asked.display()))
+        })?;
+        match self.base_of(&asked, &path) {
+            Some(base) => Ok(Location { asked, path, base }),
+            None => Err(self.outside(&asked)),
+        }
+    }
+
+    /// The test once more, with the links as they are now.
+    pub(crate) fn admit_again(&self, location: &Location) -> Result<Location, PathRefusal> {
+        self.admit(location.asked.clone())
+    }
+
+    fn base_of(&self, asked: &Path, real: &Path) -> Option<PathBuf> {
+        for directory in &self.directories {
+            // A link's own name counts as well: `.git` stays closed wherever it points.
+            if let Ok(below) = real.strip_prefix(directory)
+                && !blocked_below(below)
+                && !asked.strip_prefix(directory).is_ok_and(blocked_below)
+            {
+                return Some(directory.clone());
+            }
+        }
+        if let Ok(below) = real.strip_prefix(&self.project_temp)
+            && !below.components().any(|part| part.as_os_str() == ".inbox")
+        {
+            return Some(self.project_temp.clone());
+        }
+        if real == self.global_context {
+            return real.parent().map(Path::to_owned);
+        }
+        None
+    }
+
+    fn outside(&self, attempted: &Path) -> PathRefusal {
+        let directories: Vec<String> = self.directories.iter().map(|d| d.display().to_string()).collect();
+        PathRefusal::Outside {
+            attempted: attempted.display().to_string(),
+            directories: directories.join(", "),
+            temp: self.project_temp.display().to_string(),
+        }
+    }
+
+    /// Whether a search may descend into or report this path, found below a workspace directory.
+    pub(crate) fn may_see(&self, real: &Path) -> bool {
+        self.directories.iter().any(|directory| real.strip_prefix(directory).is_ok_and(|p| !blocked_below(p)))
+            || real.starts_with(&self.project_temp)
+    }
+
+    /// The path relative to the project root; absolute if it lies elsewhere.
+    pub(crate) fn relative(&self, path: &Path) -> String {
+        match path.strip_prefix(self.root()) {
+            Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+            Ok(relative) => relative.display().to_string(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    /// The relative path in at most 35 characters, for titles.
+    pub(crate) fn short(&self, path: &Path) -> String {
+        shortened(&self.relative(path))
+    }
+}
+
+fn readable(path: &Path) -> std::io::Result<PathBuf> {
+    let real = std::fs::canonicalize(path)?;
+    std::fs::read_dir(&real)?;
+    Ok(real)
+}

@@ -1,0 +1,198 @@
+//! From what the model wrote to a real path.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::PathRefusal;
+
+/// How many links may be followed; the kernel's own limit.
+const MAX_LINKS: usize = 40;
+/// Upstream's length of a path in a title.
+const TITLE_CHARS: usize = 35;
+
+/// An absolute path from the model's text; symlinks are not resolved yet.
+pub(super) fn from_model(root: &Path, given: &str) -> Result<PathBuf, PathRefusal> {
+    if given.trim().is_empty() {
+        return Err(PathRefusal::Invalid("Path is empty.".to_owned()));
+    }
+    if given.contains(['\n', '\r', '\t', '\0']) {
+        return Err(PathRefusal::Invalid(
+            "Path contains invalid characters (newlines or control characters).".to_owned(),
+        ));
+    }
+    let text = match given.strip_prefix("file://") {
+        Some(rest) => percent_decoded(rest),
+        None => without_mention(root, given),
+    };
+    if text.contains('\0') {
+        return Err(PathRefusal::Invalid(
+            "Path contains invalid characters (newlines or control characters).".to_owned(),
+        ));
+    }
+    Ok(absolute(root, Path::new(&text)))
+}
+
+/// Takes the `@` of a mention away, unless something is really called that.
+fn without_mention(root: &Path, given: &str) -> String {
+    let Some(rest) = given.strip_prefix('@') else { return given.to_owned() };
+    let first = given.split('/').next().unwrap_or(given);
+    let exists = |name: &str| root.join(name).symlink_metadata().is_ok();
+    if exists(given) || (first.len() > 1 && exists(first)) {
+        return given.to_owned();
+    }
+    rest.trim_start_matches('/').to_owned()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let hex = |byte: &u8| char::from(*byte).to_digit(16);
+        let code = match after {
+            [high, low, ..] if first == b'%' => hex(high).zip(hex(low)).map(|(high, low)| high * 16 + low),
+            _ => None,
+        };
+        match code.and_then(|code| u8::try_from(code).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Joins and takes out `.` and `..`.
+pub(super) fn absolute(root: &Path, path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in root.join(path).components() {
+        match part {
+            Component::ParentDir => {
+                result.pop();
+            }
+            Component::CurDir => {}
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+/// Resolves symlinks also where the end of the path does not exist, and behind dangling links.
+pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    resolve(path, &mut 0)
+}
+
+fn resolve(path: &Path, links: &mut usize) -> io::Result<PathBuf> {
+    let error = match std::fs::canonicalize(path) {
+        Ok(real) => return Ok(real),
+        Err(error) => error,
+    };
+    if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+        return Err(error);
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(error) };
+    let parent = resolve(parent, links)?;
+    let full = parent.join(name);
+    match std::fs::read_link(&full) {
+        Ok(target) => {
+            *links += 1;
+            if *links > MAX_LINKS {
+                return Err(io::Error::from_raw_os_error(libc::ELOOP));
+            }
+            resolve(&absolute(&parent, &target), links)
+        }
+        Err(_) => Ok(full),
+    }
+}
+
+/// Whether a path below a workspace directory passes through something that stays closed.
+pub(super) fn blocked_below(below: &Path) -> bool {
+    below.components().any(|part| matches!(part, Component::Normal(name) if is_blocked(name)))
+}
+
+fn is_blocked(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_lowercase();
+    // What Windows ignores at the end of a name must not open a door elsewhere.
+    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    matches!(name, ".git" | ".env" | "node_modules")
+        || (name.starts_with("gha-creds-") && name.ends_with(".json"))
+        || is_short_form(name)
+}
+
+/// The 8.3 forms of the blocked names, such as `GIT~1`.
+fn is_short_form(name: &str) -> bool {
+    let Some((stem, rest)) = name.split_once('~') else { return false };
+    let number = rest.split('.').next().unwrap_or_default();
+    matches!(stem, "git" | "env" | "node_m" | "gha-cr")
+        && !number.is_empty()
+        && number.chars().all(|c| c.is_ascii_digit())
+}
+
+/// A path in at most 35 characters: its middle is left out.
+pub(crate) fn shortened(path: &str) -> String {
+    if path.chars().count() <= TITLE_CHARS {
+        return path.to_owned();
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    let first = if path.starts_with('/') { parts.iter().take(2).copied().collect::<Vec<_>>() } else { vec![parts[0]] };
+    let start = first.join("/");
+    let mut end = String::new();
+    for part in parts.iter().skip(first.len()).rev() {
+        let longer = if end.is_empty() { (*part).to_owned() } else { format!("{part}/{end}") };
+        if start.chars().count() + "/.../".len() + longer.chars().count() > TITLE_CHARS {
+            break;
+        }
+        end = longer;
+    }
+    if end.is_empty() {
+        let keep = (TITLE_CHARS - 3) / 2;
+        let chars: Vec<char> = path.chars().collect();
+        let head: String = chars.iter().take(keep).collect();
+        let tail: String = chars.iter().skip(chars.len() - keep).collect();
+        return format!("{head}...{tail}");
+    }
+    format!("{start}/.../{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_names_are_recognised_in_every_disguise() {
+        for name in [".git", ".GIT", ".env", ".env.", ".env ", ".git::$INDEX", "Node_Modules", "gha-creds-1.json", "GIT~1"] {
+            assert!(is_blocked(OsStr::new(name)), "{name}");
+        }
+        for name in [".gitignore", ".env.example", "git", "node_modules2", "a~1"] {
+            assert!(!is_blocked(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn long_paths_lose_their_middle() {
+        assert_eq!(shortened("src/main.rs"), "src/main.rs");
+        let long = shortened("packages/core/src/services/environment/handler.rs");
+        assert_eq!(long, "packages/.../environment/handler.rs");
+        assert!(shortened(&"x".repeat(90)).chars().count() <= TITLE_CHARS);
+        assert!(shortened(&format!("/{}", "ä".repeat(90))).chars().count() <= TITLE_CHARS);
+    }
+
+    #[test]
+    fn file_addresses_are_decoded_and_plain_names_are_not() {
+        let root = Path::new("/w");
+        let path = |given| from_model(root, given).unwrap();
+        assert_eq!(path("file:///w/a%20b"), Path::new("/w/a b"));
+        assert_eq!(path("a%20b"), Path::new("/w/a%20b"));
+        assert_eq!(path("file:///w/100%"), Path::new("/w/100%"));
+        assert_eq!(path("@src/x"), Path::new("/w/src/x"));
+        assert_eq!(path("a/../../b"), Path::new("/b"));
+        assert!(from_model(root, "a\tb").is_err());
+        assert!(from_model(root, " ").is_err());
+        assert!(from_model(root, "file:///w/%00").is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! Opening a file for reading.
+
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use super::beneath::{Folder, Missing, Purpose};
+use super::{Location, PathRefusal, Workspace};
+
+/// A file that cannot be opened for reading.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Refused(PathRefusal),
+    #[error("file does not exist")]
+    Missing,
+    #[error("it is a directory")]
+    IsDirectory,
+    #[error("it is a {0}, not a regular file")]
+    Special(&'static str),
+    #[error("{0}")]
+    Io(#[source] io::Error),
+}
+
+/// A regular file that is open.
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    pub(crate) metadata: Metadata,
+}
+
+impl Opened {
+    /// Everything up to `limit` bytes; the file may have grown since its size was looked up.
+    pub(crate) fn read(self, limit: u64) -> io::Result<Vec<u8>> {
+        let size = self.metadata.len().min(limit);
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default().saturating_add(1));
+        self.file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Workspace {
+    /// Opens a regular file; tests the path again before that.
+    pub(crate) fn open_file(&self, location: &Location) -> Result<Opened, OpenError> {
+        let location = self.admit_again(location).map_err(OpenError::Refused)?;
+        open_beneath(&location).map_err(|error| self.explain(&location, error))
+    }
+
+    fn explain(&self, location: &Location, error: OpenError) -> OpenError {
+        match error {
+            // A link appeared after the path was resolved.
+            OpenError::Io(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                OpenError::Refused(self.outside(location.path()))
+            }
+            other => other,
+        }
+    }
+}
+
+fn open_beneath(location: &Location) -> Result<Opened, OpenError> {
+    let below = location.path().strip_prefix(&location.base).unwrap_or(Path::new(""));
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(OpenError::IsDirectory);
+    };
+    let folder = Folder::open(&location.base, parent, Missing::Fail).map_err(from_io)?;
+    let file = folder.file(name, Purpose::Read).map_err(from_io)?;
+    let metadata = file.metadata().map_err(OpenError::Io)?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return Err(OpenError::IsDirectory);
+    }
+    if !kind.is_file() {
+        return Err(OpenError::Special(special_name(kind)));
+    }
+    Ok(Opened { file, metadata })
+}
+
+fn from_io(error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OpenError::Missing,
+        // Opening a socket.
+        _ if error.raw_os_error() == Some(libc::ENXIO) => OpenError::Special("socket or device"),
+        _ => OpenError::Io(error),
+    }
+}
+
+/// What a file that is neither regular nor a directory is called.
+pub(super) fn special_name(kind: FileType) -> &'static str {
+    if kind.is_fifo() {
+        "named pipe"
+    } else if kind.is_socket() {
+        "socket"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "device"
+    } else if kind.is_symlink() {
+        "symbolic link"
+    } else {
+        "special file"
+    }
+}
