@@ -57,6 +57,8 @@ pub struct Handle {
     pub ops: mpsc::Sender<Op>,
     pub events: mpsc::Receiver<Event>,
     pub task: JoinHandle<()>,
+    /// The system prompt as it is sent.
+    pub system_prompt: Arc<str>,
 }
 
 /// Starts a session on the current runtime.
@@ -64,7 +66,8 @@ pub fn open(spec: SessionSpec, ports: Ports) -> Handle {
     let (ops, inbox) = mpsc::channel(OP_QUEUE);
     let (outbox, events) = mpsc::channel(EVENT_QUEUE);
     let session = Session::new(spec, ports, outbox);
-    Handle { ops, events, task: tokio::spawn(session.live(inbox)) }
+    let system_prompt = Arc::clone(&session.system);
+    Handle { ops, events, task: tokio::spawn(session.live(inbox)), system_prompt }
 }
 
 /// The state of a session.

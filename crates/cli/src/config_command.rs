@@ -36,8 +36,11 @@ pub(crate) trait Settings {
     /// Every known setting, in the order in which they are shown.
     fn rows(&self) -> Vec<Row>;
 
-    /// Changes one settings file.
-    fn set(&mut self, key: &str, value: Value, scope: Scope) -> Result<Change, Failure>;
+    /// Lines about what was found in the files, for stderr.
+    fn notes(&self) -> &[String];
+
+    /// Changes one settings file to what was typed.
+    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure>;
 }
 
 /// Runs the command; the result goes to `out`.
@@ -62,14 +65,6 @@ fn unwritable(error: io::Error) -> Failure {
         _ => ExitKind::Failure,
     };
     Failure::new(exit, format!("could not write to stdout: {error}"))
-}
-
-/// The value of a typed text: a text stays one where a text stands now; otherwise JSON if it is JSON.
-fn typed(text: &str, now: Option<&Value>) -> Value {
-    match now {
-        Some(Value::String(_)) => Value::from(text),
-        _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
-    }
 }
 
 fn table(rows: &[Row], origin: bool) -> String {
@@ -144,8 +139,7 @@ fn set(settings: &mut dyn Settings, key: &str, text: &str, scope: Scope) -> Resu
     if row.is_none() && !inside_open_object(&rows, key) {
         return Err(unknown(&rows, key));
     }
-    let value = typed(text, row.map(|row| &row.value));
-    let change = settings.set(key, value, scope)?;
+    let change = settings.set(key, text, scope)?;
     let file = change.file.display();
     Ok(match change.before {
         _ if secret => format!("{key} is set in {file}\n"),
@@ -216,8 +210,13 @@ mod tests {
             self.0.clone()
         }
 
-        fn set(&mut self, key: &str, after: Value, scope: Scope) -> Result<Change, Failure> {
+        fn notes(&self) -> &[String] {
+            &[]
+        }
+
+        fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
             assert_eq!(scope, Scope::Project);
+            let after = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
             let before = self.0.iter().find(|row| row.key == key).map(|row| row.value.clone());
             Ok(Change { file: "/p/.gemini/settings.json".into(), before, after })
         }

@@ -32,10 +32,9 @@ pub(crate) enum Launch {
     Version,
     Help(Topic),
     ListExtensions,
-    ListSessions(Box<Options>),
+    ListSessions,
     DeleteSession {
         which: String,
-        options: Box<Options>,
     },
     /// One prompt, then the program ends.
     Headless(Box<Options>),
@@ -173,8 +172,8 @@ fn route(request: args::RunRequest, facts: &Terminal, env: &Env) -> Result<Launc
     let options = Box::new(options);
     match action {
         args::Action::ListExtensions => return Ok(Launch::ListExtensions),
-        args::Action::ListSessions => return Ok(Launch::ListSessions(options)),
-        args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which, options }),
+        args::Action::ListSessions => return Ok(Launch::ListSessions),
+        args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
         args::Action::Converse => {}
     }
     match source {

@@ -37,7 +37,6 @@ impl Failure {
     }
 
     /// From an error with its chain of sources.
-    #[allow(dead_code, reason = "for the errors of the crates that `wire.rs` joins")]
     pub(crate) fn from_error(exit: ExitKind, error: &(dyn Error + 'static)) -> Self {
         Self { causes: chain(error.source()), ..Self::new(exit, error.to_string()) }
     }
@@ -45,6 +44,12 @@ impl Failure {
     /// Adds an error and its chain of sources as the cause.
     pub(crate) fn because(mut self, error: &(dyn Error + 'static)) -> Self {
         self.causes.extend(chain(Some(error)));
+        self
+    }
+
+    /// Puts words before the summary.
+    pub(crate) fn prefixed(mut self, words: &str) -> Self {
+        self.summary.insert_str(0, words);
         self
     }
 

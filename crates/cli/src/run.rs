@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
-use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_config::groups::{Dialect, Groups, Output, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
@@ -37,12 +37,16 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Version => say(&format!("{VERSION}\n")),
         Launch::Help(topic) => say(help_text(*topic)),
         Launch::ListExtensions => say("No extensions installed.\n"),
-        Launch::ListSessions(options) => wire::list_sessions(options, env).and_then(|text| say(&text)),
-        Launch::DeleteSession { which, options } => {
-            wire::delete_session(which, options, env).and_then(|text| say(&text))
+        Launch::ListSessions => {
+            let (text, notes) = wire::list_sessions(env);
+            note(&notes);
+            say(&text)
         }
-        Launch::Config { command, options } => wire::settings(options, env)
-            .and_then(|mut settings| config_command::run(command, &mut *settings, &mut io::stdout())),
+        Launch::DeleteSession { which } => wire::delete_session(which, env).and_then(|text| say(&text)),
+        Launch::Config { command, options } => wire::settings(options, env).and_then(|mut settings| {
+            note(settings.notes());
+            config_command::run(command, &mut *settings, &mut io::stdout())
+        }),
         Launch::Interactive(_) => Err(Failure::new(ExitKind::Failure, NO_TERMINAL_YET)),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
@@ -71,6 +75,14 @@ fn say(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Lines beside the result. Nobody can be told when stderr is gone.
+fn note(lines: &[String]) {
+    let mut err = io::stderr();
+    for line in lines {
+        let _ = writeln!(err, "{line}");
+    }
+}
+
 pub(crate) fn stderr_colour(env: &Env) -> Colour {
     Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
 }
@@ -97,7 +109,7 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    match prepare(options, &loaded, env, pipe, &mut console) {
+    match prepare(options, &loaded, pipe, &mut console) {
         Ok(ready) => converse(ready, console),
         Err(failure) => console.fail(&failure).into(),
     }
@@ -107,15 +119,14 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
 fn prepare<'a>(
     options: &'a Options,
     loaded: &'a wire::Loaded,
-    env: &'a Env,
     pipe: Option<Pipe>,
     console: &mut Console,
 ) -> Result<wire::Turn<'a>, Failure> {
-    refuse_forbidden_yolo(options, loaded)?;
-    let session = wire::choose_session(options, loaded, env)?;
-    let credentials = wire::check_credentials(options, loaded, env)?;
-    let sandbox = wire::check_sandbox(options, loaded, env)?;
-    let permission = wire::check_trust(options, loaded, env)?;
+    refuse_forbidden_yolo(options, &loaded.groups)?;
+    let session = wire::choose_session(options, loaded)?;
+    let credentials = wire::check_credentials(loaded)?;
+    let permission = wire::check_trust(options, loaded)?;
+    let sandbox = wire::check_sandbox(loaded, permission.approval)?;
     let notes = session.notes.iter().chain(&sandbox.notes).chain(&permission.notes);
     notes.for_each(|line| console.note(line));
     if permission.approval == ApprovalMode::Yolo {
@@ -124,11 +135,11 @@ fn prepare<'a>(
     warn_of_raw_output(options, loaded, console);
     let prompt = read_prompt(options, pipe, console)?;
     open_telemetry(options, loaded, &session, &credentials, &permission, console);
-    Ok(wire::Turn { options, loaded, env, session, credentials, sandbox, permission, prompt })
+    Ok(wire::Turn { options, loaded, session, credentials, permission, prompt })
 }
 
-fn refuse_forbidden_yolo(options: &Options, loaded: &wire::Loaded) -> Result<(), Failure> {
-    if options.approval == Some(ApprovalMode::Yolo) && loaded.groups.security.disable_yolo {
+fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Result<(), Failure> {
+    if options.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
         return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
             .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));
     }
@@ -367,10 +378,10 @@ mod tests {
 
     #[test]
     fn yolo_is_refused_where_it_is_forbidden() {
-        let mut loaded = wire::Loaded::default();
-        loaded.groups.security.disable_yolo = true;
+        let mut groups = Groups::default();
+        groups.security.disable_yolo = true;
         let options = Options { approval: Some(ApprovalMode::Yolo), ..Options::default() };
-        assert_eq!(refuse_forbidden_yolo(&options, &loaded).unwrap_err().exit.code(), 52);
-        assert!(refuse_forbidden_yolo(&Options::default(), &loaded).is_ok());
+        assert_eq!(refuse_forbidden_yolo(&options, &groups).unwrap_err().exit.code(), 52);
+        assert!(refuse_forbidden_yolo(&Options::default(), &groups).is_ok());
     }
 }

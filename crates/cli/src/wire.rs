@@ -1,37 +1,51 @@
-//! The only file that names the adapters.
+//! The only place that names the agent's adapters: settings, sessions, credentials, tools, model.
+//!
+//! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
+
+mod machine;
+mod sessions;
+mod settings;
+mod turn;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use pollux_config::env::Env;
+use pollux_config::env::{Env, name};
 use pollux_config::groups::{Groups, Secret};
+use pollux_config::paths::{Home, Project};
+use pollux_config::startup::{self, Start, StartError, StartRequest};
+use pollux_config::state;
+use pollux_config::trust::FolderTrust;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
-use pollux_domain::id::SessionId;
-use tokio_util::sync::CancellationToken;
+use pollux_model::auth::{self, Auth, AuthKind};
+use pollux_net::credentials::stored_api_key;
+use serde_json::{Value, json};
 
-use crate::config_command::Settings;
 use crate::launch::Options;
 use crate::report::Failure;
 
-/// Settings as they hold for this run.
-#[derive(Default)]
+pub(crate) use sessions::{Chosen, choose_session, delete_session, list_sessions};
+pub(crate) use settings::settings;
+pub(crate) use turn::run_turn;
+
+/// Settings as they hold for this run, and what was found on the way to them.
 pub(crate) struct Loaded {
     pub(crate) groups: Groups,
+    /// The environment with what `.env` files added.
+    pub(crate) env: Env,
+    pub(crate) home: Home,
+    pub(crate) project: Project,
+    pub(crate) trust: FolderTrust,
     /// Lines for stderr.
     pub(crate) notes: Vec<String>,
     pub(crate) installation: Option<String>,
 }
 
-/// The session of this run.
-pub(crate) struct Chosen {
-    pub(crate) id: SessionId,
-    pub(crate) notes: Vec<String>,
-}
-
 /// What the model is asked with.
 pub(crate) struct Credentials {
+    pub(crate) auth: Auth,
     pub(crate) auth_type: Option<String>,
     pub(crate) api_key: bool,
     pub(crate) vertex: bool,
@@ -51,14 +65,11 @@ pub(crate) struct Permission {
 }
 
 /// A turn that is ready to run.
-#[allow(dead_code, reason = "read by the agent once it is joined")]
 pub(crate) struct Turn<'a> {
     pub(crate) options: &'a Options,
     pub(crate) loaded: &'a Loaded,
-    pub(crate) env: &'a Env,
     pub(crate) session: Chosen,
     pub(crate) credentials: Credentials,
-    pub(crate) sandbox: Sandbox,
     pub(crate) permission: Permission,
     pub(crate) prompt: String,
 }
@@ -72,59 +83,111 @@ pub(crate) struct Done {
 /// Where events go; `Break` means that nobody listens and the run should be cancelled.
 pub(crate) type Sink<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
 
-fn unavailable<T>(what: &str) -> Result<T, Failure> {
-    Err(Failure::new(ExitKind::Failure, format!("{what} is not available in this version")))
-}
-
 /// Settings files, variables and flags (52).
-pub(crate) fn load_settings(_options: &Options, _env: &Env) -> Result<Loaded, Failure> {
-    unavailable("the agent")
+pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Failure> {
+    let start = start(options, env)?;
+    let notes = settings::notes(&start);
+    // Made only when somebody is to read it.
+    let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
+    Ok(Loaded {
+        groups: start.settings.groups,
+        env: start.env,
+        home: start.home,
+        project: start.project,
+        trust: start.trust,
+        notes,
+        installation,
+    })
 }
 
-/// `--resume`, `--session-id`, `--session-file` (42).
-pub(crate) fn choose_session(_options: &Options, _loaded: &Loaded, _env: &Env) -> Result<Chosen, Failure> {
-    unavailable("the agent")
+/// Home, trust, `.env` and settings, in the safe order.
+fn start(options: &Options, env: &Env) -> Result<Start, Failure> {
+    let request = StartRequest {
+        env: env.clone(),
+        root: env.cwd().to_path_buf(),
+        skip_trust: options.skip_trust,
+        ignore_env: options.ignore_env,
+        args: pollux_config::settings::ArgOverrides(overrides(options)),
+        ..StartRequest::default()
+    };
+    startup::start(request).map_err(|error| {
+        let hint = match &error {
+            StartError::Settings(_) => "correct the file; nothing in it was changed",
+            StartError::Trust(_) => "correct or remove the file that lists trusted folders",
+        };
+        Failure::from_error(ExitKind::Config, &error).hint(hint)
+    })
+}
+
+/// Every flag that is a setting.
+fn overrides(options: &Options) -> Vec<(String, Value)> {
+    let mut given = options.overrides.clone();
+    if !options.allowed_tools.is_empty() {
+        given.push(("tools.allowed".to_owned(), json!(options.allowed_tools)));
+    }
+    if !options.include_directories.is_empty() {
+        given.push(("context.includeDirectories".to_owned(), json!(options.include_directories)));
+    }
+    if let Some(sandbox) = options.sandbox {
+        given.push(("tools.sandbox".to_owned(), json!(sandbox)));
+    }
+    given
 }
 
 /// Whether the model can be asked (41).
-pub(crate) fn check_credentials(
-    _options: &Options,
-    _loaded: &Loaded,
-    _env: &Env,
-) -> Result<Credentials, Failure> {
-    unavailable("the agent")
+pub(crate) fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
+    let stored = || {
+        let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
+        stored_api_key(loaded.home.gemini_dir(), &host, &user)
+    };
+    let security = &loaded.groups.security;
+    let auth = auth::choose(&loaded.env, security, stored, &loaded.home.settings_file())
+        .map_err(|error| Failure::from_error(ExitKind::Auth, &error))?;
+    Ok(Credentials {
+        auth_type: Some(auth.kind.as_str().to_owned()),
+        api_key: auth.kind == AuthKind::ApiKey,
+        vertex: false,
+        secrets: vec![auth.key.clone()],
+        auth,
+    })
 }
 
 /// Whether the wished sandbox works (44).
-pub(crate) fn check_sandbox(_options: &Options, _loaded: &Loaded, _env: &Env) -> Result<Sandbox, Failure> {
-    unavailable("the agent")
+pub(crate) fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
+    let wish = &loaded.groups.tools.sandbox;
+    // Set inside a container that was started for this program.
+    if loaded.env.non_empty("SANDBOX").is_some() || wish.enabled == Some(false) {
+        return Ok(Sandbox { notes: Vec::new() });
+    }
+    if wish.enabled == Some(true) || wish.command.is_some() {
+        return Err(Failure::new(ExitKind::Sandbox, "a sandbox was asked for, and this version has none")
+            .hint("run it inside a container of your own, or without `--sandbox`, `GEMINI_SANDBOX` and `tools.sandbox`"));
+    }
+    let notes = match approval {
+        ApprovalMode::Yolo => vec!["No sandbox: commands run directly on this machine.".to_owned()],
+        ApprovalMode::Default | ApprovalMode::AutoEdit | ApprovalMode::Plan => Vec::new(),
+    };
+    Ok(Sandbox { notes })
 }
 
-/// Whether the folder is trusted (55).
-pub(crate) fn check_trust(_options: &Options, _loaded: &Loaded, _env: &Env) -> Result<Permission, Failure> {
-    unavailable("the agent")
-}
-
-/// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
-pub(crate) async fn run_turn(
-    _turn: Turn<'_>,
-    _cancel: CancellationToken,
-    _sink: &mut Sink<'_>,
-) -> Result<Done, Failure> {
-    unavailable("the agent")
-}
-
-/// The text of `--list-sessions`.
-pub(crate) fn list_sessions(_options: &Options, _env: &Env) -> Result<String, Failure> {
-    unavailable("--list-sessions")
-}
-
-/// The text of `--delete-session`.
-pub(crate) fn delete_session(_which: &str, _options: &Options, _env: &Env) -> Result<String, Failure> {
-    unavailable("--delete-session")
-}
-
-/// The settings for `pollux config`.
-pub(crate) fn settings(_options: &Options, _env: &Env) -> Result<Box<dyn Settings>, Failure> {
-    unavailable("`config`")
+/// Whether the folder is trusted (55), and what that leaves of the wished approval mode.
+pub(crate) fn check_trust(options: &Options, loaded: &Loaded) -> Result<Permission, Failure> {
+    let wished = options.approval.unwrap_or(loaded.groups.general.approval_mode);
+    if loaded.trust == FolderTrust::Trusted {
+        return Ok(Permission { approval: wished, notes: Vec::new() });
+    }
+    let ways = format!("use `--skip-trust` or set `{}=true`", name::TRUST_WORKSPACE);
+    if loaded.groups.security.refuse_untrusted_headless {
+        let text = format!("Pollux is not running in a trusted directory. To proceed, {ways}.");
+        return Err(Failure::new(ExitKind::Untrusted, text));
+    }
+    let mut notes =
+        vec![format!("This folder is not trusted: its settings, .env and context files are not used. To trust it, {ways}.")];
+    if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
+        notes.push(
+            "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
+        );
+    }
+    let approval = if wished == ApprovalMode::Plan { wished } else { ApprovalMode::Default };
+    Ok(Permission { approval, notes })
 }

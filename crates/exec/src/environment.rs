@@ -12,17 +12,53 @@ use regex::RegexSet;
 
 /// Upstream's list of names that are never removed.
 const ALWAYS_KEPT: &[&str] = &[
-    "PATH", "SYSTEMROOT", "COMSPEC", "PATHEXT", "WINDIR", "TEMP", "TMP", "USERPROFILE", "SYSTEMDRIVE", "HOME",
-    "LANG", "SHELL", "TMPDIR", "USER", "LOGNAME", "TERM", "COLORTERM", "ADDITIONAL_CONTEXT",
-    "AVAILABLE_LABELS", "BRANCH_NAME", "DESCRIPTION", "EVENT_NAME", "GITHUB_ENV", "IS_PULL_REQUEST",
-    "ISSUES_TO_TRIAGE", "ISSUE_BODY", "ISSUE_NUMBER", "ISSUE_TITLE", "PULL_REQUEST_NUMBER", "REPOSITORY",
-    "TITLE", "TRIGGERING_ACTOR",
+    "PATH",
+    "SYSTEMROOT",
+    "COMSPEC",
+    "PATHEXT",
+    "WINDIR",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+    "SYSTEMDRIVE",
+    "HOME",
+    "LANG",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "TERM",
+    "COLORTERM",
+    "ADDITIONAL_CONTEXT",
+    "AVAILABLE_LABELS",
+    "BRANCH_NAME",
+    "DESCRIPTION",
+    "EVENT_NAME",
+    "GITHUB_ENV",
+    "IS_PULL_REQUEST",
+    "ISSUES_TO_TRIAGE",
+    "ISSUE_BODY",
+    "ISSUE_NUMBER",
+    "ISSUE_TITLE",
+    "PULL_REQUEST_NUMBER",
+    "REPOSITORY",
+    "TITLE",
+    "TRIGGERING_ACTOR",
 ];
 
 /// Upstream's list of names that redaction removes although no word in them says so.
 const NEVER_KEPT: &[&str] = &[
-    "CLIENT_ID", "DB_URI", "CONNECTION_STRING", "AWS_DEFAULT_REGION", "AZURE_CLIENT_ID", "AZURE_TENANT_ID",
-    "SLACK_WEBHOOK_URL", "TWILIO_ACCOUNT_SID", "DATABASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_ACCOUNT",
+    "CLIENT_ID",
+    "DB_URI",
+    "CONNECTION_STRING",
+    "AWS_DEFAULT_REGION",
+    "AZURE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "SLACK_WEBHOOK_URL",
+    "TWILIO_ACCOUNT_SID",
+    "DATABASE_URL",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_ACCOUNT",
     "FIREBASE_PROJECT_ID",
 ];
 
@@ -78,10 +114,8 @@ const FIXED: [(&str, &str); 12] = [
 /// The environment of a command the model asked for.
 pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String, String)> {
     let pager = if pager.is_empty() { "cat" } else { pager };
-    let mut variables: Vec<(String, String)> = sanitised(env, redaction)
-        .into_iter()
-        .filter(|(name, _)| !is_overridden(name))
-        .collect();
+    let mut variables: Vec<(String, String)> =
+        sanitised(env, redaction).into_iter().filter(|(name, _)| !is_overridden(name)).collect();
     let mut set = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
     set("PAGER", pager);
     set("GIT_PAGER", pager);
@@ -186,8 +220,11 @@ mod tests {
     #[test]
     fn the_user_can_allow_a_credential_and_block_anything() {
         let env = env(&[("GITHUB_TOKEN", "x"), ("EDITOR", "vi"), ("PATH", "/bin")]);
-        let redaction =
-            Redaction { enabled: false, allowed: vec!["github_token".into()], blocked: vec!["EDITOR".into()] };
+        let redaction = Redaction {
+            enabled: false,
+            allowed: vec!["github_token".into()],
+            blocked: vec!["EDITOR".into()],
+        };
         assert_eq!(names(&env, &redaction), ["GITHUB_TOKEN", "PATH"]);
     }
 

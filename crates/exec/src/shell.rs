@@ -34,7 +34,9 @@ pub struct ShellCommand {
 pub enum ShellEnd {
     Finished(Finished),
     /// It goes on in the background under this process id.
-    MovedToBackground { pid: u32 },
+    MovedToBackground {
+        pid: u32,
+    },
 }
 
 /// A command that no longer runs.
@@ -166,7 +168,17 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
     // Options that change what a pattern means are switched off, whatever the user's start-up files say.
     let bash = [
-        "+O", "promptvars", "+O", "nullglob", "+O", "extglob", "+O", "nocaseglob", "+O", "dotglob", "-c",
+        "+O",
+        "promptvars",
+        "+O",
+        "nullglob",
+        "+O",
+        "extglob",
+        "+O",
+        "nocaseglob",
+        "+O",
+        "dotglob",
+        "-c",
         &command.text,
     ];
     match Running::start("bash", &bash, &command.directory, &command.environment) {

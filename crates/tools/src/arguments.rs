@@ -17,9 +17,7 @@ impl<'a> Arguments<'a> {
 
     /// A text that may be missing.
     pub(crate) fn text(self, name: &str) -> Result<Option<&'a str>, ArgError> {
-        self.value(name)
-            .map(|value| value.as_str().ok_or_else(|| wrong(name, "string")))
-            .transpose()
+        self.value(name).map(|value| value.as_str().ok_or_else(|| wrong(name, "string"))).transpose()
     }
 
     /// A text that must be there; it may be empty.
@@ -59,9 +57,10 @@ impl<'a> Arguments<'a> {
         self.value(name)
             .map(|value| match value {
                 Value::String(text) => Ok(vec![text.as_str()]),
-                Value::Array(items) => {
-                    items.iter().map(|item| item.as_str().ok_or_else(|| wrong(name, "array of strings"))).collect()
-                }
+                Value::Array(items) => items
+                    .iter()
+                    .map(|item| item.as_str().ok_or_else(|| wrong(name, "array of strings")))
+                    .collect(),
                 _ => Err(wrong(name, "array")),
             })
             .transpose()
@@ -92,7 +91,8 @@ mod tests {
 
     #[test]
     fn arguments_are_read_generously_and_refused_clearly() {
-        let value = json!({"n": 3.0, "s": "4", "b": "true", "one": "x", "neg": -1, "half": 1.5, "null": null});
+        let value =
+            json!({"n": 3.0, "s": "4", "b": "true", "one": "x", "neg": -1, "half": 1.5, "null": null});
         let arguments = Arguments(value.as_object().unwrap());
         assert_eq!(arguments.number("n", 1), Ok(Some(3)));
         assert_eq!(arguments.number("s", 1), Ok(Some(4)));

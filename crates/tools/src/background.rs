@@ -45,9 +45,10 @@ impl ListBackgroundProcesses {
         let spec = ToolSpec {
             name: "list_background_processes".to_owned(),
             display_name: "List Background Processes".to_owned(),
-            description: "Lists the commands that were started in the background in this session: their process \
+            description:
+                "Lists the commands that were started in the background in this session: their process \
                 ids, and whether they still run."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Read,
             parameters: json!({
                 "type": "object",
@@ -87,7 +88,8 @@ impl Invocation for List {
     fn run<'a>(self: Box<Self>, _: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let lines: Vec<String> = self.0.list().iter().map(line).collect();
-            let text = if lines.is_empty() { "No background processes found.".to_owned() } else { lines.join("\n") };
+            let text =
+                if lines.is_empty() { "No background processes found.".to_owned() } else { lines.join("\n") };
             ToolOutcome::text(text.clone(), Display::Text(text))
         })
     }

@@ -135,7 +135,11 @@ mod tests {
         let stat = DiffStat { added_lines: 2, removed_lines: 1, added_chars: 4, removed_chars: 2 };
         assert_eq!(change.stat(), stat);
         let diff = change.for_people(Path::new("/w/x.txt"));
-        assert!(diff.unified.contains("--- x.txt\tCurrent\n+++ x.txt\tProposed\n@@ -1,3 +1,4 @@"), "{}", diff.unified);
+        assert!(
+            diff.unified.contains("--- x.txt\tCurrent\n+++ x.txt\tProposed\n@@ -1,3 +1,4 @@"),
+            "{}",
+            diff.unified
+        );
         assert_eq!(diff.before.as_deref(), Some("a\nbb\nc\n"));
     }
 

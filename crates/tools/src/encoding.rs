@@ -189,7 +189,13 @@ mod tests {
 
     #[test]
     fn broken_bytes_are_noticed() {
-        for bytes in [&b"a\xffb"[..], b"\xff\xfea", b"\xff\xfe\x00\xd8", b"\xff\xfe\0\0\0\0\x11\0", b"\xef\xbb\xbf\xff"] {
+        for bytes in [
+            &b"a\xffb"[..],
+            b"\xff\xfea",
+            b"\xff\xfe\x00\xd8",
+            b"\xff\xfe\0\0\0\0\x11\0",
+            b"\xef\xbb\xbf\xff",
+        ] {
             let decoded = decode(bytes.to_vec());
             assert!(!decoded.is_lossless, "{bytes:?}");
             assert!(decoded.text.contains('\u{fffd}'));

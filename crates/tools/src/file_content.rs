@@ -28,9 +28,15 @@ pub(crate) struct LineRange {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FileContent {
     Text(Excerpt),
-    Media { part: Part, word: &'static str },
+    Media {
+        part: Part,
+        word: &'static str,
+    },
     /// Nothing can be shown; says why, for the model and for people.
-    Unshown { for_model: String, for_people: String },
+    Unshown {
+        for_model: String,
+        for_people: String,
+    },
 }
 
 /// Lines of a text.
@@ -59,7 +65,11 @@ pub(crate) struct ReadFailure {
 }
 
 /// Reads a file.
-pub(crate) fn read(workspace: &Workspace, location: &Location, lines: LineRange) -> Result<FileContent, ReadFailure> {
+pub(crate) fn read(
+    workspace: &Workspace,
+    location: &Location,
+    lines: LineRange,
+) -> Result<FileContent, ReadFailure> {
     let path = location.path();
     let opened = workspace.open_file(location).map_err(|error| explain(path, error))?;
     let size = opened.metadata.len();
@@ -76,14 +86,23 @@ pub(crate) fn read(workspace: &Workspace, location: &Location, lines: LineRange)
     present(workspace, path, bytes, lines)
 }
 
-fn present(workspace: &Workspace, path: &Path, bytes: Vec<u8>, lines: LineRange) -> Result<FileContent, ReadFailure> {
+fn present(
+    workspace: &Workspace,
+    path: &Path,
+    bytes: Vec<u8>,
+    lines: LineRange,
+) -> Result<FileContent, ReadFailure> {
     let relative = workspace.relative(path);
     let kind = FileKind::of(path, &bytes);
     if let FileKind::Audio(mime) = kind
         && !FileKind::is_audible(mime)
     {
         let message = format!("Unsupported audio file format for {relative}: {mime}");
-        return Err(ReadFailure { kind: ToolErrorKind::ReadContentFailure, for_people: message.clone(), message });
+        return Err(ReadFailure {
+            kind: ToolErrorKind::ReadContentFailure,
+            for_people: message.clone(),
+            message,
+        });
     }
     if let Some((word, mime)) = kind.media() {
         let blob = Blob { mime_type: mime.to_owned(), data_base64: STANDARD.encode(&bytes) };

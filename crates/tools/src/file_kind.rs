@@ -87,7 +87,11 @@ impl FileKind {
                 (true, false) => Self::Video(mime),
             };
         }
-        if BINARY_EXTENSIONS.contains(&extension.as_str()) || is_binary(start) { Self::Binary } else { Self::Text }
+        if BINARY_EXTENSIONS.contains(&extension.as_str()) || is_binary(start) {
+            Self::Binary
+        } else {
+            Self::Text
+        }
     }
 
     /// Whether only the first bytes of such a name say what it is.

@@ -56,7 +56,10 @@ pub(crate) async fn on_thread(
     let _guard = token.clone().drop_guard();
     let task = tokio::task::spawn_blocking(move || work(&token));
     task.await.unwrap_or_else(|error| {
-        ToolOutcome::failed(ToolErrorKind::UnhandledException, format!("the tool stopped unexpectedly: {error}"))
+        ToolOutcome::failed(
+            ToolErrorKind::UnhandledException,
+            format!("the tool stopped unexpectedly: {error}"),
+        )
     })
 }
 

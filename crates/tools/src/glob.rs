@@ -203,7 +203,8 @@ impl Call {
             } else if found.is_ignored {
                 *ignored += 1;
             } else {
-                let changed = std::fs::symlink_metadata(found.path).and_then(|m| m.modified()).unwrap_or(UNIX_EPOCH);
+                let changed =
+                    std::fs::symlink_metadata(found.path).and_then(|m| m.modified()).unwrap_or(UNIX_EPOCH);
                 hits.push(Hit { path: found.path.to_owned(), changed });
             }
         }))
@@ -232,7 +233,10 @@ impl Call {
             text.push_str(&hit.path.to_string_lossy());
         }
         if hits.len() > MAX_LISTED {
-            text.push_str(&format!("\n... [{} more files not listed; narrow the pattern]", hits.len() - MAX_LISTED));
+            text.push_str(&format!(
+                "\n... [{} more files not listed; narrow the pattern]",
+                hits.len() - MAX_LISTED
+            ));
         }
         ToolOutcome::text(text, Display::Text(format!("Found {} matching file(s)", hits.len())))
     }
@@ -251,7 +255,9 @@ fn literal_prefix(pattern: &str) -> PathBuf {
     Path::new(folders)
         .components()
         .take_while(|part| match part {
-            Component::Normal(name) => !name.to_string_lossy().contains(['*', '?', '[', ']', '{', '}', '\\', '!', ',']),
+            Component::Normal(name) => {
+                !name.to_string_lossy().contains(['*', '?', '[', ']', '{', '}', '\\', '!', ','])
+            }
             _ => false,
         })
         .collect()
@@ -259,7 +265,8 @@ fn literal_prefix(pattern: &str) -> PathBuf {
 
 /// Recently changed files first, newest on top; then the others by path.
 fn order(hits: &mut [Hit], now: SystemTime) {
-    let is_recent = |hit: &Hit| now.duration_since(hit.changed).is_ok_and(|age| age < RECENT) || hit.changed > now;
+    let is_recent =
+        |hit: &Hit| now.duration_since(hit.changed).is_ok_and(|age| age < RECENT) || hit.changed > now;
     hits.sort_by(|a, b| match (is_recent(a), is_recent(b)) {
         (true, true) => b.changed.cmp(&a.changed).then_with(|| a.path.cmp(&b.path)),
         (true, false) => std::cmp::Ordering::Less,
@@ -274,9 +281,13 @@ mod tests {
 
     #[test]
     fn only_folders_without_special_characters_narrow_the_walk() {
-        for (pattern, expected) in
-            [("src/a/*.rs", "src/a"), ("src/**/x.rs", "src"), ("*.rs", ""), ("{a,b}/c", ""), ("src/[ab]/c", "src")]
-        {
+        for (pattern, expected) in [
+            ("src/a/*.rs", "src/a"),
+            ("src/**/x.rs", "src"),
+            ("*.rs", ""),
+            ("{a,b}/c", ""),
+            ("src/[ab]/c", "src"),
+        ] {
             assert_eq!(literal_prefix(pattern), Path::new(expected), "{pattern}");
         }
     }

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use grep_regex::RegexMatcherBuilder;
-use pollux_domain::tool::{
-    ArgError, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
-};
+use pollux_domain::tool::{ArgError, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec};
 use pollux_domain::{BoxFuture, JsonObject};
 use regex::RegexBuilder;
 use serde_json::{Value, json};
@@ -45,11 +43,12 @@ impl GrepSearch {
         let spec = ToolSpec {
             name: "grep_search".to_owned(),
             display_name: "SearchText".to_owned(),
-            description: "Searches the content of files for a regular expression and returns the matching lines \
+            description:
+                "Searches the content of files for a regular expression and returns the matching lines \
                 with their numbers, grouped by file. Ignored and binary files are left out. With very few \
                 matches the lines around them are shown as well. At most 100 matches are returned unless \
                 total_max_matches says otherwise. Prefer this to running grep in the shell."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Search,
             parameters: parameters(),
             output_is_markdown: true,

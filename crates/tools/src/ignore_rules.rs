@@ -47,7 +47,10 @@ impl IgnoreRules {
     pub(crate) fn new(directories: &[PathBuf], custom: &[String]) -> Self {
         let root = |directory: &PathBuf| {
             let custom = custom.iter().map(|file| directory.join(file));
-            Root { directory: directory.clone(), gemini: custom.chain([directory.join(".geminiignore")]).collect() }
+            Root {
+                directory: directory.clone(),
+                gemini: custom.chain([directory.join(".geminiignore")]).collect(),
+            }
         };
         Self { roots: directories.iter().map(root).collect(), files: Mutex::default() }
     }

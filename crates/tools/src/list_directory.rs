@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
-    ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ToolOutcome, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::json;
@@ -44,9 +44,10 @@ impl ListDirectory {
         let spec = ToolSpec {
             name: "list_directory".to_owned(),
             display_name: "ReadFolder".to_owned(),
-            description: "Lists the files and folders directly inside one folder, with the sizes of the files. \
+            description:
+                "Lists the files and folders directly inside one folder, with the sizes of the files. \
                 Folders come first. Use it to get to know a project's layout; use glob to find files by name."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Search,
             parameters: json!({
                 "type": "object",
@@ -92,7 +93,8 @@ impl Tool for ListDirectory {
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let arguments = Arguments(args);
         let given = arguments.text("dir_path")?.or(arguments.text("path")?);
-        let given = given.ok_or_else(|| ArgError("params must have required property 'dir_path'".to_owned()))?;
+        let given =
+            given.ok_or_else(|| ArgError("params must have required property 'dir_path'".to_owned()))?;
         let location = self.scope.locate(if given.is_empty() { "." } else { given })?;
         let respect = self.scope.respect_in(arguments.object("file_filtering_options")?)?;
         let ignore = name_patterns(&arguments.texts("ignore")?.unwrap_or_default())?;
@@ -103,7 +105,8 @@ impl Tool for ListDirectory {
 /// Only `*` and `?` have a meaning, as upstream has it.
 fn name_patterns(patterns: &[&str]) -> Result<GlobSet, ArgError> {
     let mut set = GlobSetBuilder::new();
-    let problem = |error: globset::Error| ArgError(format!("`ignore` holds a pattern that cannot be used: {error}"));
+    let problem =
+        |error: globset::Error| ArgError(format!("`ignore` holds a pattern that cannot be used: {error}"));
     for pattern in patterns {
         let plain: String = pattern
             .chars()
@@ -132,12 +135,17 @@ impl Call {
     fn list(&self, cancel: &CancellationToken) -> ToolOutcome {
         let location = match self.scope.workspace.admit_again(&self.location) {
             Ok(location) => location,
-            Err(refusal) => return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string()),
+            Err(refusal) => {
+                return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string());
+            }
         };
         let path = location.path();
         let entries = match std::fs::metadata(path) {
             Ok(metadata) if !metadata.is_dir() => {
-                return failed(ToolErrorKind::PathIsNotADirectory, format!("Error: Path is not a directory: {}", path.display()));
+                return failed(
+                    ToolErrorKind::PathIsNotADirectory,
+                    format!("Error: Path is not a directory: {}", path.display()),
+                );
             }
             Ok(_) => std::fs::read_dir(path),
             Err(error) => Err(error),
@@ -158,7 +166,11 @@ impl Call {
         self.present(&found, ignored)
     }
 
-    fn collect(&self, entries: std::fs::ReadDir, cancel: &CancellationToken) -> io::Result<(Vec<Entry>, usize)> {
+    fn collect(
+        &self,
+        entries: std::fs::ReadDir,
+        cancel: &CancellationToken,
+    ) -> io::Result<(Vec<Entry>, usize)> {
         let mut found = Vec::new();
         let mut ignored = 0;
         for entry in entries {
@@ -189,7 +201,8 @@ impl Call {
             false => format!("{} ({} bytes)", entry.name, entry.size),
         };
         let items: Vec<String> = found.iter().take(MAX_ENTRIES).map(line).collect();
-        let mut text = format!("Directory listing for {}:\n{}", self.location.path().display(), items.join("\n"));
+        let mut text =
+            format!("Directory listing for {}:\n{}", self.location.path().display(), items.join("\n"));
         if found.len() > items.len() {
             text.push_str(&format!("\n... [{} more entries not listed]", found.len() - items.len()));
         }

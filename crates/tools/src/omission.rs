@@ -33,10 +33,18 @@ mod tests {
 
     #[test]
     fn placeholders_are_told_from_code_and_prose() {
-        for line in ["// rest of methods ...", "  (unchanged code...)", "Rest of ...", "// (rest of code.....)"] {
+        for line in
+            ["// rest of methods ...", "  (unchanged code...)", "Rest of ...", "// (rest of code.....)"]
+        {
             assert_eq!(placeholders(line).count(), 1, "{line}");
         }
-        for line in ["let rest = of();", "// rest of methods ... and more", "the rest of code", "...", "# rest of ..."] {
+        for line in [
+            "let rest = of();",
+            "// rest of methods ... and more",
+            "the rest of code",
+            "...",
+            "# rest of ...",
+        ] {
             assert_eq!(placeholders(line).count(), 0, "{line}");
         }
     }

@@ -35,11 +35,12 @@ impl ReadFile {
         let spec = ToolSpec {
             name: "read_file".to_owned(),
             display_name: "ReadFile".to_owned(),
-            description: "Reads one file and returns its content. Works for text in any common encoding, for \
+            description:
+                "Reads one file and returns its content. Works for text in any common encoding, for \
                 images, PDF documents and audio. Without a range the first 2000 lines are returned; if more \
                 exist, the result says so and tells how to continue. Ask only for the lines you need of a \
                 large file, and read a region before you edit it."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Read,
             parameters: json!({
                 "type": "object",
@@ -121,7 +122,11 @@ impl Invocation for Call {
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let size = std::fs::metadata(self.location.path()).map_or(0, |metadata| metadata.len());
-            if size <= SMALL { at_once(|| self.read()) } else { on_thread(context, move |_| self.read()).await }
+            if size <= SMALL {
+                at_once(|| self.read())
+            } else {
+                on_thread(context, move |_| self.read()).await
+            }
         })
     }
 }
@@ -130,7 +135,8 @@ impl Call {
     fn read(&self) -> ToolOutcome {
         let workspace = &self.scope.workspace;
         let relative = workspace.short(self.location.path());
-        let done = |parts, display| ToolOutcome::Done(ToolOutput { parts, display, lines: LineDelta::default() });
+        let done =
+            |parts, display| ToolOutcome::Done(ToolOutput { parts, display, lines: LineDelta::default() });
         match file_content::read(workspace, &self.location, self.lines) {
             Ok(FileContent::Text(excerpt)) => {
                 let display = text_display(&excerpt, &relative);

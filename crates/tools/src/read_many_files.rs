@@ -9,8 +9,8 @@ use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Part;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome,
-    ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind,
+    ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
@@ -30,8 +30,19 @@ const MAX_TOTAL_BYTES: usize = 20 << 20;
 const SHOWN_READ: usize = 10;
 const SHOWN_SKIPPED: usize = 5;
 
-const MORE_EXCLUDES: &[&str] =
-    &[".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "*.pyc", "*.pyo", ".DS_Store", ".env", "GEMINI.md"];
+const MORE_EXCLUDES: &[&str] = &[
+    ".vscode",
+    ".idea",
+    "dist",
+    "build",
+    "coverage",
+    "__pycache__",
+    "*.pyc",
+    "*.pyo",
+    ".DS_Store",
+    ".env",
+    "GEMINI.md",
+];
 
 /// What to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -227,10 +238,11 @@ impl ReadManyFiles {
         let spec = ToolSpec {
             name: "read_many_files".to_owned(),
             display_name: "ReadManyFiles".to_owned(),
-            description: "Reads all files that match the given paths or glob patterns and returns their contents one \
+            description:
+                "Reads all files that match the given paths or glob patterns and returns their contents one \
                 after the other, each under its path. Images, PDF documents and audio are included only when \
                 a pattern names them."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Read,
             parameters: parameters(),
             output_is_markdown: true,
@@ -242,9 +254,7 @@ impl ReadManyFiles {
 
 fn parameters() -> Value {
     let switch = |description: &str| json!({ "type": "boolean", "description": description });
-    let globs = |description: &str| {
-        json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "description": description })
-    };
+    let globs = |description: &str| json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "description": description });
     let mut include = globs("Paths or glob patterns of the files to read.");
     if let Some(include) = include.as_object_mut() {
         include.insert("minItems".to_owned(), json!(1));
@@ -297,7 +307,10 @@ impl Tool for ReadManyFiles {
 
 impl Invocation for Call {
     fn describe(&self) -> String {
-        format!("Will attempt to read and concatenate files using patterns: {}", self.request.include.join(", "))
+        format!(
+            "Will attempt to read and concatenate files using patterns: {}",
+            self.request.include.join(", ")
+        )
     }
 
     fn effect(&self) -> Effect {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
-    ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
@@ -59,11 +59,12 @@ impl Replace {
         let spec = ToolSpec {
             name: "replace".to_owned(),
             display_name: "Edit".to_owned(),
-            description: "Replaces a piece of text in a file with another. old_string must be copied from the file \
+            description:
+                "Replaces a piece of text in a file with another. old_string must be copied from the file \
                 exactly, with its white space, and with enough lines around the change to occur only once. \
                 Set allow_multiple to change every occurrence. An empty old_string creates a new file with \
                 new_string as its content. Read the lines in question before you edit them."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Edit,
             parameters: parameters(),
             output_is_markdown: true,
@@ -123,11 +124,12 @@ impl Tool for Replace {
                     .to_owned(),
             ));
         }
-        let expected = match (arguments.flag("allow_multiple")?, arguments.number("expected_replacements", 1)?) {
-            (Some(true), _) => Expected::Any,
-            (_, Some(count)) if count > 1 => Expected::Exactly(count),
-            _ => Expected::One,
-        };
+        let expected =
+            match (arguments.flag("allow_multiple")?, arguments.number("expected_replacements", 1)?) {
+                (Some(true), _) => Expected::Any,
+                (_, Some(count)) if count > 1 => Expected::Exactly(count),
+                _ => Expected::One,
+            };
         let location = match self.scope.workspace.unique_match(given) {
             Some(path) if !old.is_empty() => {
                 self.scope.workspace.admit(path).map_err(|refusal| ArgError(refusal.to_string()))?
@@ -195,13 +197,19 @@ impl Call {
         match self.scope.workspace.open_file(&self.location) {
             Ok(opened) if opened.metadata.len() > MAX_BYTES => {
                 let path = self.location.path().display();
-                Err(failure(ToolErrorKind::FileTooLarge, format!("File size exceeds the 100MB limit: {path}")))
+                Err(failure(
+                    ToolErrorKind::FileTooLarge,
+                    format!("File size exceeds the 100MB limit: {path}"),
+                ))
             }
             Ok(opened) => opened.read(MAX_BYTES).map(Some).map_err(|error| unreadable(error.to_string())),
             Err(OpenError::Missing) => Ok(None),
             Err(OpenError::IsDirectory) => {
                 let path = self.location.path().display();
-                Err(failure(ToolErrorKind::TargetIsDirectory, format!("Path is a directory, not a file: {path}")))
+                Err(failure(
+                    ToolErrorKind::TargetIsDirectory,
+                    format!("Path is a directory, not a file: {path}"),
+                ))
             }
             Err(OpenError::Refused(refusal)) => {
                 Err(failure(ToolErrorKind::PathNotInWorkspace, refusal.to_string()))
@@ -277,9 +285,15 @@ impl Call {
 
     fn identical(&self) -> ToolFailure {
         let message = if self.old == self.new {
-            format!("No changes to apply. The old_string and new_string are identical in file: {}", self.given)
+            format!(
+                "No changes to apply. The old_string and new_string are identical in file: {}",
+                self.given
+            )
         } else {
-            format!("No changes to apply. The new content is identical to the current content in file: {}", self.given)
+            format!(
+                "No changes to apply. The new content is identical to the current content in file: {}",
+                self.given
+            )
         };
         failure(ToolErrorKind::EditNoChange, message)
     }
@@ -307,7 +321,13 @@ impl Call {
         format!("Successfully modified file: {} ({count} replacements).", self.location.path().display())
     }
 
-    fn done(&self, mut text: String, change: &Change<'_>, note: String, display: Option<Display>) -> ToolOutcome {
+    fn done(
+        &self,
+        mut text: String,
+        change: &Change<'_>,
+        note: String,
+        display: Option<Display>,
+    ) -> ToolOutcome {
         text.push_str(&format!(" Here is the updated code:\n{}", change.snippet()));
         text.push_str(&note);
         if self.is_modified_by_user {

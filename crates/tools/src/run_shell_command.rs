@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome,
-    ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind,
+    ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
@@ -111,11 +111,10 @@ impl Tool for RunShellCommand {
         if text.contains('\0') {
             return Err(ArgError("Command cannot contain NUL characters.".to_owned()));
         }
-        let given = arguments.text("dir_path")?.or(arguments.text("directory")?).filter(|path| !path.is_empty());
-        let location = self
-            .workspace
-            .locate(given.unwrap_or("."))
-            .map_err(|refusal| ArgError(refusal.to_string()))?;
+        let given =
+            arguments.text("dir_path")?.or(arguments.text("directory")?).filter(|path| !path.is_empty());
+        let location =
+            self.workspace.locate(given.unwrap_or(".")).map_err(|refusal| ArgError(refusal.to_string()))?;
         let is_background = arguments.flag("is_background")?.unwrap_or(false);
         let delay = arguments.number("delay_ms", 0)?.unwrap_or(DEFAULT_DELAY_MS).min(MOST_DELAY_MS);
         Ok(Box::new(Call {
@@ -179,7 +178,9 @@ impl Invocation for Call {
             // The folder may have become a link to somewhere else.
             match self.workspace.admit_again(&self.location) {
                 Ok(location) => command.directory = location.path().to_owned(),
-                Err(refusal) => return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string()),
+                Err(refusal) => {
+                    return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string());
+                }
             }
             match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
                 Ok(ShellEnd::Finished(finished)) => report(&finished, command.inactivity),

@@ -59,7 +59,9 @@ impl Walk<'_> {
             let mut names: Vec<(OsString, bool)> = Vec::new();
             for entry in entries.flatten() {
                 match entry.file_type() {
-                    Ok(kind) if kind.is_dir() || kind.is_file() => names.push((entry.file_name(), kind.is_dir())),
+                    Ok(kind) if kind.is_dir() || kind.is_file() => {
+                        names.push((entry.file_name(), kind.is_dir()))
+                    }
                     _ => {}
                 }
             }
@@ -75,7 +77,8 @@ impl Walk<'_> {
                 if !self.is_wanted(&path, below, is_dir) {
                     continue;
                 }
-                let is_ignored = folder.is_ignored || self.rules.is_ignored_itself(&path, is_dir, self.respect);
+                let is_ignored =
+                    folder.is_ignored || self.rules.is_ignored_itself(&path, is_dir, self.respect);
                 if is_dir {
                     folders.push(Folder { path, is_ignored });
                 } else {

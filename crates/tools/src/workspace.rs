@@ -109,7 +109,8 @@ impl Workspace {
                 Ok(real) if directories.contains(&real) => {}
                 Ok(real) => directories.push(real),
                 Err(error) => {
-                    warnings.push(format!("[WARN] Skipping unreadable directory: {} ({error})", path.display()));
+                    warnings
+                        .push(format!("[WARN] Skipping unreadable directory: {} ({error})", path.display()));
                 }
             }
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
-    ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::json;
@@ -41,10 +41,11 @@ impl WriteFile {
         let spec = ToolSpec {
             name: "write_file".to_owned(),
             display_name: "WriteFile".to_owned(),
-            description: "Writes a whole file: creates it, with the folders it needs, or replaces everything in \
+            description:
+                "Writes a whole file: creates it, with the folders it needs, or replaces everything in \
                 it. The content must be complete; never leave parts out with remarks such as 'rest of code'. \
                 Encoding and line ends of an existing file are kept. To change part of a file use replace."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Edit,
             parameters: json!({
                 "type": "object",
@@ -150,10 +151,13 @@ impl Call {
                 Err(error) => Err(self.check_failure(&error)),
             },
             Err(OpenError::Missing) => Ok(Before::Nothing),
-            Err(OpenError::IsDirectory) => {
-                Err(write_failure(self.location.path(), SaveError::Io(io::Error::from_raw_os_error(libc::EISDIR))))
+            Err(OpenError::IsDirectory) => Err(write_failure(
+                self.location.path(),
+                SaveError::Io(io::Error::from_raw_os_error(libc::EISDIR)),
+            )),
+            Err(OpenError::Special(what)) => {
+                Err(write_failure(self.location.path(), SaveError::Special(what)))
             }
-            Err(OpenError::Special(what)) => Err(write_failure(self.location.path(), SaveError::Special(what))),
             Err(OpenError::Refused(refusal)) => {
                 Err(write_failure(self.location.path(), SaveError::Refused(refusal)))
             }
@@ -185,7 +189,11 @@ impl Call {
         text.push_str(&format!(" Here is the updated code:\n{}", change.snippet()));
         let diff = change.for_people(path);
         let lines = line_delta(diff.stat);
-        ToolOutcome::Done(ToolOutput { parts: vec![Part::text(text)], display: Display::Diff(Box::new(diff)), lines })
+        ToolOutcome::Done(ToolOutput {
+            parts: vec![Part::text(text)],
+            display: Display::Diff(Box::new(diff)),
+            lines,
+        })
     }
 }
 
@@ -199,9 +207,10 @@ pub(crate) fn write_failure(path: &Path, error: SaveError) -> ToolFailure {
             (ToolErrorKind::FileWriteFailure, message)
         }
         SaveError::Io(error) => match error.raw_os_error() {
-            Some(libc::EACCES) => {
-                (ToolErrorKind::PermissionDenied, format!("Permission denied writing to file: {shown} (EACCES)"))
-            }
+            Some(libc::EACCES) => (
+                ToolErrorKind::PermissionDenied,
+                format!("Permission denied writing to file: {shown} (EACCES)"),
+            ),
             Some(libc::ENOSPC) => {
                 (ToolErrorKind::NoSpaceLeft, format!("No space left on device: {shown} (ENOSPC)"))
             }

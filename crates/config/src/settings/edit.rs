@@ -55,22 +55,26 @@ pub enum ValueError {
     Unfit { key: String, text: String, reason: String },
 }
 
-/// Sets a dotted key. Comments, order, unknown keys and all other bytes of the file stay.
-pub fn set_value(file: &Path, key: &str, value: &Value) -> Result<(), EditError> {
+/// Sets a dotted key and returns what the file said before. Comments, order, unknown keys and all other
+/// bytes of the file stay.
+pub fn set_value(file: &Path, key: &str, value: &Value) -> Result<Option<Value>, EditError> {
     let path = checked(key)?;
     set_path(file, &path, value)
 }
 
 /// As [`set_value`], for names that contain dots themselves.
-pub fn set_path(file: &Path, path: &[&str], value: &Value) -> Result<(), EditError> {
+pub fn set_path(file: &Path, path: &[&str], value: &Value) -> Result<Option<Value>, EditError> {
     refuse_secret(path)?;
+    let mut before = None;
     change(file, true, |patch| {
+        before = patch.get(path);
         // `telemetry: true` is short for `telemetry: {"enabled": true}`.
         if let (["telemetry", _, ..], Some(Value::Bool(enabled))) = (path, patch.get(&["telemetry"])) {
             patch.set(&["telemetry"], &serde_json::json!({ "enabled": enabled }))?;
         }
         patch.set(path, value)
-    })
+    })?;
+    Ok(before)
 }
 
 /// Removes a dotted key; a key that is not there is no error.

@@ -21,7 +21,8 @@ async fn a_background_command_is_listed_logged_and_seen_to_end() {
     let folder = TempDir::new().unwrap();
     let background = Background::new(folder.path().join("logs"));
     let gate = folder.path().join("gate");
-    let text = format!("echo early; while [ ! -e '{}' ]; do sleep 0.05; done; echo late; exit 4", gate.display());
+    let text =
+        format!("echo early; while [ ! -e '{}' ]; do sleep 0.05; done; echo late; exit 4", gate.display());
     let pid = start(&background, &text).await;
     let listed = background.find(pid).unwrap();
     assert_eq!((listed.command.as_str(), listed.ending), (text.as_str(), None));

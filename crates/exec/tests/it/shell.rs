@@ -102,7 +102,8 @@ async fn cancelling_ends_the_whole_group_even_if_it_ignores_the_polite_signal() 
     let background = Background::new(folder.path().join("logs"));
     let cancel = CancellationToken::new();
     let pid_file = folder.path().join("pid");
-    let read_pid = || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let read_pid =
+        || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let watcher = |_: &str| {};
     let stop = async {
         eventually("the pid is written", || read_pid().is_some()).await;
@@ -124,7 +125,8 @@ async fn cancelling_reaches_a_descendant_in_a_session_of_its_own() {
     let background = Background::new(folder.path().join("logs"));
     let cancel = CancellationToken::new();
     let pid_file = folder.path().join("pid");
-    let read_pid = || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let read_pid =
+        || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let stop = async {
         eventually("the pid is written", || read_pid().is_some()).await;
         cancel.cancel();
@@ -142,7 +144,8 @@ async fn dropping_the_future_kills_the_group() {
     given.directory = folder.path().to_owned();
     let background = Background::new(folder.path().join("logs"));
     let pid_file = folder.path().join("pid");
-    let read_pid = || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let read_pid =
+        || std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let cancel = CancellationToken::new();
     tokio::select! {
         _ = run(&given, &background, &|_| {}, &cancel) => panic!("it must not end"),
@@ -177,7 +180,8 @@ async fn output_is_shown_while_the_command_runs() {
         }
     };
     let background = Background::new(TempDir::new().unwrap().path().join("logs"));
-    let end = run(&command("printf '\\033[1mhello\\033[0m'; sleep 600"), &background, &watcher, &cancel).await;
+    let end =
+        run(&command("printf '\\033[1mhello\\033[0m'; sleep 600"), &background, &watcher, &cancel).await;
     let ShellEnd::Finished(result) = end.unwrap() else { panic!("moved") };
     assert_eq!(result.ending, Ending::Cancelled);
     assert_eq!(*seen.lock().unwrap(), "hello");

@@ -70,11 +70,10 @@ pub(crate) fn fold(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
 fn from_document(document: document::Document) -> Folded {
     let end = document.end as u64;
     let mut messages = document.messages;
-    let mut repaired = (document.unreadable_lines > 0).then_some(RepairNote {
-        torn_at: end,
-        kept_part: false,
-        unreadable_lines: document.unreadable_lines,
-    });
+    let is_damaged = document.ending != Ending::Whole || document.unreadable_lines > 0;
+    let kept_part = matches!(document.ending, Ending::Torn { salvaged: Some(_), .. });
+    let note = RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines };
+    let repaired = is_damaged.then_some(note);
     let layout = match document.ending {
         Ending::Whole => Layout::Document {
             stamp_at: document.stamp_at,
@@ -84,10 +83,7 @@ fn from_document(document: document::Document) -> Folded {
             salvaged: false,
         },
         Ending::Torn { salvaged, holds_data } => {
-            let kept_part = salvaged.is_some();
             messages.extend(salvaged);
-            repaired =
-                Some(RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines });
             Layout::Document { stamp_at: document.stamp_at, end, torn: true, holds_data, salvaged: kept_part }
         }
         Ending::Disordered => Layout::Other,

@@ -185,22 +185,54 @@ fn what_is_no_session_is_refused_by_name_and_left_alone() {
     assert!(matches!(load(&scratch.chats().join("session-dir.json")), Err(LoadError::NotASession { .. })));
 }
 
+/// Our file with a line before its last message.
+fn ours_with(line: &str) -> String {
+    OURS.replace("    {\"id\":\"NOTICE\"", &format!("    {line},\n    {{\"id\":\"NOTICE\""))
+}
+
 #[test]
-fn hostile_nesting_costs_a_message_at_most() {
+fn a_message_nested_too_deep_stays_in_the_file_unread() {
     let scratch = Scratch::new();
-    let deep = "[".repeat(200_000);
-    let lines = OURS.replace(
-        "    {\"id\":\"NOTICE\"",
-        &format!("    {{\"id\":\"deep\",\"type\":\"user\",\"content\":{deep}}},\n    {{\"id\":\"NOTICE\""),
-    );
-    let path = scratch.put("session-a.json", &lines);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let file = ours_with(&format!("{{\"id\":\"deep\",\"type\":\"user\",\"content\":{deep}}}"));
+    let path = scratch.put("session-a.json", &file);
     let session = load(&path).unwrap();
     assert_eq!(session.messages.len(), 3);
     assert_eq!(session.repaired.as_ref().unwrap().unreadable_lines, 1);
     let mut recorder = Recorder::resume(&session).unwrap();
     recorder.user(&text("next"), None, at(60)).unwrap();
     assert_eq!(load(&path).unwrap().messages.len(), 4);
-    assert!(load(&scratch.put("session-b.json", &deep)).is_err());
+    assert!(fs::read_to_string(&path).unwrap().contains(&deep));
+}
+
+#[test]
+fn lines_broken_in_the_middle_are_read_as_far_as_they_go_and_the_original_is_kept() {
+    let scratch = Scratch::new();
+    let broken = r#"{"id":"half","type":"gemini","content":"said","thoughts":[{"sub"#;
+    let file = ours_with(&format!("{broken}\n    garbage"));
+    let path = scratch.put("session-a.json", &file);
+    let session = load(&path).unwrap();
+    let ids: Vec<&str> = session.messages.iter().map(Message::id).collect();
+    assert_eq!(ids, ["USER", "GEMINI", "half", "NOTICE"]);
+    drop(Recorder::resume(&session).unwrap());
+    assert_eq!(json_of(&path)["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(load(&path).unwrap().repaired, None);
+    let copy = scratch.names().into_iter().find(|name| name.contains(".torn-")).unwrap();
+    assert_eq!(fs::read_to_string(scratch.chats().join(copy)).unwrap(), file);
+}
+
+#[test]
+fn a_layout_that_only_begins_like_ours_is_no_damage() {
+    let scratch = Scratch::new();
+    let file = ours_with("{\"id\":\"over\",\"type\":\"user\",\n     \"content\":\"two lines\"}");
+    let session = load(&scratch.put("session-a.json", file)).unwrap();
+    assert_eq!((session.messages.len(), session.repaired), (4, None));
+}
+
+#[test]
+fn hostile_nesting_alone_is_no_session() {
+    let scratch = Scratch::new();
+    assert!(load(&scratch.put("session-b.json", "[".repeat(200_000))).is_err());
     assert!(load(&scratch.put("session-c.json", "{\"a\":".repeat(200_000))).is_err());
 }
 

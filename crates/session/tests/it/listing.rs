@@ -78,6 +78,21 @@ fn only_sessions_worth_resuming_are_listed_and_nothing_is_written() {
 }
 
 #[test]
+fn of_our_own_files_only_the_beginning_is_read() {
+    let scratch = Scratch::new();
+    record(&scratch, "aaaaaaaa-1", 0, "one");
+    let name = scratch.names().remove(0);
+    let mut bytes = fs::read(scratch.chats().join(&name)).unwrap();
+    let whole = list(&scratch.dirs(), at(0)).sessions;
+    let second = bytes.windows(9).rposition(|window| window == b"\n    {\"id").unwrap();
+    bytes.truncate(second + 9);
+    bytes.extend_from_slice(&[0xff; 10_000]);
+    scratch.put(&name, bytes);
+    let listing = list(&scratch.dirs(), at(0));
+    assert_eq!((listing.sessions, listing.unreadable), (whole, Vec::new()));
+}
+
+#[test]
 fn of_two_files_with_one_id_the_one_updated_later_is_listed() {
     let scratch = Scratch::new();
     let other = scratch.temp().join("other");

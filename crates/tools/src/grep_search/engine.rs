@@ -19,8 +19,7 @@ use crate::ignore_rules::Respect;
 use crate::walk::{Walk, exclude_set};
 
 /// What ripgrep is told to leave out upstream, on top of what every search leaves out.
-const EXCLUDES: &[&str] =
-    &[".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "*.log", "*.tmp"];
+const EXCLUDES: &[&str] = &[".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "*.log", "*.tmp"];
 /// Upstream's timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Upstream cuts lines here.
@@ -46,7 +45,10 @@ pub(super) struct Query {
 pub(super) enum Context {
     /// Much for a single match, some for two or three, else none.
     Automatic,
-    Lines { before: usize, after: usize },
+    Lines {
+        before: usize,
+        after: usize,
+    },
 }
 
 impl Context {
@@ -196,7 +198,8 @@ fn search_files(
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(files.len());
+    let threads =
+        std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(files.len());
     if threads <= 1 || files.len() < 16 {
         work();
     } else {
@@ -224,10 +227,16 @@ fn searcher(query: &Query, (before, after): (usize, usize)) -> Searcher {
         .build()
 }
 
-fn search_file(searcher: &mut Searcher, path: &Path, query: &Query, stop: &(dyn Fn() -> bool + Sync)) -> Vec<Line> {
+fn search_file(
+    searcher: &mut Searcher,
+    path: &Path,
+    query: &Query,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Vec<Line> {
     let Ok(file) = open(path) else { return Vec::new() };
     let limit = query.per_file.unwrap_or(u64::MAX).min(query.total);
-    let mut gathered = Gathered { lines: Vec::new(), matches: 0, limit, exclude: query.exclude.as_ref(), stop };
+    let mut gathered =
+        Gathered { lines: Vec::new(), matches: 0, limit, exclude: query.exclude.as_ref(), stop };
     // A file that cannot be read to its end still has the matches found so far.
     let _ = searcher.search_file(&query.matcher, &file, &mut gathered);
     gathered.lines
@@ -263,7 +272,8 @@ impl Sink for Gathered<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        let excluded = self.exclude.is_some_and(|regex| regex.is_match(&String::from_utf8_lossy(found.bytes())));
+        let excluded =
+            self.exclude.is_some_and(|regex| regex.is_match(&String::from_utf8_lossy(found.bytes())));
         if !excluded {
             self.matches += 1;
             self.push(found.line_number(), found.bytes(), true);

@@ -41,7 +41,8 @@ impl Place<'_> {
             return self.nothing();
         }
         let noun = if count == 1 { "match" } else { "matches" };
-        let mut text = format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
+        let mut text =
+            format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
         let is_limited = count >= self.query.total;
         if is_limited {
             text.push_str(&format!(" (results limited to {} matches for performance)", self.query.total));

@@ -35,7 +35,8 @@ impl Matched {
         if self.similar_lines.is_empty() {
             return String::new();
         }
-        let ranges: Vec<String> = self.similar_lines.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        let ranges: Vec<String> =
+            self.similar_lines.iter().map(|(first, last)| format!("{first}-{last}")).collect();
         format!(" Applied fuzzy match at line(s) {}.", ranges.join(", "))
     }
 }

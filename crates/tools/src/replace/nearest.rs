@@ -13,9 +13,9 @@ const LEAST: f64 = 0.5;
 /// The nearest lines with their numbers, as a text for the model.
 pub(super) fn region(text: &str, old: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
-    let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let height = old.lines().count().clamp(1, MAX_SHOWN);
-    let (first, last) = window_of_equal_lines(&lines, &wanted, height)
+    let wanted: Vec<&str> = old.lines().map(str::trim).collect();
+    let height = wanted.len().clamp(1, MAX_SHOWN);
+    let (first, last) = window_of_equal_lines(&lines, &wanted)
         .or_else(|| line_like(&lines, wanted.iter().max_by_key(|line| line.len())?, height))?;
     let shown: Vec<String> = (first..last)
         .filter_map(|index| {
@@ -26,22 +26,26 @@ pub(super) fn region(text: &str, old: &str) -> Option<String> {
     Some(format!("The nearest text in the file is at lines {}-{last}:\n{}", first + 1, shown.join("\n")))
 }
 
-/// The window with the most lines that occur in the text; `None` if there is not a single one.
-fn window_of_equal_lines(lines: &[&str], wanted: &[&str], height: usize) -> Option<(usize, usize)> {
+/// The window with the most lines that occur in the text, best in the same places; `None` without any.
+fn window_of_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
     // A lone bracket says nothing.
-    let telling: HashSet<&str> = wanted.iter().copied().filter(|line| line.chars().count() >= 4).collect();
+    let is_telling = |line: &str| line.chars().count() >= 4;
+    let telling: HashSet<&str> = wanted.iter().copied().filter(|line| is_telling(line)).collect();
     let hits: Vec<bool> = lines.iter().map(|line| telling.contains(line.trim())).collect();
-    let height = height.min(lines.len());
-    let mut count = hits.iter().take(height).filter(|hit| **hit).count();
-    let mut best = (count, 0);
-    for start in 1..=hits.len().saturating_sub(height) {
-        count -= usize::from(hits.get(start - 1) == Some(&true));
-        count += usize::from(hits.get(start + height - 1) == Some(&true));
-        if count > best.0 {
-            best = (count, start);
+    let height = wanted.len().clamp(1, MAX_SHOWN).min(lines.len());
+    let mut best = ((0, 0), 0);
+    for (start, window) in hits.windows(height.max(1)).enumerate() {
+        let count = window.iter().filter(|hit| **hit).count();
+        if count == 0 {
+            continue;
+        }
+        let here = lines.iter().skip(start);
+        let in_place = here.zip(wanted).take(height).filter(|(line, wanted)| line.trim() == **wanted).count();
+        if (count, in_place) > best.0 {
+            best = ((count, in_place), start);
         }
     }
-    (best.0 > 0).then(|| (best.1, best.1 + height))
+    (best.0.0 > 0).then(|| (best.1, best.1 + height))
 }
 
 /// A window around the line that shares the most pairs of letters with `wanted`.
@@ -87,7 +91,11 @@ mod tests {
     #[test]
     fn otherwise_the_most_similar_line_is_shown() {
         let text = "first\nlet total_count = items.len();\nlast\n";
-        assert!(region(text, "let totalCount = items.length();").unwrap().ends_with("2: let total_count = items.len();"));
+        assert!(
+            region(text, "let totalCount = items.length();")
+                .unwrap()
+                .ends_with("2: let total_count = items.len();")
+        );
         assert_eq!(region(text, "§§§§§§"), None);
         assert_eq!(region("", "x"), None);
     }

@@ -1,6 +1,6 @@
 //! From what the model wrote to a real path.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -8,6 +8,8 @@ use super::PathRefusal;
 
 /// How many links may be followed; the kernel's own limit.
 const MAX_LINKS: usize = 40;
+/// No system opens a longer path.
+const MAX_BYTES: usize = 4096;
 /// Upstream's length of a path in a title.
 const TITLE_CHARS: usize = 35;
 
@@ -20,6 +22,9 @@ pub(super) fn from_model(root: &Path, given: &str) -> Result<PathBuf, PathRefusa
         return Err(PathRefusal::Invalid(
             "Path contains invalid characters (newlines or control characters).".to_owned(),
         ));
+    }
+    if given.len() > MAX_BYTES {
+        return Err(PathRefusal::Invalid("Path is too long.".to_owned()));
     }
     let text = match given.strip_prefix("file://") {
         Some(rest) => percent_decoded(rest),
@@ -84,29 +89,34 @@ pub(super) fn absolute(root: &Path, path: &Path) -> PathBuf {
 
 /// Resolves symlinks also where the end of the path does not exist, and behind dangling links.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
-    resolve(path, &mut 0)
-}
-
-fn resolve(path: &Path, links: &mut usize) -> io::Result<PathBuf> {
-    let error = match std::fs::canonicalize(path) {
-        Ok(real) => return Ok(real),
-        Err(error) => error,
-    };
-    if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
-        return Err(error);
-    }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(error) };
-    let parent = resolve(parent, links)?;
-    let full = parent.join(name);
-    match std::fs::read_link(&full) {
-        Ok(target) => {
-            *links += 1;
-            if *links > MAX_LINKS {
-                return Err(io::Error::from_raw_os_error(libc::ELOOP));
+    let mut current = path.to_owned();
+    // Names after what exists; the next one is last.
+    let mut missing: Vec<OsString> = Vec::new();
+    let mut links = 0;
+    'resolve: loop {
+        let mut real = match std::fs::canonicalize(&current) {
+            Ok(real) => real,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                let Some(name) = current.file_name().map(OsStr::to_owned) else { return Err(error) };
+                missing.push(name);
+                current.pop();
+                continue;
             }
-            resolve(&absolute(&parent, &target), links)
+            Err(error) => return Err(error),
+        };
+        while let Some(name) = missing.pop() {
+            let next = real.join(name);
+            if let Ok(target) = std::fs::read_link(&next) {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(io::Error::from_raw_os_error(libc::ELOOP));
+                }
+                current = absolute(&real, &target);
+                continue 'resolve;
+            }
+            real = next;
         }
-        Err(_) => Ok(full),
+        return Ok(real);
     }
 }
 
@@ -139,7 +149,11 @@ pub(crate) fn shortened(path: &str) -> String {
         return path.to_owned();
     }
     let parts: Vec<&str> = path.split('/').collect();
-    let first = if path.starts_with('/') { parts.iter().take(2).copied().collect::<Vec<_>>() } else { vec![parts[0]] };
+    let first = if path.starts_with('/') {
+        parts.iter().take(2).copied().collect::<Vec<_>>()
+    } else {
+        vec![parts[0]]
+    };
     let start = first.join("/");
     let mut end = String::new();
     for part in parts.iter().skip(first.len()).rev() {
@@ -165,7 +179,17 @@ mod tests {
 
     #[test]
     fn closed_names_are_recognised_in_every_disguise() {
-        for name in [".git", ".GIT", ".env", ".env.", ".env ", ".git::$INDEX", "Node_Modules", "gha-creds-1.json", "GIT~1"] {
+        for name in [
+            ".git",
+            ".GIT",
+            ".env",
+            ".env.",
+            ".env ",
+            ".git::$INDEX",
+            "Node_Modules",
+            "gha-creds-1.json",
+            "GIT~1",
+        ] {
             assert!(is_blocked(OsStr::new(name)), "{name}");
         }
         for name in [".gitignore", ".env.example", "git", "node_modules2", "a~1"] {

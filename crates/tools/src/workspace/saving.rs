@@ -50,7 +50,9 @@ fn save_beneath(location: &Location, content: &[u8]) -> Result<(), SaveError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             create(&folder, name, content).map_err(SaveError::Io)
         }
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(SaveError::Special("named pipe or socket")),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            Err(SaveError::Special("named pipe or socket"))
+        }
         Err(error) => Err(SaveError::Io(error)),
     }
 }

@@ -1,0 +1,93 @@
+//! `pollux config`, and what people are told about their settings.
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::env::Env;
+use pollux_config::settings::{self, Settings as Loaded};
+use pollux_config::startup::Start;
+use pollux_domain::exit::ExitKind;
+
+use crate::config_command::{Change, Row, Settings};
+use crate::launch::{Options, Scope};
+use crate::report::Failure;
+
+/// The settings for `pollux config`.
+pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>, Failure> {
+    let start = super::start(options, env)?;
+    let project_is_home = same_place(start.project.root(), start.home.user_home());
+    Ok(Box::new(Files {
+        user_file: start.home.settings_file(),
+        project_file: start.project.settings_file(),
+        project_is_home,
+        notes: notes(&start),
+        settings: start.settings,
+    }))
+}
+
+/// Lines for stderr about what was found in settings and `.env` files.
+pub(super) fn notes(start: &Start) -> Vec<String> {
+    let mut notes = Vec::new();
+    let warnings = settings::report(&start.settings.warnings);
+    if !warnings.is_empty() {
+        notes.push(warnings.trim_end().to_owned());
+    }
+    for migrated in &start.settings.migrated {
+        let backup = match &migrated.backup {
+            Some(backup) => format!("; the file as it was is in `{}`", backup.display()),
+            None => String::new(),
+        };
+        notes.push(format!("Settings in `{}` were brought to their present names{backup}.", migrated.file.display()));
+    }
+    for (file, reason) in &start.dotenv.unreadable {
+        notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));
+    }
+    notes
+}
+
+struct Files {
+    settings: Loaded,
+    user_file: PathBuf,
+    project_file: PathBuf,
+    project_is_home: bool,
+    notes: Vec<String>,
+}
+
+impl Settings for Files {
+    fn rows(&self) -> Vec<Row> {
+        let rows = self.settings.rows().into_iter();
+        rows.map(|row| Row { key: row.key, value: row.value, origin: row.origin.to_string(), secret: row.secret })
+            .collect()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
+        let file = match scope {
+            Scope::User => &self.user_file,
+            Scope::Project if self.project_is_home => {
+                return Err(Failure::new(
+                    ExitKind::Failure,
+                    "Error: Please use --scope user to edit settings in the home directory.",
+                ));
+            }
+            Scope::Project => &self.project_file,
+        };
+        let value = settings::parse_user_value(key, text)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        let before = settings::set_value(file, key, &value).map_err(|error| {
+            let failure = Failure::from_error(ExitKind::Failure, &error);
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
+        Ok(Change { file: file.clone(), before, after: value })
+    }
+}
+
+fn same_place(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    real(a) == real(b)
+}

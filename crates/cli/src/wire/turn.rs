@@ -1,0 +1,230 @@
+//! Assembles the agent and runs one prompt.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_agent::environment::{Environment, first_turn};
+use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
+use pollux_agent::{Ports, SessionSpec, open};
+use pollux_config::env::Env;
+use pollux_config::files;
+use pollux_domain::content::Part;
+use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::model::ModelClient;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_exec::background::Background;
+use pollux_exec::environment::for_command;
+use pollux_extend::context::{ContextFiles, Places};
+use pollux_model::catalogue::Catalogue;
+use pollux_model::gemini::{GeminiClient, GeminiOptions};
+use pollux_model::recording::RecordingClient;
+use pollux_model::scripted::{ScriptedClient, Strictness};
+use pollux_net::client::{ClientOptions, client};
+use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin};
+use tokio_util::sync::CancellationToken;
+
+use super::{Done, Loaded, Sink, Turn, sessions};
+use crate::launch::ReplyOrder;
+use crate::report::Failure;
+use crate::run::VERSION;
+use pollux_config::trust::FolderTrust;
+use pollux_session::history;
+
+/// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
+pub(crate) async fn run_turn(turn: Turn<'_>, cancel: CancellationToken, sink: &mut Sink<'_>) -> Result<Done, Failure> {
+    let loaded = turn.loaded;
+    let model = model(&turn)?;
+    let workspace = Arc::new(workspace(loaded)?);
+    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let mut context = context_files(loaded, &workspace);
+    let prompt = prompt_inputs(&turn, &mut context)?;
+    let environment = environment(loaded, &workspace, &mut context);
+    let recorder = sessions::recorder(&turn.session, loaded)?;
+    let session_file = recorder.path().map(Path::to_path_buf);
+    let spec = SessionSpec {
+        session: turn.session.id.clone(),
+        interactive: false,
+        approval: turn.permission.approval,
+        model: loaded.groups.model.clone(),
+        tools: loaded.groups.tools.clone(),
+        temp_dir: loaded.project.temp_dir().to_path_buf(),
+        prompt,
+        first_turn: first_turn(&environment),
+        restored: turn.session.stored.as_deref().map(history).unwrap_or_default(),
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let tools = builtin(ToolSetup {
+        workspace: Arc::clone(&workspace),
+        filtering: loaded.groups.context.filtering.clone(),
+        tools: loaded.groups.tools.clone(),
+        child_env: for_command(&loaded.env, &loaded.groups.tools.redaction, &loaded.groups.tools.shell_pager),
+        background: Arc::clone(&background),
+        clock: Arc::clone(&clock),
+    });
+    let handle = open(spec, Ports { model, tools, clock, recorder, context });
+    write_system_prompt(loaded, &handle.system_prompt)?;
+    let end = converse(handle, turn.prompt, &cancel, sink).await;
+    background.shutdown().await;
+    Ok(Done { end, session_file })
+}
+
+/// Sends the prompt and passes on what happens until the turn is over and the session is closed.
+async fn converse(
+    mut handle: pollux_agent::Handle,
+    prompt: String,
+    cancel: &CancellationToken,
+    sink: &mut Sink<'_>,
+) -> TurnEnd {
+    let op = Op::Prompt { parts: vec![Part::text(prompt.clone())], typed: prompt };
+    let mut asked_to_stop = handle.ops.send(op).await.is_err();
+    let end = loop {
+        let event = tokio::select! {
+            biased;
+            () = cancel.cancelled(), if !asked_to_stop => {
+                asked_to_stop = true;
+                let _ = handle.ops.send(Op::Cancel).await;
+                continue;
+            }
+            event = handle.events.recv() => event,
+        };
+        let Some(event) = event else { break TurnEnd::Cancelled };
+        if sink(&event).is_break() && !asked_to_stop {
+            asked_to_stop = true;
+            let _ = handle.ops.send(Op::Cancel).await;
+        }
+        if let Event::TurnEnded(end) = event {
+            break end;
+        }
+    };
+    drop(handle.ops);
+    let _ = handle.task.await;
+    end
+}
+
+fn model(turn: &Turn<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
+    let loaded = turn.loaded;
+    let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);
+    let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
+        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let catalogue = Arc::new(catalogue);
+    let base: Arc<dyn ModelClient> = match &turn.options.script.replies {
+        Some(replies) => {
+            let strictness = match replies.order {
+                ReplyOrder::Strict => Strictness::Strict,
+                ReplyOrder::FirstFitting => Strictness::NonStrict,
+            };
+            let file = loaded.env.cwd().join(&replies.file);
+            Arc::new(ScriptedClient::from_file(&file, strictness, catalogue).map_err(|error| failed(&error))?)
+        }
+        None => Arc::new(gemini(turn, catalogue)?),
+    };
+    match &turn.options.script.record {
+        None => Ok(base),
+        Some(path) => {
+            let path = loaded.env.cwd().join(path);
+            Ok(Arc::new(RecordingClient::wrap(base, &path).map_err(|error| failed(&error))?))
+        }
+    }
+}
+
+fn gemini(turn: &Turn<'_>, catalogue: Arc<Catalogue>) -> Result<GeminiClient, Failure> {
+    let loaded = turn.loaded;
+    let http = client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
+        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let options = GeminiOptions::new(http, turn.credentials.auth.clone(), catalogue).configured(
+        &loaded.env,
+        &loaded.groups.general,
+        VERSION,
+        &loaded.groups.model.name,
+    );
+    GeminiClient::new(options).map_err(|error| Failure::from_error(ExitKind::Config, &error))
+}
+
+fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
+    Workspace::open(&WorkspaceSetup {
+        root: loaded.project.root().to_path_buf(),
+        include_directories: loaded.groups.context.include_directories.clone(),
+        project_temp: loaded.project.temp_dir().to_path_buf(),
+        gemini_dir: loaded.home.gemini_dir().to_path_buf(),
+        user_home: loaded.home.user_home().to_path_buf(),
+    })
+    .map_err(|error| Failure::from_error(ExitKind::Input, &error))
+}
+
+fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {
+    let places = Places {
+        gemini_dir: loaded.home.gemini_dir().to_path_buf(),
+        project_temp: loaded.project.temp_dir().to_path_buf(),
+        roots: workspace.directories().to_vec(),
+        trusted: loaded.trust == FolderTrust::Trusted,
+    };
+    ContextFiles::new(places, &loaded.groups.context)
+}
+
+fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFiles) -> Environment {
+    Environment {
+        now: SystemClock.now(),
+        platform: match std::env::consts::OS {
+            "macos" => "darwin",
+            "windows" => "win32",
+            other => other,
+        },
+        project_temp: loaded.project.temp_dir().to_path_buf(),
+        roots: workspace.directories().to_vec(),
+        tree: loaded.groups.context.include_directory_tree.then(|| loaded.groups.context.filtering.clone()),
+        project_context: context.project(),
+    }
+}
+
+fn prompt_inputs(turn: &Turn<'_>, context: &mut ContextFiles) -> Result<PromptInputs, Failure> {
+    let loaded = turn.loaded;
+    let off = |key: &&&str| {
+        let value = loaded.env.get(&format!("GEMINI_PROMPT_{}", key.to_uppercase()));
+        matches!(value, Some("0" | "false"))
+    };
+    let disabled: BTreeSet<String> = SECTION_KEYS.iter().filter(off).map(|key| (*key).to_owned()).collect();
+    Ok(PromptInputs {
+        interactive: false,
+        mode: turn.permission.approval,
+        context_file_names: loaded.groups.context.file_names.clone(),
+        global_context: context.global(),
+        project_memory: context.private(),
+        in_git_repository: loaded.project.root().ancestors().any(|folder| folder.join(".git").exists()),
+        sandbox: loaded.env.non_empty("SANDBOX").map(str::to_owned),
+        disabled,
+        replacement: own_system_prompt(loaded)?,
+    })
+}
+
+/// `GEMINI_SYSTEM_MD`: a file that replaces the system prompt.
+fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
+    let Some(path) = prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded) else { return Ok(None) };
+    match files::read_text(&path) {
+        Ok(Some(text)) => Ok(Some(text)),
+        Ok(None) => Err(Failure::new(ExitKind::Failure, format!("missing system prompt file '{}'", path.display()))
+            .hint("`GEMINI_SYSTEM_MD` names it; unset the variable or create the file")),
+        Err(error) => Err(Failure::from_error(ExitKind::Failure, &error)),
+    }
+}
+
+/// `GEMINI_WRITE_SYSTEM_MD`: where the prompt of this run is written.
+fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Result<(), Failure> {
+    let Some(path) = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded) else { return Ok(()) };
+    files::replace(&path, prompt.as_bytes(), files::Mode::Shared)
+        .map_err(|error| Failure::from_error(ExitKind::Failure, &error))
+}
+
+/// The file that a variable means: none, the project's `.gemini/system.md`, or a path.
+fn prompt_file(env: &Env, variable: &str, loaded: &Loaded) -> Option<PathBuf> {
+    let value = env.non_empty(variable)?;
+    match value.to_ascii_lowercase().as_str() {
+        "0" | "false" => None,
+        "1" | "true" => Some(loaded.project.gemini_dir().join("system.md")),
+        _ => Some(match value.strip_prefix("~/") {
+            Some(rest) => loaded.home.user_home().join(rest),
+            None => env.cwd().join(value),
+        }),
+    }
+}

@@ -1,0 +1,16 @@
+//! Every tool on real files.
+
+#![expect(clippy::unwrap_used, reason = "what a test helper needs must be there")]
+
+#[path = "it/bench.rs"]
+mod bench;
+#[path = "it/containment.rs"]
+mod containment;
+#[path = "it/editing.rs"]
+mod editing;
+#[path = "it/reading.rs"]
+mod reading;
+#[path = "it/searching.rs"]
+mod searching;
+#[path = "it/shell.rs"]
+mod shell;
