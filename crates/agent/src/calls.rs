@@ -186,7 +186,7 @@ impl Finished {
             lines,
             duration: self.duration,
             decision: self.decision,
-            content_length: answer.iter().map(answer::length).sum(),
+            answer: answer.iter().map(answer::text).collect(),
             prompt_id: prompt_id.to_owned(),
         }
     }

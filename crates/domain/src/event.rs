@@ -132,8 +132,8 @@ pub struct CallReport {
     pub duration: Duration,
     /// Whether it was decided on at all, and how.
     pub decision: Option<CallDecision>,
-    /// Length of what the model gets, in characters.
-    pub content_length: usize,
+    /// What the model reads as the result, as text.
+    pub answer: String,
     pub prompt_id: String,
 }
 

@@ -8,6 +8,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -110,25 +112,31 @@ impl Background {
         Registered { lifeline: Arc::clone(&self.lifeline), group: group.id() }
     }
 
-    /// Keeps what a finished command left running.
-    pub(crate) fn leave(&self, group: Group, registered: Registered) {
-        self.shared.leave(group, registered);
+    /// Keeps what a finished command left running. Its output is read and dropped: a closed pipe would
+    /// kill it as soon as it prints.
+    pub(crate) fn leave(&self, group: Group, registered: Registered, pipe: Option<pipe::Receiver>) {
+        let is_alive = self.shared.leave(group, registered);
+        if let Some(pipe) = pipe.filter(|_| is_alive) {
+            let stop = self.stop.clone();
+            self.tasks.spawn(read_to_end(pipe, stop, |_| {}));
+        }
     }
 
     /// Takes over a running command; its output goes to a log from now on.
     pub(crate) fn adopt(&self, running: Running, registered: Registered, command: &str, so_far: &Captured) {
         let pid = u32::try_from(running.group().id()).unwrap_or_default();
         let path = self.directory.join(format!("background-{pid}.log"));
-        let log = Log::create(path.clone(), so_far);
+        let mut log = Log::create(path.clone(), so_far);
         self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            let (ending, group) = follow(running, log, stop).await;
-            shared.leave(group, registered);
-            let mut processes = locked(&shared.processes);
-            if let Some(entry) = processes.iter_mut().rev().find(|entry| entry.pid == pid) {
-                entry.ending = Some(ending);
+            let (ending, running) = follow(running, &mut log, &stop).await;
+            let (group, pipe) = running.into_leftovers();
+            let is_alive = shared.leave(group, registered);
+            shared.note_end(pid, ending);
+            if let Some(pipe) = pipe.filter(|_| is_alive) {
+                read_to_end(pipe, stop, |bytes| log.push(bytes)).await;
             }
         });
     }
@@ -145,8 +153,9 @@ impl Background {
 }
 
 impl Shared {
-    /// Keeps a group that has members, and forgets those that have none any more.
-    fn leave(&self, group: Group, registered: Registered) {
+    /// Keeps a group if it has members, which it tells, and forgets those that have none any more.
+    fn leave(&self, group: Group, registered: Registered) -> bool {
+        let is_alive = group.exists();
         let mut leftovers = locked(&self.leftovers);
         leftovers.push((group, registered));
         let (alive, gone): (Vec<_>, Vec<_>) = leftovers.drain(..).partition(|(group, _)| group.exists());
@@ -154,6 +163,14 @@ impl Shared {
         for (group, _) in gone {
             // Its number may soon belong to someone else.
             group.release();
+        }
+        is_alive
+    }
+
+    fn note_end(&self, pid: u32, ending: Ending) {
+        let mut processes = locked(&self.processes);
+        if let Some(entry) = processes.iter_mut().rev().find(|entry| entry.pid == pid) {
+            entry.ending = Some(ending);
         }
     }
 }
@@ -167,14 +184,14 @@ impl Drop for Background {
 }
 
 /// Writes a process's output to its log until it ends or must end.
-async fn follow(mut running: Running, mut log: Log, stop: CancellationToken) -> (Ending, Group) {
+async fn follow(mut running: Running, log: &mut Log, stop: &CancellationToken) -> (Ending, Running) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let step = tokio::select! {
             biased;
             () = stop.cancelled() => {
                 running.end(&mut buffer, |bytes| log.push(bytes)).await;
-                return (Ending::Cancelled, running.into_group());
+                return (Ending::Cancelled, running);
             }
             step = running.step(&mut buffer) => step,
         };
@@ -183,8 +200,23 @@ async fn follow(mut running: Running, mut log: Log, stop: CancellationToken) -> 
             Step::OutputEnded => {}
             Step::Exited(status) => {
                 running.drain(&mut buffer, |bytes| log.push(bytes));
-                return (ending_of(status), running.into_group());
+                return (ending_of(status), running);
             }
+        }
+    }
+}
+
+/// Reads a pipe until nobody writes to it any more, or until `stop`.
+async fn read_to_end(mut pipe: pipe::Receiver, stop: CancellationToken, mut take: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            read = pipe.read(&mut buffer) => match read {
+                Ok(count) if count > 0 => take(buffer.get(..count).unwrap_or_default()),
+                Ok(_) | Err(_) => return,
+            },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One child process with everything it starts: spawning, signalling, finding leftovers.
 
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -133,15 +133,20 @@ impl Running {
 
     /// Reads what is in the pipe now. Never waits for its end, which a grandchild may hold open for days.
     pub(crate) fn drain(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
-        let Some(output) = self.output.take() else { return };
-        let Ok(descriptor) = output.into_nonblocking_fd() else { return };
+        let Some(output) = self.output.as_ref() else { return };
+        // Past the runtime, which may not have heard yet that there is something to read.
+        let Ok(descriptor) = output.as_fd().try_clone_to_owned() else { return };
         let mut pipe = io::PipeReader::from(descriptor);
         let deadline = Instant::now() + DRAIN_LIMIT;
         while Instant::now() < deadline {
             match pipe.read(buffer) {
-                Ok(count) if count > 0 => take(buffer.get(..count).unwrap_or_default()),
+                Ok(0) => {
+                    self.output = None;
+                    return;
+                }
+                Ok(count) => take(buffer.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(_) | Err(_) => return,
+                Err(_) => return,
             }
         }
     }
@@ -174,9 +179,9 @@ impl Running {
         self.drain(buffer, take);
     }
 
-    /// Gives up the child, which has exited, and keeps its group.
-    pub(crate) fn into_group(self) -> Group {
-        self.group
+    /// Gives up the child, which has exited; its group and the pipe may still be in use.
+    pub(crate) fn into_leftovers(self) -> (Group, Option<pipe::Receiver>) {
+        (self.group, self.output)
     }
 }
 

@@ -111,9 +111,9 @@ pub async fn run(
     };
     feed.finish();
     let pid = pid_of(&running);
-    let group = running.into_group();
+    let (group, pipe) = running.into_leftovers();
     let background_pids = if group.exists() { group.orphans() } else { Vec::new() };
-    background.leave(group, registered);
+    background.leave(group, registered, pipe);
     Ok(ShellEnd::Finished(Finished { ending, output: captured, pid, background_pids }))
 }
 

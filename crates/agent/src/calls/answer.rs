@@ -115,14 +115,12 @@ fn offloaded(text: String, finished: &Finished, offload: &Offload<'_>, problem: 
     }
 }
 
-/// Characters of what the model gets.
-pub(super) fn length(part: &Part) -> usize {
+/// What the model reads, as text.
+pub(super) fn text(part: &Part) -> String {
     match &part.body {
-        Body::Response(response) => {
-            response.response.values().map(|value| value.as_str().map_or(0, |text| text.chars().count())).sum()
-        }
-        Body::Text(text) => text.chars().count(),
-        _ => 0,
+        Body::Response(response) => response.response.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"),
+        Body::Text(text) => text.clone(),
+        _ => String::new(),
     }
 }
 

@@ -28,15 +28,16 @@ pub(crate) fn tool_use(call: &CallId, name: &str, args: &JsonObject, at: Timesta
 
 pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
     let (status, key, text) = match report.status {
-        CallStatus::Success => ("success", "result", shown(&report.display)),
+        CallStatus::Success => ("success", "result", shown(report)),
         CallStatus::Error | CallStatus::Cancelled => ("error", "error", error_text(report)),
     };
     json!({"type": "TOOL_RESULT", "callId": report.call.as_str(), "status": status, key: text, "timestamp": at.to_iso()})
 }
 
-fn shown(display: &Display) -> String {
-    match display {
-        Display::Nothing => String::new(),
+fn shown(report: &CallReport) -> String {
+    match &report.display {
+        // Nothing for a screen, yet a program that watches wants to know what was read.
+        Display::Nothing => plain(&report.answer),
         Display::Text(text) => plain(text),
         Display::Diff(diff) => plain(&diff.unified),
         Display::List { summary, items } => {
@@ -50,7 +51,7 @@ fn error_text(report: &CallReport) -> String {
     match (&report.error, report.status) {
         (Some((_, message)), _) => plain(message),
         (None, CallStatus::Cancelled) => "The call was cancelled.".to_owned(),
-        (None, _) => shown(&report.display),
+        (None, _) => shown(report),
     }
 }
 

@@ -101,7 +101,7 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         lines: LineDelta { added: if failed { 0 } else { 2 }, removed: 0 },
         duration: Duration::from_millis(52),
         decision: (!failed).then_some(CallDecision::Accept),
-        content_length: 3,
+        answer: "abc".into(),
         prompt_id: "s1".into(),
     }))
 }

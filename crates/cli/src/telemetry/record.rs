@@ -240,7 +240,7 @@ pub(super) fn tool_call(report: &CallReport, texts: Texts) -> Record {
         "success": success,
         "prompt_id": report.prompt_id,
         "tool_type": "native",
-        "content_length": report.content_length,
+        "content_length": report.answer.chars().count(),
     });
     let decided = decision.map(|word| format!(" Decision: {word}.")).unwrap_or_default();
     let body = format!("Tool call: {}.{decided} Success: {success}. Duration: {took}ms.", report.name);

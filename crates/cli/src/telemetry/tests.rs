@@ -44,7 +44,7 @@ fn call(status: CallStatus, error: Option<(ToolErrorKind, String)>) -> Event {
         lines: LineDelta { added: 3, removed: 0 },
         duration: Duration::from_millis(53),
         decision: Some(CallDecision::Accept),
-        content_length: 9,
+        answer: "123456789".into(),
         prompt_id: "s1".into(),
     }))
 }

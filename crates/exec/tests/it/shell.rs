@@ -78,10 +78,16 @@ async fn a_grandchild_that_holds_the_pipe_does_not_delay_the_result() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_never_stops_printing_does_not_delay_the_result() {
-    let result = finished(command("yes & echo started")).await;
+async fn a_grandchild_that_never_stops_printing_neither_delays_the_result_nor_dies_of_it() {
+    let folder = TempDir::new().unwrap();
+    let mut given = command("(yes | head -c 5000000; echo survived > mark; sleep 600) & echo started");
+    given.directory = folder.path().to_owned();
+    let background = Background::new(folder.path().join("logs"));
+    let result = finished_in(&background, given).await;
     assert_eq!(result.ending, Ending::Exited(0));
     assert_eq!(result.background_pids.len(), 1);
+    // More than a pipe holds: it only gets there if someone reads on.
+    eventually("it printed everything", || folder.path().join("mark").exists()).await;
 }
 
 #[tokio::test]

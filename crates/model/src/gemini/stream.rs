@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{ModelError, ModelErrorKind, ReplyChunk, ReplyEvent, ReplyStream, Wait};
@@ -17,6 +18,8 @@ use super::reply;
 use crate::sse::{Item, Parser, SseError};
 
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// How long the end of a stream is awaited once the model has said why it stopped.
+const AFTER_FINISH: Duration = Duration::from_secs(3);
 
 /// A reply under way. Dropping it ends the request.
 pub(super) struct GeminiStream {
@@ -84,7 +87,7 @@ impl GeminiStream {
                     tokio::time::sleep_until(*until).await;
                     self.state = State::Ready;
                 }
-                State::Reading(reading) => match reading.next(&self.connection).await {
+                State::Reading(reading) => match reading.next(&self.connection, self.finished).await {
                     Ok(Some(chunk)) => {
                         self.delivered = true;
                         self.finished |= chunk.finish.is_some();
@@ -177,7 +180,11 @@ impl Reading {
         }
     }
 
-    async fn next(&mut self, connection: &Connection) -> Result<Option<ReplyChunk>, ApiError> {
+    async fn next(
+        &mut self,
+        connection: &Connection,
+        finished: bool,
+    ) -> Result<Option<ReplyChunk>, ApiError> {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
                 return reply::read(chunk).map(Some);
@@ -192,13 +199,18 @@ impl Reading {
                 Some(Item::Stray(text)) => self.note_stray(&text)?,
                 None if self.ended => return self.end(),
                 None if self.is_json => self.read_whole(connection).await?,
-                None => self.read_more(connection).await?,
+                None => self.read_more(connection, finished).await?,
             }
         }
     }
 
-    async fn read_more(&mut self, connection: &Connection) -> Result<(), ApiError> {
-        let patience = if self.any_byte { connection.stall() } else { connection.first_byte() };
+    async fn read_more(&mut self, connection: &Connection, finished: bool) -> Result<(), ApiError> {
+        let patience = match (self.any_byte, finished) {
+            (false, _) => connection.first_byte(),
+            (true, false) => connection.stall(),
+            // The reply is complete; its connection may be, too, without saying so.
+            (true, true) => connection.stall().min(AFTER_FINISH),
+        };
         let unreadable = |error: SseError| match error {
             SseError::Incomplete => connection.cut(error.to_string()),
             SseError::TooLong => malformed(error.to_string()),

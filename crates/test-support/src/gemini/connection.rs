@@ -172,6 +172,8 @@ impl BodyWriter<'_> {
     async fn end(self, cut: Option<CutHow>) -> io::Result<After> {
         match cut {
             Some(CutHow::Reset) => {
+                // The peer should have read what came before, as it would have over a real distance.
+                tokio::time::sleep(Duration::from_millis(20)).await;
                 self.socket.set_zero_linger()?;
                 return Ok(After::Close);
             }
