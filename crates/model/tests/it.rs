@@ -1,4 +1,5 @@
 //! Crate tests: the Gemini client against a scripted server, and scripted replies.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 
 mod it {
     mod failures;

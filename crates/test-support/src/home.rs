@@ -1,5 +1,7 @@
 //! A scratch home and project to run the program in.
 
+pub(crate) mod running;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

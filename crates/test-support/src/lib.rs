@@ -16,5 +16,6 @@ mod validate;
 pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
+pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
 pub use validate::validate_request;

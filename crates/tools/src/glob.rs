@@ -196,6 +196,7 @@ impl Call {
             start: directory,
             excludes: &excludes,
             prefix: &prefix,
+            reports_ignored: true,
             cancel,
         };
         Ok(walk.run(&mut |found| {

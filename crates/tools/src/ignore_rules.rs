@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Which kinds of ignore files count.
@@ -28,6 +27,24 @@ impl Respect {
 pub(crate) struct IgnoreRules {
     roots: Vec<Root>,
     files: Mutex<HashMap<PathBuf, Loaded>>,
+}
+
+/// What decides about the entries of one folder, in order of precedence.
+#[derive(Debug)]
+pub(crate) struct FolderRules {
+    rules: Vec<Arc<Gitignore>>,
+    hides_git: bool,
+}
+
+impl FolderRules {
+    /// Whether an entry of the folder is ignored; the first rule that says anything decides.
+    pub(crate) fn ignore(&self, entry: &Path, is_dir: bool) -> bool {
+        let mut verdicts = self.rules.iter().map(|rules| rules.matched(entry, is_dir));
+        match verdicts.find(|verdict| !verdict.is_none()) {
+            Some(verdict) => verdict.is_ignore(),
+            None => self.hides_git && entry.file_name().is_some_and(|name| name == ".git"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -72,50 +89,28 @@ impl IgnoreRules {
         let mut prefix = root.directory.clone();
         let count = below.components().count();
         below.components().enumerate().any(|(index, part)| {
+            let rules = self.for_folder(&prefix, respect);
             prefix.push(part);
             let is_last = index + 1 == count;
-            self.is_ignored_itself(&prefix, is_dir || !is_last, respect)
+            rules.ignore(&prefix, is_dir || !is_last)
         })
     }
 
-    /// Whether a path is ignored, provided that the folder it is in is not.
-    pub(crate) fn is_ignored_itself(&self, path: &Path, is_dir: bool, respect: Respect) -> bool {
-        let Some(root) = self.root_of(path) else { return false };
+    /// The rules for the entries of one folder, which itself must not be ignored.
+    pub(crate) fn for_folder(&self, folder: &Path, respect: Respect) -> FolderRules {
+        let mut rules = Vec::new();
+        let Some(root) = self.root_of(folder) else { return FolderRules { rules, hides_git: false } };
         if respect.gemini {
-            for file in &root.gemini {
-                match self.verdict(file, &root.directory, path, is_dir) {
-                    Match::Ignore(()) => return true,
-                    Match::Whitelist(()) => return false,
-                    Match::None => {}
-                }
-            }
-        }
-        respect.git && self.git_ignores(root, path, is_dir)
-    }
-
-    fn git_ignores(&self, root: &Root, path: &Path, is_dir: bool) -> bool {
-        if path.file_name().is_some_and(|name| name == ".git") {
-            return true;
+            rules.extend(root.gemini.iter().filter_map(|file| self.load(file, &root.directory)));
         }
         // Without a repository `.gitignore` means nothing.
-        let Some(repository) = root.directory.ancestors().find(|folder| folder.join(".git").exists()) else {
-            return false;
-        };
-        let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(repository));
-        for folder in folders {
-            match self.verdict(&folder.join(".gitignore"), folder, path, is_dir) {
-                Match::Ignore(()) => return true,
-                Match::Whitelist(()) => return false,
-                Match::None => {}
-            }
+        let repository = root.directory.ancestors().find(|folder| folder.join(".git").exists());
+        if let Some(repository) = repository.filter(|_| respect.git) {
+            let folders = folder.ancestors().take_while(|folder| folder.starts_with(repository));
+            rules.extend(folders.filter_map(|folder| self.load(&folder.join(".gitignore"), folder)));
+            rules.extend(self.load(&repository.join(".git/info/exclude"), repository));
         }
-        let exclude = repository.join(".git/info/exclude");
-        matches!(self.verdict(&exclude, repository, path, is_dir), Match::Ignore(()))
-    }
-
-    fn verdict(&self, file: &Path, rooted_at: &Path, path: &Path, is_dir: bool) -> Match<()> {
-        let Some(rules) = self.load(file, rooted_at) else { return Match::None };
-        rules.matched(path, is_dir).map(|_| ())
+        FolderRules { rules, hides_git: respect.git }
     }
 
     fn load(&self, file: &Path, rooted_at: &Path) -> Option<Arc<Gitignore>> {

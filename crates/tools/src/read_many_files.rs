@@ -148,10 +148,11 @@ fn matching(
             start: directory,
             excludes: &built_in,
             prefix: Path::new(""),
+            reports_ignored: false,
             cancel,
         };
         walk.run(&mut |file| {
-            if !file.is_ignored && include.is_match(file.below) && !exclude.is_match(file.below) {
+            if include.is_match(file.below) && !exclude.is_match(file.below) {
                 found.insert(file.path.to_owned(), ());
             }
         })

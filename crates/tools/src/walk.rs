@@ -25,6 +25,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) excludes: &'a GlobSet,
     /// Only folders on the way to, or below, this path relative to `start` are entered.
     pub(crate) prefix: &'a Path,
+    /// Whether ignored files are reported as such, or not at all.
+    pub(crate) reports_ignored: bool,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -49,6 +51,9 @@ impl Walk<'_> {
     /// Symlinks are not followed.
     pub(crate) fn run(&self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(), Cancelled> {
         let ignored = self.rules.is_ignored(self.start, true, self.respect);
+        if ignored && !self.reports_ignored {
+            return Ok(());
+        }
         let mut stack = vec![Folder { path: self.start.to_owned(), is_ignored: ignored }];
         let mut budget = IGNORED_BUDGET;
         while let Some(folder) = stack.pop() {
@@ -66,6 +71,7 @@ impl Walk<'_> {
                 }
             }
             names.sort_unstable();
+            let rules = self.rules.for_folder(&folder.path, self.respect);
             let mut folders = Vec::new();
             for (name, is_dir) in names {
                 if folder.is_ignored {
@@ -77,8 +83,10 @@ impl Walk<'_> {
                 if !self.is_wanted(&path, below, is_dir) {
                     continue;
                 }
-                let is_ignored =
-                    folder.is_ignored || self.rules.is_ignored_itself(&path, is_dir, self.respect);
+                let is_ignored = folder.is_ignored || rules.ignore(&path, is_dir);
+                if is_ignored && !self.reports_ignored {
+                    continue;
+                }
                 if is_dir {
                     folders.push(Folder { path, is_ignored });
                 } else {

@@ -33,12 +33,15 @@ fn outcome(vars: &[(&str, &str)], security: &Security, stored: Option<&str>) -> 
     }
 }
 
+/// Variables, settings, stored key, and what is chosen.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a Security, Option<&'a str>, &'a str);
+
 #[test]
 fn the_environment_decides_when_the_settings_do_not() {
     let none = Security::default();
     let url = ("GOOGLE_GEMINI_BASE_URL", "http://gw");
     let in_settings = Security { api_key: Some(Secret::new("last")), ..Security::default() };
-    let cases: &[(&[(&str, &str)], &Security, Option<&str>, &str)] = &[
+    let cases: &[Case<'_>] = &[
         (&[("GEMINI_API_KEY", "k")], &none, Some("s"), "gemini-api-key \"k\" google"),
         (&[("GEMINI_API_KEY", " k\n")], &none, None, "gemini-api-key \"k\" google"),
         (&[("GEMINI_API_KEY", ""), ("GOOGLE_API_KEY", "g")], &none, None, "gemini-api-key \"g\" google"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pollux_domain::model::{ModelError, ModelErrorKind};
-use pollux_net::backoff::{Backoff, Cause, Schedule, retry_after};
+use pollux_net::backoff::{Cause, Schedule, retry_after};
 use pollux_net::transport;
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{Request, Response, Url};
@@ -33,15 +33,7 @@ impl Connection {
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        Schedule::new(self.backoff())
-    }
-
-    fn backoff(&self) -> Backoff {
-        self.options.backoff
-    }
-
-    pub(super) fn random(&self) -> f64 {
-        (self.options.random)()
+        Schedule::new(self.options.backoff)
     }
 
     pub(super) fn stall(&self) -> Duration {
@@ -102,7 +94,7 @@ impl Connection {
     ) -> Option<Duration> {
         match failure.retry {
             Retry::After { cause, hint } if attempt < max_attempts => {
-                schedule.next(cause, hint, self.random()).ok()
+                schedule.next(cause, hint, (self.options.random)()).ok()
             }
             Retry::After { .. } | Retry::Never => None,
         }

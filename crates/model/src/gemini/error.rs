@@ -139,12 +139,12 @@ fn quota(facts: &Facts, hint: Option<Duration>) -> Verdict {
 /// `limit: 0`, but not `limit: 0.5` or `limit: 05`.
 fn says_limit_zero(message: &str) -> bool {
     message.split("limit: 0").skip(1).any(|rest| {
-        !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' && rest.len() > 1 && is_fraction(rest))
+        let mut next = rest.chars();
+        match next.next() {
+            Some('.') => !next.next().is_some_and(|c| c.is_ascii_digit()),
+            other => !other.is_some_and(|c| c.is_ascii_digit()),
+        }
     })
-}
-
-fn is_fraction(rest: &str) -> bool {
-    rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
 }
 
 fn is_capacity(facts: &Facts) -> bool {

@@ -1,13 +1,13 @@
 //! Which servers are believed: the system's certificates, loaded when the first server shows one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
 /// A verifier that costs nothing until a server is to be verified.
@@ -15,30 +15,44 @@ use rustls_platform_verifier::Verifier;
 pub(super) struct LazyTrust {
     provider: Arc<CryptoProvider>,
     extra_ca_files: Vec<PathBuf>,
-    verifier: OnceLock<Result<Verifier, Error>>,
+    loaded: OnceLock<Result<Loaded, Error>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    verifier: Verifier,
+    /// An extra file that could not be read; told only when a server is refused.
+    problem: Option<String>,
 }
 
 impl LazyTrust {
     pub(super) fn new(provider: Arc<CryptoProvider>, extra_ca_files: Vec<PathBuf>) -> Self {
-        Self { provider, extra_ca_files, verifier: OnceLock::new() }
+        Self { provider, extra_ca_files, loaded: OnceLock::new() }
     }
 
-    fn verifier(&self) -> Result<&Verifier, Error> {
-        let loaded = self.verifier.get_or_init(|| {
+    fn loaded(&self) -> Result<&Loaded, Error> {
+        let loaded = self.loaded.get_or_init(|| {
             let mut extra = Vec::new();
+            let mut problem = None;
             for path in &self.extra_ca_files {
-                extra.extend(read_pem(path)?);
+                match CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+                    Ok(found) => extra.extend(found.into_iter().filter(is_usable)),
+                    Err(error) => {
+                        let path = path.display();
+                        problem = Some(format!("could not read the certificates in `{path}`: {error}"));
+                    }
+                }
             }
-            Verifier::new_with_extra_roots(extra, Arc::clone(&self.provider))
+            let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&self.provider))?;
+            Ok(Loaded { verifier, problem })
         });
         loaded.as_ref().map_err(Clone::clone)
     }
 }
 
-fn read_pem(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(|error| {
-        Error::General(format!("could not read the certificates in `{}`: {error}", path.display()))
-    })
+/// One odd certificate in a bundle must not spoil the others.
+fn is_usable(certificate: &CertificateDer<'static>) -> bool {
+    RootCertStore::empty().add(certificate.clone()).is_ok()
 }
 
 impl ServerCertVerifier for LazyTrust {
@@ -50,7 +64,12 @@ impl ServerCertVerifier for LazyTrust {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.verifier()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        let Loaded { verifier, problem } = self.loaded()?;
+        let verdict = verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        verdict.map_err(|error| match problem {
+            Some(problem) => Error::General(format!("{error}; {problem}")),
+            None => error,
+        })
     }
 
     fn verify_tls12_signature(
@@ -85,8 +104,15 @@ mod tests {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let trust = LazyTrust::new(provider, vec!["/nonexistent/ca.pem".into()]);
         assert!(!trust.supported_verify_schemes().is_empty());
-        assert!(trust.verifier.get().is_none());
-        let error = trust.verifier().unwrap_err().to_string();
-        assert!(error.contains("/nonexistent/ca.pem"), "{error}");
+        assert!(trust.loaded.get().is_none());
+        let name = ServerName::try_from("localhost").unwrap();
+        let forged = CertificateDer::from(vec![1, 2, 3]);
+        let refused = trust.verify_server_cert(&forged, &[], &name, &[], UnixTime::now());
+        assert!(refused.is_err());
+        assert!(trust.loaded.get().is_some());
+        // Where the machine has certificates at all, the missing file is named beside the refusal.
+        if let Ok(loaded) = trust.loaded() {
+            assert!(loaded.problem.as_ref().is_some_and(|problem| problem.contains("/nonexistent/ca.pem")));
+        }
     }
 }

@@ -132,12 +132,12 @@ fn until_cut(events: Vec<Vec<u8>>, cut: Option<Cut>) -> (Vec<Vec<u8>>, Option<Cu
     (sent, Some(cut))
 }
 
-fn pieces(events: Vec<Vec<u8>>, split: &[usize]) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+fn pieces<'a>(events: Vec<Vec<u8>>, split: &'a [usize]) -> Box<dyn Iterator<Item = Vec<u8>> + Send + 'a> {
     if split.is_empty() {
         return Box::new(events.into_iter());
     }
     let mut rest = events.concat();
-    let mut sizes = split.to_vec().into_iter().cycle();
+    let mut sizes = split.iter().copied().cycle();
     Box::new(std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;

@@ -152,11 +152,12 @@ fn candidates(
         start,
         excludes: &excludes,
         prefix: Path::new(""),
+        reports_ignored: false,
         cancel,
     };
     let mut files = Vec::new();
     let walked = walk.run(&mut |found| {
-        if !found.is_ignored && (include.is_empty() || include.matched(found.path, false).is_whitelist()) {
+        if include.is_empty() || include.matched(found.path, false).is_whitelist() {
             files.push(found.path.to_owned());
         }
     });

@@ -1,0 +1,48 @@
+//! How fast the program is, as ratios taken in one interleaved run.
+//!
+//! `cargo bench -p pollux-cli --bench program -- [--rounds N] [--gemini PATH] [SCENARIO…]`
+//!
+//! Every scenario runs the programs in turn, so that a busy machine slows all of them alike. The trivial
+//! process is an empty Rust program compiled here; with `--gemini` an installed gemini-cli takes part. Nothing
+//! here passes or fails: it prints medians, peak memory and ratios.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a bench reports to a person")]
+
+#[path = "program/measure.rs"]
+mod measure;
+#[path = "program/scenes.rs"]
+mod scenes;
+
+use std::path::PathBuf;
+
+use scenes::Bench;
+
+fn main() {
+    let mut rounds = 15;
+    let mut gemini = None;
+    let mut wanted = Vec::new();
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            // Cargo passes this to every bench.
+            "--bench" => {}
+            "--rounds" => rounds = args.next().and_then(|n| n.parse().ok()).expect("--rounds takes a number"),
+            "--gemini" => gemini = Some(PathBuf::from(args.next().expect("--gemini takes a path"))),
+            name => wanted.push(name.to_owned()),
+        }
+    }
+    let bench = Bench::new(rounds, gemini);
+    let scenes: [(&str, fn(&Bench)); 6] = [
+        ("start", scenes::start),
+        ("round-trip", scenes::round_trip),
+        ("chain", scenes::chain),
+        ("stream", scenes::stream),
+        ("list", scenes::list),
+        ("bytes", scenes::bytes),
+    ];
+    for (name, scene) in scenes {
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            scene(&bench);
+        }
+    }
+}
