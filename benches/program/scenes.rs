@@ -126,11 +126,11 @@ pub(crate) fn start(bench: &Bench) {
 
 /// The same prompt to both programs, each with a server of its own that follows `script`.
 fn prompted(bench: &Bench, title: &str, script: impl Fn() -> Vec<Reply>, files: &[(&str, String)]) {
-    let mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)> = Vec::new();
     let place = bench.place(&title.replace(' ', "-"));
     for (name, text) in files {
         put(&place.project().join(name), text);
     }
+    let mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)> = Vec::new();
     let programs = [("pollux", Some(bench.pollux())), ("gemini-cli", bench.gemini.clone())];
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     for (name, program) in programs {

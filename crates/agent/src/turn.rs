@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pollux_domain::content::{Body, Content, Part};
 use pollux_domain::event::{CallStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
+use pollux_domain::model::FinishReason;
 use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
 use pollux_session::{CallRecord, CallResult, ReplyRecord};
 use tokio_util::sync::CancellationToken;
@@ -89,6 +90,9 @@ impl Session {
             self.counters.last_request = Some((usage.prompt, self.history.len()));
         }
         self.show_citations(&reply).await;
+        if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
+            self.notice(Severity::Warning, NoticeCode::Model, note).await;
+        }
         let records = call_records(&reply, &ready);
         self.record_reply(&reply, records).await;
         self.emit(Event::StepCommitted).await;
@@ -281,6 +285,18 @@ impl Session {
             return;
         }
         self.record_reply(&reply, Vec::new()).await;
+    }
+}
+
+/// What people are told when a reply ended for another reason than that all was said.
+fn unusual_end(reason: &FinishReason) -> Option<String> {
+    match reason {
+        FinishReason::Stop => None,
+        FinishReason::MaxTokens => Some("The reply was cut at the model's output limit.".to_owned()),
+        FinishReason::Safety => Some("The reply was cut by the safety filter.".to_owned()),
+        FinishReason::Recitation => Some("The reply was cut because it recited a source.".to_owned()),
+        FinishReason::MalformedFunctionCall | FinishReason::UnexpectedToolCall | FinishReason::Unspecified => None,
+        FinishReason::Named(word) => Some(format!("The reply ended early: {word}.")),
     }
 }
 

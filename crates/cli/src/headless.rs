@@ -39,6 +39,8 @@ pub(crate) struct Style {
     pub(crate) raw: bool,
     pub(crate) colour: Colour,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Whether `text` also tells what tools did, as the tour does.
+    pub(crate) shows_calls: bool,
 }
 
 /// Writes one run.

@@ -70,6 +70,8 @@ pub(crate) struct Options {
     /// `--ignore-env`: plain `.env` files of the project are not read.
     pub(crate) ignore_env: bool,
     pub(crate) script: ScriptedModel,
+    /// The run is the tour: what tools do is told, too.
+    pub(crate) tour: bool,
     /// Lines for stderr about flags that have no effect yet.
     pub(crate) remarks: Vec<String>,
 }

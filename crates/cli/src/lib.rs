@@ -10,6 +10,7 @@ mod demo;
 mod headless;
 mod input;
 mod launch;
+mod mentions;
 mod report;
 mod run;
 mod signals;

@@ -254,6 +254,7 @@ fn style(output: &Output, options: &Options, env: &Env) -> Style {
         raw: options.raw_output != RawOutput::Stripped,
         colour: stderr_colour(env),
         clock: Arc::new(SystemClock),
+        shows_calls: options.tour,
     }
 }
 
@@ -322,6 +323,7 @@ fn tour_options(given: &Options, workspace: &DemoWorkspace) -> Options {
         allowed_tools: demo::ALLOWED_TOOLS.iter().map(|tool| (*tool).to_owned()).collect(),
         skip_trust: true,
         debug: given.debug,
+        tour: true,
         ..Options::default()
     };
     options.script.replies =

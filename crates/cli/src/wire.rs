@@ -3,6 +3,7 @@
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
 mod machine;
+mod prompt;
 mod sessions;
 mod settings;
 mod turn;

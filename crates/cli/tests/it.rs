@@ -1,6 +1,41 @@
-//! The program as others meet it: the real binary, its streams and its exit codes.
+//! The program as others meet it: the real binary, its streams, its files and its exit codes.
+//!
+//! `scene.rs` holds what the tests share. Every request that a scripted server saw is checked against the
+//! rules of the API when its scene ends, whatever the test was about.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "it/approvals.rs"]
+mod approvals;
+#[path = "it/config.rs"]
+mod config;
+#[path = "it/crash.rs"]
+mod crash;
+#[path = "it/cuts.rs"]
+mod cuts;
+#[path = "it/demo.rs"]
+mod demo;
+#[path = "it/exits.rs"]
+mod exits;
+#[path = "it/failures.rs"]
+mod failures;
+#[path = "it/input.rs"]
+mod input;
+#[path = "it/output.rs"]
+mod output;
+#[path = "it/requests.rs"]
+mod requests;
+#[path = "it/scene.rs"]
+mod scene;
+#[path = "it/scripts.rs"]
+mod scripts;
+#[path = "it/sessions.rs"]
+mod sessions;
+#[path = "it/signals.rs"]
+mod signals;
 #[path = "it/start.rs"]
 mod start;
+#[path = "it/telemetry.rs"]
+mod telemetry;
+#[path = "it/trust.rs"]
+mod trust;

@@ -96,7 +96,7 @@ fn parameters() -> Value {
             "before": { "type": "integer", "minimum": 0, "description": "Lines to show before each match." },
             "no_ignore": {
                 "type": "boolean",
-                "description": "Also search ignored files, build output and logs."
+                "description": "Also search what .gitignore names, build output and logs."
             },
             "max_matches_per_file": {
                 "type": "integer",

@@ -18,10 +18,6 @@ pub(crate) struct Respect {
     pub(crate) gemini: bool,
 }
 
-impl Respect {
-    pub(crate) const NOTHING: Self = Self { git: false, gemini: false };
-}
-
 /// The ignore files of the workspace. Files are read when first needed and again when they change.
 #[derive(Debug)]
 pub(crate) struct IgnoreRules {

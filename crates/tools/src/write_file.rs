@@ -244,3 +244,36 @@ fn code(error: &io::Error) -> String {
     };
     format!(" ({name})")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn well_known_errors_have_their_own_words_and_kinds() {
+        let cases = [
+            (
+                libc::EACCES,
+                ToolErrorKind::PermissionDenied,
+                "Permission denied writing to file: /w/a (EACCES)",
+            ),
+            (libc::ENOSPC, ToolErrorKind::NoSpaceLeft, "No space left on device: /w/a (ENOSPC)"),
+            (
+                libc::EISDIR,
+                ToolErrorKind::TargetIsDirectory,
+                "Target is a directory, not a file: /w/a (EISDIR)",
+            ),
+        ];
+        for (number, kind, message) in cases {
+            let failure =
+                write_failure(Path::new("/w/a"), SaveError::Io(io::Error::from_raw_os_error(number)));
+            assert_eq!((failure.kind, failure.message.as_str()), (kind, message));
+        }
+        let other =
+            write_failure(Path::new("/w/a"), SaveError::Io(io::Error::from_raw_os_error(libc::EROFS)));
+        assert_eq!(other.kind, ToolErrorKind::FileWriteFailure);
+        assert!(
+            other.message.starts_with("Error writing to file '/w/a': ") && other.message.ends_with("(EROFS)")
+        );
+    }
+}

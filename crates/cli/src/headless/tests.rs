@@ -27,7 +27,7 @@ struct Printed {
 }
 
 fn style(format: OutputFormat, dialect: Dialect) -> Style {
-    Style { format, dialect, raw: false, colour: Colour::None, clock: Arc::new(Still) }
+    Style { format, dialect, raw: false, colour: Colour::None, clock: Arc::new(Still), shows_calls: false }
 }
 
 fn render(format: OutputFormat, dialect: Dialect, events: &[Event], end: &TurnEnd) -> Printed {

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use pollux_domain::event::{Discarded, Event};
+use pollux_domain::event::{CallReport, Discarded, Event};
+use serde_json::Value;
 
 use super::Run;
 use super::plain::one_line;
@@ -18,6 +19,7 @@ impl Text {
         match event {
             Event::Text(_) => self.write(&run.piece, out),
             Event::CallRequested { .. } => self.end_line(out),
+            Event::CallFinished(report) if run.style.shows_calls => self.write(&call_line(report), out),
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
                 self.end_line(out)?;
                 self.write(&void_marker(discarded), out)
@@ -49,4 +51,11 @@ fn void_marker(discarded: &Discarded) -> String {
     let reason = one_line(&discarded.reason);
     let again = if discarded.retry_in.is_some() { "; trying again" } else { "" };
     format!("[the text above is void: {}{again}]\n", reason.trim_end_matches('.'))
+}
+
+/// One line about a call: the tool, what it was about, and how it ended.
+fn call_line(report: &CallReport) -> String {
+    let about = ["file_path", "dir_path", "command", "pattern"];
+    let about = about.iter().find_map(|key| report.args.get(*key).and_then(Value::as_str)).unwrap_or_default();
+    format!("  [{} {}: {}]\n", report.name, one_line(about), report.status.as_str())
 }

@@ -264,6 +264,7 @@ fn run_request(given: &Given<'_>) -> Result<RunRequest, UsageError> {
 /// What runs and subcommands share.
 fn shared_options(given: &Given<'_>) -> Result<Options, UsageError> {
     Ok(Options {
+        tour: false,
         prompt: None,
         session: SessionChoice::New,
         approval: None,

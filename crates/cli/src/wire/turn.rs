@@ -9,7 +9,6 @@ use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
 use pollux_config::env::Env;
 use pollux_config::files;
-use pollux_domain::content::Part;
 use pollux_domain::event::{Event, Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
@@ -38,6 +37,7 @@ pub(crate) async fn run_turn(turn: Turn<'_>, cancel: CancellationToken, sink: &m
     let model = model(&turn)?;
     let workspace = Arc::new(workspace(loaded)?);
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let parts = super::prompt::expand(&turn.prompt, &workspace, &loaded.groups.context.filtering, &cancel)?;
     let mut context = context_files(loaded, &workspace);
     let prompt = prompt_inputs(&turn, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
@@ -65,7 +65,7 @@ pub(crate) async fn run_turn(turn: Turn<'_>, cancel: CancellationToken, sink: &m
     });
     let handle = open(spec, Ports { model, tools, clock, recorder, context });
     write_system_prompt(loaded, &handle.system_prompt)?;
-    let end = converse(handle, turn.prompt, &cancel, sink).await;
+    let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, &cancel, sink).await;
     background.shutdown().await;
     Ok(Done { end, session_file })
 }
@@ -73,11 +73,10 @@ pub(crate) async fn run_turn(turn: Turn<'_>, cancel: CancellationToken, sink: &m
 /// Sends the prompt and passes on what happens until the turn is over and the session is closed.
 async fn converse(
     mut handle: pollux_agent::Handle,
-    prompt: String,
+    op: Op,
     cancel: &CancellationToken,
     sink: &mut Sink<'_>,
 ) -> TurnEnd {
-    let op = Op::Prompt { parts: vec![Part::text(prompt.clone())], typed: prompt };
     let mut asked_to_stop = handle.ops.send(op).await.is_err();
     let end = loop {
         let event = tokio::select! {

@@ -104,6 +104,8 @@ pub(super) fn search(
             Some(files) => files,
             None => return Ok(SearchEnd::Cancelled),
         }
+    } else if scope.rules.is_ignored(start, false, respect(scope, query)) {
+        Vec::new()
     } else {
         vec![start.to_owned()]
     };
@@ -135,6 +137,11 @@ pub(super) fn search(
     Ok(SearchEnd::Found(found))
 }
 
+/// `no_ignore` opens what is merely uninteresting; `.geminiignore` names what nobody shall read.
+fn respect(scope: &FileScope, query: &Query) -> Respect {
+    Respect { git: scope.respect.git && !query.no_ignore, ..scope.respect }
+}
+
 /// The files to search, in order of the walk; `None` if it was cancelled.
 fn candidates(
     scope: &FileScope,
@@ -148,7 +155,7 @@ fn candidates(
     let walk = Walk {
         workspace: &scope.workspace,
         rules: &scope.rules,
-        respect: if query.no_ignore { Respect::NOTHING } else { scope.respect },
+        respect: respect(scope, query),
         start,
         excludes: &excludes,
         prefix: Path::new(""),

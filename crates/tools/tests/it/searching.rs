@@ -176,6 +176,21 @@ async fn filters_choose_files_and_lines() {
 }
 
 #[tokio::test]
+async fn what_geminiignore_names_stays_closed_however_it_is_asked_for() {
+    let bench = Bench::new();
+    bench.write(".geminiignore", "private/\n");
+    bench.write("private/a.txt", "needle");
+    for args in [
+        json!({"pattern": "needle", "no_ignore": true}),
+        json!({"pattern": "needle", "dir_path": "private"}),
+        json!({"pattern": "needle", "dir_path": "private/a.txt", "no_ignore": true}),
+    ] {
+        let text = bench.text("grep_search", args.clone()).await;
+        assert!(text.starts_with("No matches found"), "{args}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn patterns_that_cannot_work_are_refused() {
     let bench = Bench::new();
     let refusal = bench.refusal("grep_search", json!({"pattern": "a("}));
