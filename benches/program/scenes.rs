@@ -220,7 +220,7 @@ fn write_session(chats: &Path, hash: &str, number: i64) {
 /// What a turn writes as its session grows.
 pub(crate) fn bytes(bench: &Bench) {
     let place = bench.place("bytes");
-    let answer = "An answer of some length. ".repeat(20);
+    let answer: String = (0..20).map(|n| format!("Sentence {n} of an answer about part {}. ", n * 7)).collect();
     let mut before: Vec<u8> = Vec::new();
     println!("\nbytes of one turn as its session grows (the same prompt and answer each time)");
     println!(

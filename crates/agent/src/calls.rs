@@ -67,8 +67,10 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, approvals: &Approvals) -> Rea
         Err(message) => return refuse(call, None, ToolErrorKind::ToolNotRegistered, message, None),
     };
     let spec = Arc::clone(tool.spec());
-    let checked = schema::check(&spec.parameters, &call.args);
-    let invocation = match checked.and_then(|()| tool.prepare(&call.args).map_err(|error| error.0)) {
+    let modernised = tool.modernised(&call.args);
+    let args = modernised.as_ref().unwrap_or(&call.args);
+    let checked = schema::check(&spec.parameters, args);
+    let invocation = match checked.and_then(|()| tool.prepare(args).map_err(|error| error.0)) {
         Ok(invocation) => invocation,
         Err(message) => return refuse(call, Some(spec), ToolErrorKind::InvalidToolParams, message, None),
     };

@@ -9,25 +9,38 @@ pub(crate) struct Mention {
     pub(crate) path: String,
 }
 
-/// Finds the mentions of a prompt, each once.
-pub(crate) fn find(prompt: &str) -> Vec<Mention> {
+/// A prompt, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Words(String),
+    Mention(Mention),
+}
+
+/// Takes a prompt apart; the pieces as written, one after the other, are the prompt.
+pub(crate) fn pieces(prompt: &str) -> Vec<Piece> {
     let chars: Vec<char> = prompt.chars().collect();
-    let mut found: Vec<Mention> = Vec::new();
+    let mut pieces = Vec::new();
+    let mut words = String::new();
     let mut at = 0;
     while let Some(c) = chars.get(at) {
         let escaped = at > 0 && chars.get(at - 1) == Some(&'\\');
-        if *c != '@' || escaped {
+        let (path, end) = if *c == '@' && !escaped { read_path(&chars, at + 1) } else { (String::new(), at + 1) };
+        if path.is_empty() {
+            words.push(*c);
             at += 1;
             continue;
         }
-        let (path, end) = read_path(&chars, at + 1);
-        let written: String = chars.get(at..end).unwrap_or_default().iter().collect();
-        if !path.is_empty() && !found.iter().any(|known| known.path == path) {
-            found.push(Mention { written, path });
+        if !words.is_empty() {
+            pieces.push(Piece::Words(std::mem::take(&mut words)));
         }
-        at = end.max(at + 1);
+        let written = chars.get(at..end).unwrap_or_default().iter().collect();
+        pieces.push(Piece::Mention(Mention { written, path }));
+        at = end;
     }
-    found
+    if !words.is_empty() {
+        pieces.push(Piece::Words(words));
+    }
+    pieces
 }
 
 /// Reads a path from `start`; the path and where it ends.
@@ -68,15 +81,27 @@ mod tests {
             ("explain @src/main.rs.", &["src/main.rs"]),
             ("see (@a.md), @b.md!", &["a.md", "b.md"]),
             ("@\"my notes.txt\" and @my\\ other.txt", &["my notes.txt", "my other.txt"]),
-            ("@a.md @a.md", &["a.md"]),
+            ("@a.md @a.md", &["a.md", "a.md"]),
             ("a lone @ and \\@not", &[]),
             ("mail me@example.com", &["example.com"]),
             ("@.gitignore", &[".gitignore"]),
             ("no mention", &[]),
         ];
         for (prompt, expected) in cases {
-            let found: Vec<String> = find(prompt).into_iter().map(|mention| mention.path).collect();
+            let pieces = pieces(prompt);
+            let mut whole = String::new();
+            let mut found = Vec::new();
+            for piece in pieces {
+                match piece {
+                    Piece::Words(words) => whole.push_str(&words),
+                    Piece::Mention(mention) => {
+                        whole.push_str(&mention.written);
+                        found.push(mention.path);
+                    }
+                }
+            }
             assert_eq!(found, expected, "{prompt}");
+            assert_eq!(whole, prompt);
         }
     }
 }

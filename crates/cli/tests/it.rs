@@ -7,6 +7,8 @@
 
 #[path = "it/approvals.rs"]
 mod approvals;
+#[path = "it/architecture.rs"]
+mod architecture;
 #[path = "it/config.rs"]
 mod config;
 #[path = "it/crash.rs"]
@@ -15,12 +17,18 @@ mod crash;
 mod cuts;
 #[path = "it/demo.rs"]
 mod demo;
+#[path = "it/docs.rs"]
+mod docs;
+#[path = "it/edges.rs"]
+mod edges;
 #[path = "it/exits.rs"]
 mod exits;
 #[path = "it/failures.rs"]
 mod failures;
 #[path = "it/input.rs"]
 mod input;
+#[path = "it/mentions.rs"]
+mod mentions;
 #[path = "it/output.rs"]
 mod output;
 #[path = "it/requests.rs"]

@@ -15,6 +15,11 @@ pub trait Tool: Send + Sync {
     /// Name, kind, description and schema.
     fn spec(&self) -> &Arc<ToolSpec>;
 
+    /// Arguments in a form that older releases used, brought to the present schema; `None` if they are in it.
+    fn modernised(&self, _args: &JsonObject) -> Option<JsonObject> {
+        None
+    }
+
     /// Checks the arguments beyond the schema. No side effects.
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError>;
 }

@@ -8,6 +8,8 @@ use crate::terminal_text;
 const HEAD_BYTES: usize = 4 << 20;
 /// End of the output that is kept. Head and tail together are upstream's limit of 16 MB.
 const TAIL_BYTES: usize = 12 << 20;
+/// So much of the beginning tells whether output is text.
+const BINARY_SAMPLE: usize = 4096;
 /// Upstream's words, which scripts look for.
 const WARNING: &str = "\n[GEMINI_CLI_WARNING: Output truncated. The buffer is limited to 16MB.]";
 
@@ -61,8 +63,27 @@ impl Captured {
         self.total > self.kept_bytes() as u64
     }
 
-    /// The text without terminal control sequences, trimmed; says so if something is missing.
+    /// The text without terminal control sequences, trimmed; says so if something is missing. Output that
+    /// is no text is only described.
     pub fn text(&self) -> String {
+        if self.is_binary() {
+            return format!("(binary output, {} bytes, not shown)", self.total);
+        }
+        readable(&self.whole_text())
+    }
+
+    /// NUL where text should be, in bytes that are not UTF-8 either.
+    fn is_binary(&self) -> bool {
+        let first = self.head.get(..BINARY_SAMPLE).unwrap_or(&self.head);
+        // An error at the very end may be a character that was cut.
+        let is_text = match std::str::from_utf8(first) {
+            Ok(_) => true,
+            Err(error) => error.error_len().is_none(),
+        };
+        !is_text && first.contains(&0)
+    }
+
+    fn whole_text(&self) -> String {
         let (tail_start, tail_end) = self.tail.as_slices();
         if !self.is_truncated() {
             let mut bytes = Vec::with_capacity(self.kept_bytes());
@@ -79,6 +100,11 @@ impl Captured {
         let tail = terminal_text::plain(&tail);
         format!("{}\n... [{omitted} bytes omitted] ...\n{}{WARNING}", head.trim_start(), tail.trim_end())
     }
+}
+
+/// NUL separates the items of lists such as `find -print0`; nobody can read it.
+fn readable(text: &str) -> String {
+    if text.contains('\0') { text.replace('\0', "\n").trim().to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -104,6 +130,18 @@ mod tests {
         assert_eq!(captured.kept_bytes(), 8);
         let text = captured.text();
         assert!(text.starts_with("abcd\n... [10 bytes omitted] ...\nopqr\n[GEMINI_CLI_WARNING"), "{text}");
+    }
+
+    #[test]
+    fn nul_never_gets_into_the_text() {
+        let text = |bytes: &[u8]| {
+            let mut captured = Captured::default();
+            captured.push(bytes);
+            captured.text()
+        };
+        assert_eq!(text(b"./a\0./b\0"), "./a\n./b");
+        assert_eq!(text(b"\x7fELF\0\0\xff\xfe"), "(binary output, 8 bytes, not shown)");
+        assert_eq!(text(b"caf\xe9\n"), "caf\u{fffd}");
     }
 
     #[test]

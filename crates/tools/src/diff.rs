@@ -70,15 +70,21 @@ impl<'a> Change<'a> {
         stat
     }
 
-    /// The changed regions of the new text with five lines around them; all of a new file.
+    /// The changed regions of the new text with five lines around them; all of a new file, and all of one
+    /// in which nothing changed. What follows the last line end counts as a line, as upstream counts.
     pub(crate) fn snippet(&self) -> String {
         if self.before.is_none_or(str::is_empty) {
             return capped(self.after);
         }
-        let lines: Vec<&str> = self.after.lines().collect();
+        let lines: Vec<&str> =
+            self.after.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+        let regions = self.regions(lines.len());
+        if regions.is_empty() {
+            return capped(&lines.join("\n"));
+        }
         let mut shown = Vec::new();
         let mut end = 0;
-        for range in self.regions(lines.len()) {
+        for range in regions {
             if range.start > end {
                 shown.push("...");
             }
@@ -154,6 +160,21 @@ mod tests {
         assert!(lines.contains(&"line 5") && lines.contains(&"ten") && lines.contains(&"line 15"));
         assert!(!lines.contains(&"line 4") && !lines.contains(&"line 20") && !lines.contains(&"line 30"));
         assert!(lines.contains(&"line 29") && lines.contains(&"line 31"));
+    }
+
+    #[test]
+    fn a_snippet_shows_whether_the_text_ends_with_a_line_end() {
+        let snippet = |before, after| Change::new(Some(before), after).snippet();
+        assert_eq!(snippet("a\nb\n", "a\nc\n"), "a\nc\n");
+        assert_eq!(snippet("a\nb", "a\nc"), "a\nc");
+        assert_eq!(snippet("a\r\nb\r\n", "a\r\nc\r\n"), "a\nc\n");
+        assert_eq!(snippet("a\nb\n", ""), "");
+        assert_eq!(snippet("x\n1\n2\n3\n4\n5\n", "y\n1\n2\n3\n4\n5\n"), "y\n1\n2\n3\n4\n5\n...");
+    }
+
+    #[test]
+    fn a_text_that_did_not_change_is_shown_whole() {
+        assert_eq!(Change::new(Some("a\nb\n"), "a\nb\n").snippet(), "a\nb\n");
     }
 
     #[test]

@@ -127,7 +127,8 @@ fn excerpt(text: &str, range: LineRange) -> Excerpt {
     let normalised = encoding::normalised(text);
     // An empty piece after the last line end counts as a line, as upstream counts.
     let total = normalised.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let first = as_index(range.start.unwrap_or(1)).max(1);
+    // Behind the last line nothing is shown, whatever number was asked for.
+    let first = as_index(range.start.unwrap_or(1)).clamp(1, total + 1);
     let last = match range.end {
         Some(end) => as_index(end),
         None => first.saturating_add(MAX_LINES - 1),
@@ -197,7 +198,8 @@ mod tests {
         let text = "1\n2\n3\n4";
         assert_eq!(excerpt(text, lines(Some(2), Some(3))).text, "2\n3");
         assert_eq!(excerpt(text, lines(Some(3), Some(99))).text, "3\n4");
-        assert_eq!(excerpt(text, lines(Some(99), None)).text, "");
+        let beyond = excerpt(text, lines(Some(99), None));
+        assert_eq!((beyond.text.as_str(), beyond.first, beyond.last), ("", 5, 4));
         assert_eq!(excerpt(text, lines(Some(u64::MAX), Some(u64::MAX))).text, "");
         assert_eq!(excerpt("", lines(None, None)).text, "");
     }

@@ -33,6 +33,16 @@ struct Call {
     ignore: GlobSet,
 }
 
+/// What was found in a folder.
+#[derive(Default)]
+struct Listing {
+    entries: Vec<Entry>,
+    /// How many entries ignore files removed.
+    ignored: usize,
+    /// Whether anything is left out without being counted.
+    has_hidden: bool,
+}
+
 struct Entry {
     name: String,
     is_dir: bool,
@@ -150,64 +160,62 @@ impl Call {
             Ok(_) => std::fs::read_dir(path),
             Err(error) => Err(error),
         };
-        let (mut found, ignored) = match entries.and_then(|entries| self.collect(entries, cancel)) {
-            Ok(found) => found,
+        let mut listing = match entries.and_then(|entries| self.collect(entries, cancel)) {
+            Ok(listing) => listing,
             Err(_) if cancel.is_cancelled() => return ToolOutcome::Cancelled { partial: None },
             Err(error) => {
-                return failed(ToolErrorKind::LsExecutionError, format!("Error listing directory: {error}"));
+                let message = format!("Error listing directory: {}: {error}", self.location.asked().display());
+                return failed(ToolErrorKind::LsExecutionError, message);
             }
         };
-        if found.is_empty() && ignored == 0 {
-            let text = format!("Directory {} is empty.", path.display());
+        if listing.entries.is_empty() && listing.ignored == 0 && !listing.has_hidden {
+            let text = format!("Directory {} is empty.", self.location.asked().display());
             return ToolOutcome::text(text, Display::Text("Directory is empty.".to_owned()));
         }
         let sort_key = |entry: &Entry| (!entry.is_dir, entry.name.to_lowercase(), entry.name.clone());
-        found.sort_by_cached_key(sort_key);
-        self.present(&found, ignored)
+        listing.entries.sort_by_cached_key(sort_key);
+        self.present(&listing)
     }
 
-    fn collect(
-        &self,
-        entries: std::fs::ReadDir,
-        cancel: &CancellationToken,
-    ) -> io::Result<(Vec<Entry>, usize)> {
-        let mut found = Vec::new();
-        let mut ignored = 0;
+    fn collect(&self, entries: std::fs::ReadDir, cancel: &CancellationToken) -> io::Result<Listing> {
+        let mut listing = Listing::default();
         for entry in entries {
             if cancel.is_cancelled() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
             let path = entry?.path();
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            // Also leaves out links that lead elsewhere.
-            let Ok(target) = self.scope.workspace.admit(path.clone()) else { continue };
-            let Ok(metadata) = std::fs::metadata(target.path()) else { continue };
+            // Also leaves out links that lead elsewhere, or nowhere.
+            let target = self.scope.workspace.admit(path.clone()).ok();
+            let metadata = target.and_then(|target| std::fs::metadata(target.path()).ok());
+            let Some(metadata) = metadata.filter(|_| !self.ignore.is_match(&name)) else {
+                listing.has_hidden = true;
+                continue;
+            };
             let is_dir = metadata.is_dir();
-            if self.ignore.is_match(&name) {
-                continue;
-            }
             if self.scope.rules.is_ignored(&path, is_dir, self.respect) {
-                ignored += 1;
+                listing.ignored += 1;
                 continue;
             }
-            found.push(Entry { name, is_dir, size: if is_dir { 0 } else { metadata.len() } });
+            listing.entries.push(Entry { name, is_dir, size: if is_dir { 0 } else { metadata.len() } });
         }
-        Ok((found, ignored))
+        Ok(listing)
     }
 
-    fn present(&self, found: &[Entry], ignored: usize) -> ToolOutcome {
+    fn present(&self, listing: &Listing) -> ToolOutcome {
+        let Listing { entries, ignored, .. } = listing;
         let line = |entry: &Entry| match entry.is_dir {
             true => format!("[DIR] {}", entry.name),
             false => format!("{} ({} bytes)", entry.name, entry.size),
         };
-        let items: Vec<String> = found.iter().take(MAX_ENTRIES).map(line).collect();
+        let items: Vec<String> = entries.iter().take(MAX_ENTRIES).map(line).collect();
         let mut text =
-            format!("Directory listing for {}:\n{}", self.location.path().display(), items.join("\n"));
-        if found.len() > items.len() {
-            text.push_str(&format!("\n... [{} more entries not listed]", found.len() - items.len()));
+            format!("Directory listing for {}:\n{}", self.location.asked().display(), items.join("\n"));
+        if entries.len() > items.len() {
+            text.push_str(&format!("\n... [{} more entries not listed]", entries.len() - items.len()));
         }
-        let mut summary = format!("Found {} item(s).", found.len());
-        if ignored > 0 {
+        let mut summary = format!("Found {} item(s).", entries.len());
+        if *ignored > 0 {
             text.push_str(&format!("\n\n({ignored} ignored)"));
             summary.push_str(&format!(" ({ignored} ignored)"));
         }

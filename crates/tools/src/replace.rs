@@ -141,7 +141,8 @@ impl Tool for Replace {
             location,
             given: given.to_owned(),
             old: encoding::normalised(old).into_owned(),
-            new: encoding::normalised(new).into_owned(),
+            // A new file gets its content as it was given; an edited one keeps its own line ends.
+            new: if old.is_empty() { new.to_owned() } else { encoding::normalised(new).into_owned() },
             expected,
             is_modified_by_user: arguments.flag("modified_by_user")?.unwrap_or(false),
         }))

@@ -102,9 +102,20 @@ impl Tool for RunShellCommand {
         &self.spec
     }
 
+    /// A list of words was the form of the command once.
+    fn modernised(&self, args: &JsonObject) -> Option<JsonObject> {
+        let words = args.get("command")?.as_array()?;
+        let words: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(quoted)).collect();
+        let mut args = args.clone();
+        args.insert("command".to_owned(), Value::from(words?.join(" ")));
+        Some(args)
+    }
+
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let arguments = Arguments(args);
-        let text = command_text(arguments)?;
+        // Nothing in the command is refused here. Upstream blocks command substitution at this place; whether
+        // a command may run is for policy to say, which reads the whole command.
+        let text = arguments.required("command")?.to_owned();
         if text.trim().is_empty() {
             return Err(ArgError("Command cannot be empty.".to_owned()));
         }
@@ -130,20 +141,6 @@ impl Tool for RunShellCommand {
             background: Arc::clone(&self.background),
             description: arguments.text("description")?.map(str::to_owned),
         }))
-    }
-}
-
-/// The command; some models send a list of words.
-///
-/// Nothing in the command is refused here. Upstream blocks command substitution at this place; whether a
-/// command may run is for policy to say, which reads the whole command.
-fn command_text(arguments: Arguments<'_>) -> Result<String, ArgError> {
-    match arguments.0.get("command") {
-        Some(Value::Array(_)) => {
-            let words = arguments.texts("command")?.unwrap_or_default();
-            Ok(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
-        }
-        _ => arguments.required("command").map(str::to_owned),
     }
 }
 
@@ -260,9 +257,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_words_becomes_a_command_that_keeps_them_apart() {
-        let args = json!({"command": ["git", "commit", "-m", "it's $HOME; rm", ""]});
-        let text = command_text(Arguments(args.as_object().unwrap())).unwrap();
-        assert_eq!(text, r"git commit -m 'it'\''s $HOME; rm' ''");
+    fn words_are_quoted_so_that_the_shell_keeps_them_apart() {
+        let words = ["git", "commit", "-m", "it's $HOME; rm", ""].map(quoted);
+        assert_eq!(words.join(" "), r"git commit -m 'it'\''s $HOME; rm' ''");
     }
 }

@@ -74,6 +74,10 @@ impl Location {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    pub(crate) fn asked(&self) -> &Path {
+        &self.asked
+    }
 }
 
 /// A path that did not pass; the text goes to the model.
@@ -156,6 +160,8 @@ impl Workspace {
         })?;
         match self.base_of(&asked, &path) {
             Some(base) => Ok(Location { asked, path, base }),
+            // Upstream names where the path really leads; a closed name that leads inside is named itself.
+            None if self.base_of(&path, &path).is_none() => Err(self.outside(&path)),
             None => Err(self.outside(&asked)),
         }
     }

@@ -1,5 +1,6 @@
 //! From what was typed to what the model gets: `@path` brings the file along.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_tools::{ReadManyRequest, Workspace, read_many};
 use tokio_util::sync::CancellationToken;
 
-use crate::mentions::{self, Mention};
+use crate::mentions::{self, Mention, Piece};
 use crate::report::Failure;
 
 /// The parts of a prompt. A word that names no file of the workspace stays a word.
@@ -19,39 +20,57 @@ pub(super) fn expand(
     filtering: &FileFiltering,
     cancel: &CancellationToken,
 ) -> Result<Vec<Part>, Failure> {
-    let mentions: Vec<(Mention, String)> = mentions::find(typed)
-        .into_iter()
-        .filter_map(|mention| pattern(&mention, workspace).map(|pattern| (mention, pattern)))
-        .collect();
-    let mut parts = Vec::new();
-    let mut query = typed.to_owned();
-    for (mention, pattern) in &mentions {
-        query = query.replace(&mention.written, &format!("@{pattern}"));
-        let request = ReadManyRequest { include: vec![pattern.clone()], ..ReadManyRequest::default() };
+    let mut query = String::new();
+    let mut files = Vec::new();
+    let mut seen = BTreeSet::new();
+    for piece in mentions::pieces(typed) {
+        let mention = match piece {
+            Piece::Words(words) => {
+                query.push_str(&words);
+                continue;
+            }
+            Piece::Mention(mention) => mention,
+        };
+        let Some(request) = request(&mention, workspace) else {
+            query.push_str(&mention.written);
+            continue;
+        };
         let read = read_many(workspace, filtering, &request, cancel).map_err(|error| {
             let what = format!("could not read `{}`, named in the prompt", mention.path);
             Failure::new(ExitKind::Input, what).because(&error)
         })?;
-        if !read.files.is_empty() {
-            parts.push(Part::text(format!("\nContent from @{pattern}:\n")));
-            parts.extend(read.parts);
+        match request.include.first() {
+            Some(pattern) if !read.files.is_empty() => query.push_str(&format!("@{pattern}")),
+            _ => query.push_str(&mention.written),
+        }
+        for (file, part) in read.files.into_iter().zip(read.parts) {
+            if seen.insert(file.clone()) {
+                files.push(Part::text(format!("\nContent from @{file}:\n")));
+                files.push(bare(part));
+            }
         }
     }
-    if parts.is_empty() {
+    if files.is_empty() {
         return Ok(vec![Part::text(typed)]);
     }
     let mut all = vec![Part::text(query), Part::text("\n--- Content from referenced files ---")];
-    all.extend(parts);
+    all.extend(files);
     all.push(Part::text("\n--- End of content ---"));
     Ok(all)
 }
 
-/// The pattern that reads what a mention names; `None` if there is no such file or folder.
-fn pattern(mention: &Mention, workspace: &Workspace) -> Option<String> {
+/// The content without the heading that it has among the results of the tool.
+fn bare(part: Part) -> Part {
+    let Some(text) = part.spoken_text() else { return part };
+    Part::text(text.split_once(" ---\n\n").map_or(text, |(_, content)| content).trim())
+}
+
+/// What a mention names; `None` if there is no such file or folder.
+fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
     let found = workspace.directories().iter().map(|root| root.join(&mention.path)).find(|path| path.exists())?;
-    if found.is_dir() {
-        let folder = Path::new(&mention.path);
-        return Some(folder.join("**").display().to_string());
-    }
-    Some(mention.path.clone())
+    let is_folder = found.is_dir();
+    let pattern =
+        if is_folder { Path::new(&mention.path).join("**").display().to_string() } else { mention.path.clone() };
+    // Somebody who names a file wants it, whatever is usually left out.
+    Some(ReadManyRequest { include: vec![pattern], no_default_excludes: !is_folder, ..ReadManyRequest::default() })
 }

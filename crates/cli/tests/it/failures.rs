@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{Reply, reply};
+use pollux_test_support::{Reply, TestHome, reply};
 use serde_json::json;
 
 use crate::scene::{Scene, of_type, panicked, parse};
@@ -143,19 +143,18 @@ fn the_same_call_with_the_same_result_is_stopped() {
 
 #[test]
 fn nobody_listening_at_the_address_is_a_network_error() {
-    let scene = Scene::new([]);
-    let free = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
-    let run = scene
-        .prompt(&["-p", "x"])
-        .env("GOOGLE_GEMINI_BASE_URL", &format!("http://{free}"))
-        .env("NO_PROXY", "*")
-        .spawn();
-    crate::scene::until("the first try failed", || true);
-    run.signal("TERM");
-    let run = run.wait();
-    assert!(run.code == Some(143) || run.code == Some(1) || run.code.is_none(), "{:?}", run.code);
-    assert!(!panicked(&run));
+    let home = TestHome::new().settings(json!({"general": {"maxAttempts": 1}}));
+    let scene = Scene::with(home, []);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let run = scene.prompt(&["-p", "x"]).env("GOOGLE_GEMINI_BASE_URL", &format!("http://{free}")).run();
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("[API Error: ") && run.stderr.contains("hint: "), "{}", run.stderr);
+}
+
+#[test]
+fn the_number_of_tries_can_be_set() {
+    let home = TestHome::new().settings(json!({"general": {"maxAttempts": 2}}));
+    let scene = Scene::with(home, (0..3).map(|_| Reply::error(503, "UNAVAILABLE", "down")));
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!((run.code, scene.server.requests().len()), (Some(1), 2), "{}", run.stderr);
 }

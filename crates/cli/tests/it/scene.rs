@@ -9,6 +9,13 @@ use serde_json::{Value, json};
 /// The model that every run names, so that no alias is resolved.
 pub(crate) const MODEL: &str = "test-model";
 
+/// A PNG of one pixel.
+pub(crate) const PNG: &[u8] = &[
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0,
+    1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0a, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0, 1, 0,
+    0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+];
+
 pub(crate) struct Scene {
     pub(crate) home: TestHome,
     pub(crate) server: FakeGemini,

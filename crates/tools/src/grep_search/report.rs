@@ -25,10 +25,11 @@ impl Place<'_> {
         let mut names: Vec<String> = files.iter().map(|file| workspace.relative(&file.path)).collect();
         names.sort_unstable();
         let text = format!(
-            "Found {} files with matches for pattern \"{}\" {}:\n{}",
+            "Found {} files with matches for pattern \"{}\" {}{}:\n{}",
             names.len(),
             self.query.pattern,
             self.place(),
+            self.limit(names.len() as u64),
             names.join("\n")
         );
         let summary = format!("Found {} files", names.len());
@@ -43,10 +44,8 @@ impl Place<'_> {
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text =
             format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
-        let is_limited = count >= self.query.total;
-        if is_limited {
-            text.push_str(&format!(" (results limited to {} matches for performance)", self.query.total));
-        }
+        let limit = self.limit(count);
+        text.push_str(&limit);
         text.push_str(":\n---\n");
         let mut items = Vec::new();
         for file in files {
@@ -61,9 +60,17 @@ impl Place<'_> {
             }
             text.push_str("---\n");
         }
-        let limited = if is_limited { " (limited)" } else { "" };
+        let limited = if limit.is_empty() { "" } else { " (limited)" };
         let summary = format!("Found {count} {noun}{limited}");
         ToolOutcome::text(text.trim(), Display::List { summary, items })
+    }
+
+    /// Says that there may be more.
+    fn limit(&self, count: u64) -> String {
+        match self.query.total {
+            total if count >= total => format!(" (results limited to {total} matches for performance)"),
+            _ => String::new(),
+        }
     }
 
     fn nothing(&self) -> ToolOutcome {

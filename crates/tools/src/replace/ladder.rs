@@ -35,9 +35,13 @@ impl Matched {
         if self.similar_lines.is_empty() {
             return String::new();
         }
-        let ranges: Vec<String> =
-            self.similar_lines.iter().map(|(first, last)| format!("{first}-{last}")).collect();
-        format!(" Applied fuzzy match at line(s) {}.", ranges.join(", "))
+        let range = |(first, last): &(usize, usize)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        let ranges: Vec<String> = self.similar_lines.iter().map(range).collect();
+        let plural = if ranges.len() > 1 { "s" } else { "" };
+        format!(" Applied fuzzy match at line{plural} {}.", ranges.join(", "))
     }
 }
 
@@ -112,7 +116,9 @@ impl<'a> Block<'a> {
 
     /// The change for a match at some lines; the new text takes over the indentation found there.
     pub(super) fn edit(&self, lines: &Lines<'_>, at: Range<usize>) -> Edit {
-        let first = lines.texts.get(at.start).copied().unwrap_or_default();
+        // A blank line says nothing about indentation.
+        let window = lines.texts.get(at.clone()).unwrap_or_default();
+        let first = window.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
         let (body, end) = match self.new.strip_suffix('\n') {
             Some(body) if self.ends_line => (body, "\n"),
             _ => (self.new, ""),
@@ -170,9 +176,10 @@ fn indentation(line: &str) -> &str {
     line.strip_suffix(rest).unwrap_or_default()
 }
 
-/// Moves a text to another indentation: its first line gets `indent`, the others keep their distance.
+/// Moves a text to another indentation: its first line that is not blank gets `indent`, the others keep
+/// their distance.
 fn reindented(text: &str, indent: &str) -> String {
-    let reference = indentation(text.split('\n').next().unwrap_or_default());
+    let reference = text.split('\n').find(|line| !line.trim().is_empty()).map_or("", indentation);
     let moved = text.split('\n').map(|line| {
         if line.trim().is_empty() {
             String::new()
@@ -218,6 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn a_blank_line_at_the_start_does_not_take_the_indentation_away() {
+        let text = "class A:\n    x = 1\n\n    def g(self):\n        return 3\n";
+        let old = "\ndef g(self):\n    return 3\n";
+        let expected = "class A:\n    x = 1\n    def g(self):\n        return 4\n";
+        assert_eq!(changed(text, old, "def g(self):\n    return 4\n").as_deref(), Some(expected));
+        let expected = "class A:\n    x = 1\n\n    def g(self):\n        return 4\n";
+        assert_eq!(changed(text, old, "\ndef g(self):\n    return 4\n").as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn similar_lines_are_named_as_upstream_names_them() {
+        let note = |similar_lines| Matched { edits: Vec::new(), similar_lines }.note();
+        assert_eq!(note(vec![]), "");
+        assert_eq!(note(vec![(2, 3)]), " Applied fuzzy match at line 2-3.");
+        assert_eq!(note(vec![(2, 2), (5, 6)]), " Applied fuzzy match at lines 2, 5-6.");
+    }
+
+    #[test]
     fn words_with_other_white_space_between_them_match() {
         let text = "let  x=call( a,\n   b );\nrest\n";
         assert_eq!(changed(text, "let x = call(a,\nb);", "let y = 1;"), Some("let y = 1;\nrest\n".into()));
@@ -233,7 +258,7 @@ mod tests {
         let text = "one\n    let retries = configuration.maximum_retries;\nthree\n";
         let found = find(text, "let retires = configuration.maximum_retries;", "let retries = 3;").unwrap();
         assert_eq!(found.similar_lines, [(2, 2)]);
-        assert_eq!(found.note(), " Applied fuzzy match at line(s) 2-2.");
+        assert_eq!(found.note(), " Applied fuzzy match at line 2.");
         assert_eq!(found.edits[0].text, "    let retries = 3;");
     }
 }

@@ -85,7 +85,8 @@ impl Bench {
     }
 
     pub(crate) fn prepare(&self, name: &str, args: Value) -> Result<Box<dyn Invocation>, ArgError> {
-        self.tool(name).prepare(args.as_object().unwrap())
+        let (tool, args) = (self.tool(name), args.as_object().unwrap());
+        tool.prepare(tool.modernised(args).as_ref().unwrap_or(args))
     }
 
     pub(crate) fn refusal(&self, name: &str, args: Value) -> String {

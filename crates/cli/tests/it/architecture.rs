@@ -1,0 +1,197 @@
+//! The rules of ARCHITECTURE.md that a compiler does not check.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which crates a crate may use. `cli` joins everything; `test-support` is for tests alone.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("config", &["domain"]),
+    ("net", &["domain", "config"]),
+    ("exec", &["domain", "config"]),
+    ("session", &["domain", "config"]),
+    ("extend", &["domain", "config"]),
+    ("model", &["domain", "config", "net"]),
+    ("tools", &["domain", "config", "exec"]),
+    ("agent", &["domain", "config", "session", "extend"]),
+    ("cli", &["domain", "config", "net", "exec", "session", "extend", "model", "tools", "agent"]),
+    ("test-support", &[]),
+];
+
+/// What only `cli/src/wire.rs` and the files below it may name.
+const ADAPTERS: &[&str] = &[
+    "pollux_model",
+    "pollux_tools",
+    "pollux_net",
+    "pollux_exec",
+    "pollux_session",
+    "pollux_agent",
+    "pollux_extend",
+];
+
+/// What a library never does: values come in, results go out.
+const NOT_IN_LIBRARIES: &[&str] = &["env::var", "println!", "process::exit"];
+
+/// Packages that cost more than they give: a second TLS stack, a C library, a macro for every port.
+const BANNED_PACKAGES: &[&str] =
+    &["aws-lc-sys", "aws-lc-rs", "openssl-sys", "native-tls", "async-trait", "git2"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The crates of the workspace by the names of their folders.
+fn crates() -> Vec<String> {
+    let entries = fs::read_dir(root().join("crates")).unwrap();
+    let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("Cargo.toml").is_file());
+    let mut names: Vec<String> =
+        folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The lines of one section of a manifest, without comments.
+fn section<'a>(manifest: &'a str, name: &str) -> Vec<&'a str> {
+    let header = format!("[{name}]");
+    let after = manifest.lines().map(str::trim).skip_while(|line| *line != header).skip(1);
+    after
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect()
+}
+
+/// The crates of this workspace that a section of a manifest names.
+fn own_dependencies(manifest: &str, name: &str) -> Vec<String> {
+    let named = section(manifest, name).into_iter().filter_map(|line| line.strip_prefix("pollux-"));
+    named.map(|rest| rest.split(['.', ' ', '=']).next().unwrap_or(rest).to_owned()).collect()
+}
+
+/// Every Rust file below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The code of a file: no comments, and nothing from its tests on, which stand last.
+fn code(path: &Path) -> String {
+    let text = read(path);
+    let own = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn is_test_file(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+}
+
+#[test]
+fn every_crate_has_a_row_and_uses_only_the_allowed_edges() {
+    for name in crates() {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+            panic!("the crate `{name}` has no row in the table of allowed edges; see ARCHITECTURE.md");
+        };
+        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+        for used in own_dependencies(&manifest, "dependencies") {
+            assert!(
+                allowed.contains(&used.as_str()),
+                "`{name}` must not depend on `{used}`: the allowed edges are in ARCHITECTURE.md"
+            );
+        }
+        for used in own_dependencies(&manifest, "dev-dependencies") {
+            assert!(
+                used == "test-support" || allowed.contains(&used.as_str()),
+                "the tests of `{name}` must not depend on `{used}`: the allowed edges are in ARCHITECTURE.md"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_has_no_rows_for_crates_that_are_gone() {
+    let crates = crates();
+    for (name, _) in ALLOWED {
+        assert!(crates.iter().any(|known| known == name), "there is no crate `{name}`; see ARCHITECTURE.md");
+    }
+}
+
+#[test]
+fn the_manifest_reader_sees_edges() {
+    let manifest = "[dependencies]\npollux-net.workspace = true\n# pollux-exec.workspace = true\n\
+                    pollux-test-support = { path = \"x\" }\nserde.workspace = true\n[dev-dependencies]\n\
+                    pollux-agent.workspace = true\n";
+    assert_eq!(own_dependencies(manifest, "dependencies"), ["net", "test-support"]);
+    assert_eq!(own_dependencies(manifest, "dev-dependencies"), ["agent"]);
+}
+
+#[test]
+fn only_the_wiring_names_adapters() {
+    let src = root().join("crates/cli/src");
+    for path in sources(&src) {
+        let below = path.strip_prefix(&src).unwrap();
+        if below == Path::new("wire.rs") || below.starts_with("wire") {
+            continue;
+        }
+        let text = read(&path);
+        for adapter in ADAPTERS {
+            assert!(
+                !text.contains(adapter),
+                "`{}` names `{adapter}`; only `wire.rs` joins adapters, see ARCHITECTURE.md",
+                below.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn libraries_read_no_environment_print_nothing_and_never_exit() {
+    for name in crates().into_iter().filter(|name| name != "cli" && name != "test-support") {
+        for path in sources(&root().join("crates").join(&name).join("src")) {
+            if is_test_file(&path) {
+                continue;
+            }
+            let code = code(&path);
+            for word in NOT_IN_LIBRARIES {
+                assert!(
+                    !code.contains(word),
+                    "`{}` uses `{word}`; see the invariants in ARCHITECTURE.md",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_banned_package_is_in_the_lock_file() {
+    let lock = read(&root().join("Cargo.lock"));
+    for package in BANNED_PACKAGES {
+        assert!(
+            !lock.lines().any(|line| line == format!("name = \"{package}\"")),
+            "`{package}` came in with a dependency; ARCHITECTURE.md has no place for it"
+        );
+    }
+}
+
+#[test]
+fn every_crate_inherits_the_lints() {
+    for name in crates() {
+        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+        assert_eq!(
+            section(&manifest, "lints"),
+            ["workspace = true"],
+            "`{name}` must inherit the workspace's lints; see ARCHITECTURE.md and CONTRIBUTING.md"
+        );
+    }
+}

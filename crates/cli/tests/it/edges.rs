@@ -1,0 +1,126 @@
+//! Files and places that are not as they should be.
+
+use std::fs::{self, File};
+use std::process::Command;
+
+use pollux_test_support::{TestHome, reply};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, binary, lines, of_type, panicked, read_json, scripted};
+
+/// The results of these calls, run without questions, and the scene.
+fn results(scene: &Scene, calls: &[(&str, Value)]) -> Vec<Value> {
+    let step = calls.iter().fold(reply(), |reply, (name, args)| reply.call(name, args.clone()));
+    scene.server.push([step, reply().text("ok")]);
+    let run = scene.run(&["-p", "x", "--yolo", "-o", "stream-json", "--output-dialect", "gemini-cli"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(!panicked(&run), "{}", run.stderr);
+    let events = lines(&run.stdout);
+    of_type(&events, "tool_result").into_iter().cloned().collect()
+}
+
+#[test]
+fn odd_files_get_clear_answers() {
+    let scene = Scene::with(TestHome::new().file("empty.txt", "").file("adir/x", "x"), []);
+    let project = scene.home.project();
+    File::create(project.join("huge.log")).unwrap().set_len(3 << 30).unwrap();
+    fs::write(project.join("binary.dat"), [0u8, 159, 146, 150, 0, 1]).unwrap();
+    assert!(Command::new("mkfifo").arg(project.join("pipe")).status().unwrap().success());
+    let read = |path: &str| ("read_file", json!({"file_path": path}));
+    let found = results(
+        &scene,
+        &[
+            read("huge.log"),
+            read("empty.txt"),
+            read("adir"),
+            read("binary.dat"),
+            read("pipe"),
+            read("/dev/zero"),
+            read(""),
+            ("read_file", json!({})),
+            ("write_file", json!({"file_path": "adir", "content": "x"})),
+            ("write_file", json!({"file_path": "pipe", "content": "x"})),
+            ("list_directory", json!({"dir_path": "empty.txt"})),
+        ],
+    );
+    let kinds: Vec<&str> = found.iter().map(|result| result["error"]["type"].as_str().unwrap_or("ok")).collect();
+    assert_eq!(
+        kinds,
+        [
+            "file_too_large",
+            "ok",
+            "target_is_directory",
+            "ok",
+            "read_content_failure",
+            "invalid_tool_params",
+            "invalid_tool_params",
+            "invalid_tool_params",
+            "invalid_tool_params",
+            "file_write_failure",
+            "path_is_not_a_directory",
+        ],
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_context_file_that_is_a_folder_or_no_text_stops_nothing() {
+    let scene = Scene::with(TestHome::new().file("GEMINI.md/x", "x"), [reply().text("ok")]);
+    fs::create_dir_all(scene.home.gemini_dir()).unwrap();
+    fs::write(scene.home.gemini_dir().join("GEMINI.md"), [0xff, 0xfe, 0, 1]).unwrap();
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
+}
+
+#[test]
+fn a_home_that_cannot_be_written_costs_the_recording_only() {
+    let scene = Scene::new([reply().text("ok")]);
+    let file = scene.home.home().join("a-file");
+    fs::write(&file, "").unwrap();
+    let run = scene.prompt(&["-p", "x"]).env("GEMINI_CLI_HOME", file.to_str().unwrap()).run();
+    assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
+    assert!(run.stderr.contains("no longer recorded"), "{}", run.stderr);
+}
+
+/// Runs the program where a small disk is mounted on `disk/`; `None` where that is not allowed.
+fn on_a_small_disk(home: &TestHome, kilobytes: u32, script: &str) -> Option<pollux_test_support::Run> {
+    let disk = home.project().join("disk");
+    fs::create_dir_all(&disk).unwrap();
+    let mount = format!("mount -t tmpfs -o size={kilobytes}k tmpfs disk || exit 99; {script}");
+    let run = home
+        .command("unshare".as_ref(), ["--user", "--map-root-user", "--mount", "sh", "-c", &mount, binary().to_str().unwrap()])
+        .run();
+    let allowed = run.code != Some(99) && !run.stderr.contains("unshare");
+    allowed.then_some(run)
+}
+
+#[test]
+fn a_full_disk_under_the_project_is_exit_54_and_the_old_file_stays() {
+    let call = json!({"functionCall": {"name": "write_file", "args": {"file_path": "a.txt", "content": "new ".repeat(5000)}}});
+    let home = TestHome::new().file("script.jsonl", &scripted(&[call])).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let script = "cd disk && echo old > a.txt && head -c 100000 /dev/zero > fill; \"$0\" -m m -p x --yolo --fake-responses ../script.jsonl; code=$?; cat a.txt; exit $code";
+    let Some(run) = on_a_small_disk(&home, 64, script) else { return };
+    assert_eq!(run.code, Some(54), "{} {}", run.stdout, run.stderr);
+    assert_eq!(run.stdout, "old\n");
+    assert!(run.stderr.contains("No space left on device"), "{}", run.stderr);
+}
+
+#[test]
+fn a_disk_that_fills_up_under_the_session_leaves_a_valid_file() {
+    let step = |n: u64| {
+        let words: Vec<String> = (1..200).map(|k| (n * 7919 * k).to_string()).collect();
+        let call = json!({"functionCall": {"name": "glob", "args": {"pattern": format!("{n}*")}}});
+        scripted(&[json!({"text": words.join(" ")}), call])
+    };
+    let script: String = (1..30).map(step).chain([scripted(&[json!({"text": "The end."})])]).collect();
+    let home = TestHome::new().file("script.jsonl", &script).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let script = "GEMINI_CLI_HOME=\"$PWD/disk\" \"$0\" -m m -p x --fake-responses script.jsonl; code=$?; cp -r disk copy; exit $code";
+    let Some(run) = on_a_small_disk(&home, 32, script) else { return };
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.ends_with("The end.\n"), "the conversation goes on");
+    assert_eq!(run.stderr.matches("no longer recorded").count(), 1, "{}", run.stderr);
+    let files = crate::scene::all_files(&home.project().join("copy"));
+    let session = files.iter().find(|file| file.to_string_lossy().contains("session-")).unwrap();
+    let messages = read_json(session)["messages"].as_array().unwrap().len();
+    assert!(messages > 3, "{messages}");
+}

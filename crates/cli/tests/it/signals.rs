@@ -1,0 +1,81 @@
+//! A signal ends the run in order.
+
+use pollux_test_support::{Reply, reply};
+use serde_json::json;
+
+use crate::scene::{Scene, lines, parse, until};
+
+const SIGNALS: &[(&str, i32)] = &[("INT", 130), ("TERM", 143), ("HUP", 129)];
+
+#[test]
+fn a_signal_while_the_model_is_silent_ends_the_stream_with_a_result() {
+    for (signal, code) in SIGNALS {
+        let scene = Scene::new([reply().text("Begun").text("more").stall_after(1)]);
+        let running = scene.prompt(&["-p", "x", "-o", "stream-json"]).spawn();
+        running.wait_for_stdout("Begun");
+        running.signal(signal);
+        let run = running.wait();
+        assert_eq!(run.code, Some(*code), "{signal}: {}", run.stderr);
+        let result = lines(&run.stdout).pop().unwrap();
+        assert_eq!((&result["type"], &result["success"]), (&json!("RESULT"), &json!(false)));
+        assert_eq!(result["error"]["type"], "CANCELLED");
+        assert_eq!(scene.session()["messages"][0]["content"], "x");
+    }
+}
+
+#[test]
+fn a_signal_before_the_first_byte_of_the_reply_is_answered_in_upstreams_dialect_too() {
+    let scene = Scene::new([Reply::never(), Reply::never()]);
+    let stream = scene.prompt(&["-p", "x", "-o", "stream-json", "--output-dialect", "gemini-cli"]).spawn();
+    until("the request arrived", || scene.server.requests().len() == 1);
+    stream.signal("INT");
+    let run = stream.wait();
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    let result = lines(&run.stdout).pop().unwrap();
+    assert_eq!((&result["type"], &result["status"]), (&json!("result"), &json!("error")));
+    assert_eq!(result["error"]["type"], "FatalCancellationError");
+
+    let json = scene.prompt(&["-p", "x", "-o", "json"]).spawn();
+    until("the request arrived", || scene.server.requests().len() == 2);
+    json.signal("TERM");
+    let run = json.wait();
+    assert_eq!(run.code, Some(143));
+    assert_eq!(parse(&run.stdout)["error"]["type"], "CANCELLED");
+}
+
+#[test]
+fn a_signal_ends_a_running_command_and_the_call_is_recorded_as_cancelled() {
+    let command = "echo $$ > pid.txt; exec sleep 60";
+    let scene = Scene::new([reply().call("run_shell_command", json!({"command": command}))]);
+    let running = scene.prompt(&["-p", "x", "--yolo"]).spawn();
+    let pid_file = scene.home.project().join("pid.txt");
+    until("the command runs", || std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')));
+    running.signal("TERM");
+    let run = running.wait();
+    assert_eq!(run.code, Some(143), "{}", run.stderr);
+    let pid = scene.home.read("pid.txt");
+    let alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        stat.split(") ").nth(1).is_some_and(|rest| !rest.starts_with('Z'))
+    };
+    until("the command is gone", || !alive());
+    let session = scene.session();
+    let status = session["messages"][1]["toolCalls"][0]["status"].as_str().map(str::trim);
+    assert_eq!(status, Some("cancelled"), "{session:#}");
+
+    // What follows is accepted by the model: the call is answered once.
+    scene.server.push([reply().text("Going on.")]);
+    let next = scene.run(&["--resume", "-p", "go on"]);
+    assert_eq!((next.stdout.as_str(), next.code), ("Going on.\n", Some(0)), "{}", next.stderr);
+    assert!(scene.server.request(1).body.to_string().contains("sleep 60"));
+}
+
+#[test]
+fn a_signal_while_waiting_for_the_next_try_is_not_waited_out() {
+    let limited = Reply::error(429, "RESOURCE_EXHAUSTED", "slow down").header("Retry-After", "50");
+    let scene = Scene::new([limited]);
+    let running = scene.prompt(&["-p", "x", "-o", "stream-json"]).spawn();
+    running.wait_for_stdout("RATE_LIMIT");
+    running.signal("INT");
+    assert_eq!(running.wait().code, Some(130));
+}
