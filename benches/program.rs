@@ -6,7 +6,12 @@
 //! process is an empty Rust program compiled here; with `--gemini` an installed gemini-cli takes part. Nothing
 //! here passes or fails: it prints medians, peak memory and ratios.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a bench reports to a person")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench reports to a person"
+)]
 
 #[path = "program/measure.rs"]
 mod measure;

@@ -84,7 +84,8 @@ fn compile_empty(dir: &Path) -> PathBuf {
     let source = dir.join("empty.rs");
     put(&source, "fn main() {}\n");
     let program = dir.join("empty");
-    let status = Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(&source).status().expect("run rustc");
+    let status =
+        Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(&source).status().expect("run rustc");
     assert!(status.success(), "the empty program does not compile");
     program
 }
@@ -140,7 +141,8 @@ fn prompted(bench: &Bench, title: &str, script: impl Fn() -> Vec<Reply>, files: 
             Series::new(name),
             Box::new(move || {
                 let server = FakeGemini::start_with(script(), Exhausted::Fail(400));
-                let args = ["-p", "go", "-m", MODEL, "--output-format", "stream-json", "--approval-mode", "yolo"];
+                let args =
+                    ["-p", "go", "-m", MODEL, "--output-format", "stream-json", "--approval-mode", "yolo"];
                 run(&mut place.command(&program, Some(&server), &args))
             }),
         ));
@@ -211,8 +213,13 @@ fn write_session(chats: &Path, hash: &str, number: i64) {
     for turn in 0..10 {
         recorder.user(&[Part::text(format!("prompt {turn} of session {number}"))], None, now).unwrap();
         let answer = Part::text("An answer of some length. ".repeat(40));
-        let record =
-            ReplyRecord { parts: vec![answer], thoughts: Vec::new(), usage: None, model: "m".into(), calls: Vec::new() };
+        let record = ReplyRecord {
+            parts: vec![answer],
+            thoughts: Vec::new(),
+            usage: None,
+            model: "m".into(),
+            calls: Vec::new(),
+        };
         recorder.reply(&record, now).unwrap();
     }
 }
@@ -220,7 +227,8 @@ fn write_session(chats: &Path, hash: &str, number: i64) {
 /// What a turn writes as its session grows.
 pub(crate) fn bytes(bench: &Bench) {
     let place = bench.place("bytes");
-    let answer: String = (0..20).map(|n| format!("Sentence {n} of an answer about part {}. ", n * 7)).collect();
+    let answer: String =
+        (0..20).map(|n| format!("Sentence {n} of an answer about part {}. ", n * 7)).collect();
     let mut before: Vec<u8> = Vec::new();
     println!("\nbytes of one turn as its session grows (the same prompt and answer each time)");
     println!(

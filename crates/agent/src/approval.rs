@@ -91,7 +91,11 @@ impl Approvals {
             ApprovalMode::Plan => Decision::Deny(PLAN_DENIAL.to_owned()),
             ApprovalMode::AutoEdit if spec.kind == ToolKind::Edit => Decision::Allow,
             ApprovalMode::AutoEdit | ApprovalMode::Default => {
-                if self.is_listed(spec, effect) { Decision::Allow } else { Decision::Ask }
+                if self.is_listed(spec, effect) {
+                    Decision::Allow
+                } else {
+                    Decision::Ask
+                }
             }
         }
     }
@@ -153,7 +157,10 @@ fn is_plain_use(command: &str, prefix: &str) -> bool {
         [';', '|', '&', '$', '<', '>', '(', ')', '`', '\n', '\r', '{', '}', '\\', '!', '"', '\''];
     !prefix.is_empty()
         && !command.contains(MEANING)
-        && command.trim_start().strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        && command
+            .trim_start()
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 #[cfg(test)]
@@ -203,7 +210,11 @@ mod tests {
 
     #[test]
     fn plan_mode_writes_plans_and_nothing_else() {
-        let rules = approvals(ApprovalMode::Plan, false, Tools { allowed: vec!["replace".into()], ..Tools::default() });
+        let rules = approvals(
+            ApprovalMode::Plan,
+            false,
+            Tools { allowed: vec!["replace".into()], ..Tools::default() },
+        );
         let edit = spec("replace", ToolKind::Edit);
         assert_eq!(rules.decide(&edit, &Effect::Edit("/t/plans/next.md".into())), Decision::Allow);
         assert!(matches!(rules.decide(&edit, &Effect::Edit("/w/a.md".into())), Decision::Deny(_)));
@@ -216,16 +227,24 @@ mod tests {
         assert!(rules.exposes(&spec("glob", ToolKind::Search)));
         assert!(!rules.exposes(&spec("write_file", ToolKind::Edit)));
         assert!(!rules.exposes(&spec("read_background_output", ToolKind::Read)));
-        assert!(approvals(ApprovalMode::AutoEdit, false, Tools::default()).exposes(&spec("write_file", ToolKind::Edit)));
+        assert!(
+            approvals(ApprovalMode::AutoEdit, false, Tools::default())
+                .exposes(&spec("write_file", ToolKind::Edit))
+        );
     }
 
     #[test]
     fn exclusion_beats_everything() {
-        let tools = Tools { exclude: vec!["ShellTool".into()], allowed: vec![SHELL.into()], ..Tools::default() };
+        let tools =
+            Tools { exclude: vec!["ShellTool".into()], allowed: vec![SHELL.into()], ..Tools::default() };
         let rules = approvals(ApprovalMode::Yolo, false, tools);
         assert!(!rules.exposes(&spec(SHELL, ToolKind::Execute)));
         assert!(matches!(rules.decide(&spec(SHELL, ToolKind::Execute), &run("ls")), Decision::Deny(_)));
-        let core = approvals(ApprovalMode::Yolo, false, Tools { core: Some(vec!["glob".into()]), ..Tools::default() });
+        let core = approvals(
+            ApprovalMode::Yolo,
+            false,
+            Tools { core: Some(vec!["glob".into()]), ..Tools::default() },
+        );
         assert!(!core.exposes(&spec("read_file", ToolKind::Read)));
     }
 

@@ -13,7 +13,8 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{
-    Display, Effect, Invocation, LineDelta, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome, ToolSpec,
+    Display, Effect, Invocation, LineDelta, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
+    ToolSpec,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -104,7 +105,8 @@ impl Ready {
     }
 
     fn runs_beside_others(&self) -> bool {
-        let waits = self.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
+        let waits =
+            self.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
         !waits && self.spec.as_ref().is_none_or(|spec| spec.kind.is_read_only())
     }
 }
@@ -129,7 +131,11 @@ pub(crate) async fn run_all(
     finished
 }
 
-async fn run_group(group: Vec<Ready>, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Vec<Finished> {
+async fn run_group(
+    group: Vec<Ready>,
+    events: &mpsc::Sender<Event>,
+    cancel: &CancellationToken,
+) -> Vec<Finished> {
     join_all(group.into_iter().map(|call| run_one(call, events, cancel))).await
 }
 
@@ -143,7 +149,10 @@ async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &Cancellati
             let context = context(&call, events, cancel);
             // A tool that panics fails its call, not the session.
             AssertUnwindSafe(invocation.run(&context)).catch_unwind().await.unwrap_or_else(|_| {
-                ToolOutcome::failed(ToolErrorKind::UnhandledException, format!("{} failed unexpectedly.", call.name))
+                ToolOutcome::failed(
+                    ToolErrorKind::UnhandledException,
+                    format!("{} failed unexpectedly.", call.name),
+                )
             })
         }
     };

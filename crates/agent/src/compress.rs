@@ -68,8 +68,9 @@ pub(crate) fn plan(history: &History) -> Option<Plan> {
         }
         before += entry.tokens;
     }
-    let ends_complete =
-        entries.last().is_some_and(|entry| entry.content.role == Role::Model && entry.content.calls().next().is_none());
+    let ends_complete = entries
+        .last()
+        .is_some_and(|entry| entry.content.role == Role::Model && entry.content.calls().next().is_none());
     if ends_complete {
         return Some(Plan { split: entries.len() });
     }
@@ -78,8 +79,13 @@ pub(crate) fn plan(history: &History) -> Option<Plan> {
 
 /// The request for a snapshot.
 pub(crate) fn request(history: &History, plan: &Plan) -> ModelRequest {
-    let mut contents: Vec<Arc<Content>> =
-        history.entries().get(1..plan.split).unwrap_or_default().iter().map(|e| Arc::clone(&e.content)).collect();
+    let mut contents: Vec<Arc<Content>> = history
+        .entries()
+        .get(1..plan.split)
+        .unwrap_or_default()
+        .iter()
+        .map(|e| Arc::clone(&e.content))
+        .collect();
     let has_snapshot = contents.first().is_some_and(|content| content.text().contains("<state_snapshot>"));
     let instruction = if has_snapshot { INSTRUCTION_MERGE } else { INSTRUCTION };
     contents.push(Arc::new(Content::user_text(instruction)));
@@ -103,7 +109,9 @@ pub(crate) fn verification(first: &ModelRequest, snapshot: &str) -> ModelRequest
 
 /// Whether a snapshot is whole, so that no second look is needed.
 pub(crate) fn is_whole(snapshot: &str) -> bool {
-    snapshot.contains("<state_snapshot>") && snapshot.contains("</state_snapshot>") && snapshot.contains("<overall_goal>")
+    snapshot.contains("<state_snapshot>")
+        && snapshot.contains("</state_snapshot>")
+        && snapshot.contains("<overall_goal>")
 }
 
 /// Puts snapshot and kept turns together; the status says why not, if it is no gain.

@@ -26,10 +26,7 @@ pub fn first_turn(environment: &Environment) -> Content {
     let mut text = String::from("<session_context>\nPollux sets the scene for this conversation.\n");
     text.push_str(&format!("Today's date is {}.\n", environment.now.to_local_date()));
     text.push_str(&format!("The operating system is: {}\n", environment.platform));
-    text.push_str(&format!(
-        "The project's temporary directory is: {}\n",
-        environment.project_temp.display()
-    ));
+    text.push_str(&format!("The project's temporary directory is: {}\n", environment.project_temp.display()));
     text.push_str("- **Workspace Directories:**\n");
     for root in &environment.roots {
         text.push_str(&format!("  - {}\n", root.display()));
@@ -67,7 +64,8 @@ mod tests {
             project_context: Some("be kind".into()),
         })
         .text();
-        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", "be kind"] {
+        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", "be kind"]
+        {
             assert!(text.contains(expected), "{expected} in {text}");
         }
     }

@@ -275,7 +275,8 @@ mod tests {
 
     #[test]
     fn code_tables_lists_and_varied_prose_are_not() {
-        let code = format!("```\n{}```\n", "    let x = foo(bar, baz, quux, corge, grault, garply);\n".repeat(40));
+        let code =
+            format!("```\n{}```\n", "    let x = foo(bar, baz, quux, corge, grault, garply);\n".repeat(40));
         let list = "- check the file and make sure that all of its tests pass\n".repeat(30);
         let table = "| one and the same cell text | one and the same cell text |\n".repeat(30);
         let prose: String =

@@ -94,7 +94,12 @@ fn masked_response(response: &FunctionResponse, whole: &str, file: &Path) -> Fun
     let text = format!("{MARK}\n{preview}\n\nFull output: {}\n</tool_output_masked>", file.display());
     let mut fields = pollux_domain::JsonObject::new();
     fields.insert("output".into(), json!(text));
-    FunctionResponse { id: response.id.clone(), name: response.name.clone(), response: fields, parts: Vec::new() }
+    FunctionResponse {
+        id: response.id.clone(),
+        name: response.name.clone(),
+        response: fields,
+        parts: Vec::new(),
+    }
 }
 
 fn is_masked(response: &FunctionResponse) -> bool {
@@ -130,14 +135,13 @@ mod tests {
         };
         let freed = mask_old(&mut history, &settings, dir.path(), &SessionId::from_file("s"));
         assert!(freed > 25_000, "{freed}");
-        let masked: Vec<bool> = history
-            .entries()
-            .iter()
-            .skip(1)
-            .map(|entry| entry.content.responses().any(is_masked))
-            .collect();
+        let masked: Vec<bool> =
+            history.entries().iter().skip(1).map(|entry| entry.content.responses().any(is_masked)).collect();
         assert_eq!(masked, [true, true, true, false, false]);
-        assert_eq!(std::fs::read_dir(truncate::folder(dir.path(), &SessionId::from_file("s"))).unwrap().count(), 3);
+        assert_eq!(
+            std::fs::read_dir(truncate::folder(dir.path(), &SessionId::from_file("s"))).unwrap().count(),
+            3
+        );
         assert_eq!(mask_old(&mut history, &settings, dir.path(), &SessionId::from_file("s")), 0);
     }
 }

@@ -25,8 +25,15 @@ pub struct PromptInputs {
 }
 
 /// The keys by which `GEMINI_PROMPT_<KEY>=0` switches a section off, in the order of the sections.
-pub const SECTION_KEYS: [&str; 7] =
-    ["preamble", "coreMandates", "primaryWorkflows", "planningWorkflow", "operationalGuidelines", "sandbox", "git"];
+pub const SECTION_KEYS: [&str; 7] = [
+    "preamble",
+    "coreMandates",
+    "primaryWorkflows",
+    "planningWorkflow",
+    "operationalGuidelines",
+    "sandbox",
+    "git",
+];
 
 /// Builds the prompt for these tools.
 pub fn build(inputs: &PromptInputs, tools: &[&str]) -> String {
@@ -141,9 +148,13 @@ the background.",
         );
     }
     if inputs.interactive {
-        text.push_str("\n- If a call is declined, accept it and look for another way, or ask what is wanted.");
+        text.push_str(
+            "\n- If a call is declined, accept it and look for another way, or ask what is wanted.",
+        );
     } else {
-        text.push_str("\n- A call that is refused stays refused: find another way or report what is missing.");
+        text.push_str(
+            "\n- A call that is refused stays refused: find another way or report what is missing.",
+        );
     }
     text
 }
@@ -209,7 +220,9 @@ mod tests {
     #[test]
     fn sections_follow_mode_and_tools() {
         let read_only = build(&PromptInputs::default(), &["read_file", "glob"]);
-        assert!(read_only.contains("no tool that changes files") && read_only.contains("cannot run commands"));
+        assert!(
+            read_only.contains("no tool that changes files") && read_only.contains("cannot run commands")
+        );
         assert!(!read_only.contains("# Git") && !read_only.contains("# Plan mode"));
         let plan = PromptInputs { mode: ApprovalMode::Plan, in_git_repository: true, ..Default::default() };
         let plan = build(&plan, &["read_file"]);
@@ -229,7 +242,10 @@ mod tests {
 
     #[test]
     fn a_prompt_of_the_users_own_replaces_the_sections() {
-        let inputs = PromptInputs { replacement: Some("Use ${glob_ToolName}.\n\n\n\n${AvailableTools}".into()), ..Default::default() };
+        let inputs = PromptInputs {
+            replacement: Some("Use ${glob_ToolName}.\n\n\n\n${AvailableTools}".into()),
+            ..Default::default()
+        };
         assert_eq!(build(&inputs, &["glob"]), "Use glob.\n\n- `glob`");
     }
 }

@@ -98,10 +98,16 @@ impl Reply {
         let detail = finish.message.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
         match finish.reason {
             FinishReason::MalformedFunctionCall => {
-                return Err(Fault::new("MALFORMED_FUNCTION_CALL", format!("The model's tool call could not be read.{detail}")));
+                return Err(Fault::new(
+                    "MALFORMED_FUNCTION_CALL",
+                    format!("The model's tool call could not be read.{detail}"),
+                ));
             }
             FinishReason::UnexpectedToolCall => {
-                return Err(Fault::new("UNEXPECTED_TOOL_CALL", format!("The model called a tool that was not offered.{detail}")));
+                return Err(Fault::new(
+                    "UNEXPECTED_TOOL_CALL",
+                    format!("The model called a tool that was not offered.{detail}"),
+                ));
             }
             _ => {}
         }
@@ -109,14 +115,19 @@ impl Reply {
             return Ok(());
         }
         match finish.reason {
-            FinishReason::MaxTokens => {
-                Err(Fault::new("MAX_TOKENS_EXCEEDED", "The model used up its output limit before it said anything."))
+            FinishReason::MaxTokens => Err(Fault::new(
+                "MAX_TOKENS_EXCEEDED",
+                "The model used up its output limit before it said anything.",
+            )),
+            FinishReason::Safety => {
+                Err(Fault::new("SAFETY_BLOCKED", "The reply was withheld by the safety filter."))
             }
-            FinishReason::Safety => Err(Fault::new("SAFETY_BLOCKED", "The reply was withheld by the safety filter.")),
             FinishReason::Recitation => {
                 Err(Fault::new("RECITATION_BLOCKED", "The reply was withheld because it recited a source."))
             }
-            FinishReason::Unspecified => Err(Fault::new("OTHER_BLOCKED", "The model gave no reply and no reason.")),
+            FinishReason::Unspecified => {
+                Err(Fault::new("OTHER_BLOCKED", "The model gave no reply and no reason."))
+            }
             _ if !self.thoughts.is_empty() => {
                 Err(Fault::new("THINKING_ONLY_RESPONSE", "The model thought but said nothing."))
             }
@@ -126,7 +137,9 @@ impl Reply {
     }
 
     fn has_other_payload(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. } | Body::Other(_)))
+        self.parts
+            .iter()
+            .any(|part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. } | Body::Other(_)))
     }
 }
 

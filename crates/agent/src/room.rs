@@ -53,7 +53,8 @@ impl Session {
         let estimate = self.history.tokens_from(from);
         let new = self.history.entries().get(from..).unwrap_or_default();
         let media = new.iter().flat_map(|entry| &entry.content.parts);
-        let has_media = media.into_iter().any(|part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. }));
+        let has_media =
+            media.into_iter().any(|part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. }));
         if !has_media {
             return estimate;
         }
@@ -91,7 +92,11 @@ impl Session {
         self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
     }
 
-    async fn summarise(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Result<(), CompressionStatus> {
+    async fn summarise(
+        &mut self,
+        prompt_id: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), CompressionStatus> {
         if self.counters.summary_failed {
             return Err(CompressionStatus::Nothing);
         }

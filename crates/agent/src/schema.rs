@@ -133,7 +133,11 @@ fn alternatives(schema: &Value, given: &Value, path: &str, depth: usize, faults:
             inner.is_empty()
         });
         if !fits {
-            let word = if keyword == "anyOf" { "match a schema in anyOf" } else { "match exactly one schema in oneOf" };
+            let word = if keyword == "anyOf" {
+                "match a schema in anyOf"
+            } else {
+                "match exactly one schema in oneOf"
+            };
             faults.push(format!("{path} must {word}"));
         }
     }
@@ -179,7 +183,10 @@ mod tests {
             (json!({"file_path": 3}), Some("params/file_path must be string")),
             (json!({"file_path": "a", "start_line": 0}), Some("params/start_line must be >= 1")),
             (json!({"file_path": "a", "start_line": 1.5}), Some("params/start_line must be integer")),
-            (json!({"file_path": "a", "mode": "c"}), Some("params/mode must be equal to one of the allowed values")),
+            (
+                json!({"file_path": "a", "mode": "c"}),
+                Some("params/mode must be equal to one of the allowed values"),
+            ),
             (json!({"file_path": "a", "tags": []}), Some("params/tags must NOT have fewer than 1 items")),
             (json!({"file_path": "a", "tags": [1]}), Some("params/tags/0 must be string")),
             (json!({"file_path": "a", "start_line": 2.0, "extra": true}), None),

@@ -16,13 +16,17 @@ use crate::session::Session;
 /// Pauses before the second, third and fourth attempt; upstream's.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-const NUDGE: &str = "System: the last reply was empty. Continue now, with a tool call or with your answer as text.";
+const NUDGE: &str =
+    "System: the last reply was empty. Continue now, with a tool call or with your answer as text.";
 
 /// How a step ended.
 pub(crate) enum StepEnd {
     Reply(Reply),
     /// The model repeated this passage; the reply is what came until then.
-    Chanting { reply: Reply, passage: String },
+    Chanting {
+        reply: Reply,
+        passage: String,
+    },
     Invalid(Fault),
     Failed(ModelError),
     /// Stopped by the user, with the text that had arrived.
@@ -132,7 +136,12 @@ impl Session {
         model
     }
 
-    async fn attempt(&mut self, request: ModelRequest, guard: &mut LoopGuard, cancel: &CancellationToken) -> Attempt {
+    async fn attempt(
+        &mut self,
+        request: ModelRequest,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> Attempt {
         let mut stream = self.client.stream(request);
         let mut reply = Reply::default();
         let mut begun = false;

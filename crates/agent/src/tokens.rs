@@ -30,7 +30,8 @@ pub(crate) fn of_part(part: &Part) -> u64 {
         Body::Text(text) | Body::Thought(text) => of_text(text),
         Body::InlineData(blob) => of_blob(blob),
         Body::Response(response) => {
-            let json: usize = response.response.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
+            let json: usize =
+                response.response.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
             ((response.name.len() + json) / 4) as u64 + response.parts.iter().map(of_part).sum::<u64>()
         }
         Body::Call(call) => {

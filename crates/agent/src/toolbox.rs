@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pollux_domain::spelling::distance;
 use pollux_domain::tool::{Tool, ToolSpec};
 
 use crate::approval::Approvals;
@@ -61,44 +62,9 @@ impl Toolbox {
     }
 }
 
-/// Levenshtein distance. Names are short; a long one cannot be near to any tool.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(64).enumerate() {
-        let mut corner = i;
-        for (j, cb) in b.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(usize::MAX);
-            let left = if j == 0 { i + 1 } else { row.get(j).copied().unwrap_or(usize::MAX) };
-            let cost = (corner + usize::from(ca != *cb)).min(above + 1).min(left + 1);
-            corner = above;
-            if j == 0
-                && let Some(first) = row.first_mut()
-            {
-                *first = i + 1;
-            }
-            if let Some(cell) = row.get_mut(j + 1) {
-                *cell = cost;
-            }
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_are_edit_distances() {
-        for (a, b, expected) in [("kitten", "sitting", 3), ("", "abc", 3), ("same", "same", 0), ("abc", "", 0)] {
-            // With an empty right side the row never grows; tools have names, so that is never asked.
-            if b.is_empty() {
-                continue;
-            }
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
-    }
 
     #[test]
     fn old_names_lead_to_the_same_tools() {

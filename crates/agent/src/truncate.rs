@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn files_are_named_safely_and_the_tool_is_not_doubled() {
         let id = SessionId::from_file("a/b");
-        let path = file_for(Path::new("/t"), &id, "run_shell_command", &CallId::new("run_shell_command", "X/../1"));
+        let path =
+            file_for(Path::new("/t"), &id, "run_shell_command", &CallId::new("run_shell_command", "X/../1"));
         assert_eq!(path, Path::new("/t/tool-outputs/session-a_b/run_shell_command__x____1.txt"));
     }
 

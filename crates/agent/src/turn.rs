@@ -31,7 +31,12 @@ enum Next {
 
 impl Session {
     /// Runs a prompt to its end. Whatever happens, every call that was made has its answer in the history.
-    pub(crate) async fn run_turn(&mut self, parts: Vec<Part>, typed: String, cancel: &CancellationToken) -> TurnEnd {
+    pub(crate) async fn run_turn(
+        &mut self,
+        parts: Vec<Part>,
+        typed: String,
+        cancel: &CancellationToken,
+    ) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
         let now = self.now();
         let result = self.recorder.user(&parts, Some(&typed), now);
@@ -46,8 +51,12 @@ impl Session {
             }
             self.counters.requests += 1;
             let next = match self.step(&prompt_id, &mut guard, cancel).await {
-                StepEnd::Reply(reply) => self.commit(reply, &prompt_id, &mut guard, &mut warned, cancel).await,
-                StepEnd::Chanting { reply, passage } => self.stop_chant(reply, &passage, &mut guard, &mut warned).await,
+                StepEnd::Reply(reply) => {
+                    self.commit(reply, &prompt_id, &mut guard, &mut warned, cancel).await
+                }
+                StepEnd::Chanting { reply, passage } => {
+                    self.stop_chant(reply, &passage, &mut guard, &mut warned).await
+                }
                 StepEnd::Invalid(fault) => {
                     Next::End(TurnEnd::InvalidReply { kind: fault.kind, message: fault.message })
                 }
@@ -120,7 +129,9 @@ impl Session {
         let end = self.run_calls(ready, prompt_id, watch, cancel).await;
         if looping && std::mem::replace(warned, true) {
             let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
-            return Next::End(self.loop_end(format!("the same calls to `{name}` with the same results")).await);
+            return Next::End(
+                self.loop_end(format!("the same calls to `{name}` with the same results")).await,
+            );
         }
         end
     }
@@ -148,7 +159,11 @@ impl Session {
                 id: done.call.id.clone(),
                 status: report.status,
                 result: answer.parts.clone(),
-                display: if report.status == CallStatus::Cancelled { Display::Nothing } else { report.display.clone() },
+                display: if report.status == CallStatus::Cancelled {
+                    Display::Nothing
+                } else {
+                    report.display.clone()
+                },
             });
             if let ToolOutcome::Failed(failure) = &done.outcome
                 && failure.kind.is_fatal()
@@ -197,7 +212,8 @@ impl Session {
         if !explores || !matches!(done.outcome, ToolOutcome::Done(_)) {
             return None;
         }
-        let found: Vec<String> = done.effect.paths().iter().filter_map(|path| self.context.near(path)).collect();
+        let found: Vec<String> =
+            done.effect.paths().iter().filter_map(|path| self.context.near(path)).collect();
         (!found.is_empty()).then(|| found.join("\n\n"))
     }
 
@@ -227,7 +243,10 @@ impl Session {
             parts: reply.parts.iter().filter(|part| part.as_call().is_none()).cloned().collect(),
             thoughts: reply.thoughts.clone(),
             usage: reply.usage,
-            model: reply.model_version.clone().unwrap_or_else(|| self.client.resolve(&self.model_settings.name).id),
+            model: reply
+                .model_version
+                .clone()
+                .unwrap_or_else(|| self.client.resolve(&self.model_settings.name).id),
             calls,
         };
         let now = self.now();
@@ -254,7 +273,13 @@ impl Session {
     }
 
     /// The model repeats itself in words: what it said is kept, and it is told, once.
-    async fn stop_chant(&mut self, reply: Reply, passage: &str, guard: &mut LoopGuard, warned: &mut bool) -> Next {
+    async fn stop_chant(
+        &mut self,
+        reply: Reply,
+        passage: &str,
+        guard: &mut LoopGuard,
+        warned: &mut bool,
+    ) -> Next {
         *guard = LoopGuard::default();
         self.keep_partial(reply).await;
         if std::mem::replace(warned, true) {
@@ -295,7 +320,9 @@ fn unusual_end(reason: &FinishReason) -> Option<String> {
         FinishReason::MaxTokens => Some("The reply was cut at the model's output limit.".to_owned()),
         FinishReason::Safety => Some("The reply was cut by the safety filter.".to_owned()),
         FinishReason::Recitation => Some("The reply was cut because it recited a source.".to_owned()),
-        FinishReason::MalformedFunctionCall | FinishReason::UnexpectedToolCall | FinishReason::Unspecified => None,
+        FinishReason::MalformedFunctionCall
+        | FinishReason::UnexpectedToolCall
+        | FinishReason::Unspecified => None,
         FinishReason::Named(word) => Some(format!("The reply ended early: {word}.")),
     }
 }
@@ -311,7 +338,10 @@ fn call_records(reply: &Reply, ready: &[Ready]) -> Vec<CallRecord> {
             name: ready.call.name.clone(),
             args: ready.call.args.clone(),
             signature: part.thought_signature.clone(),
-            display_name: ready.spec.as_ref().map_or_else(|| ready.call.name.clone(), |spec| spec.display_name.clone()),
+            display_name: ready
+                .spec
+                .as_ref()
+                .map_or_else(|| ready.call.name.clone(), |spec| spec.display_name.clone()),
             description: ready.description.clone(),
             markdown: ready.spec.as_ref().is_some_and(|spec| spec.output_is_markdown),
         })

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::spelling::distance;
 use serde_json::{Value, json};
 
 use crate::launch::{ConfigCommand, Scope};
@@ -179,26 +180,6 @@ fn nearest<'a>(rows: &'a [Row], key: &str) -> Option<&'a str> {
     })
 }
 
-/// How many letters must change, be added or be dropped.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, from) in left.chars().enumerate() {
-        let mut diagonal = index;
-        let mut before = index + 1;
-        for (to, cell) in right.iter().zip(row.iter_mut().skip(1)) {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = *cell;
-            before = changed.min(diagonal + 1).min(before + 1);
-            *cell = before;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,12 +273,5 @@ modelConfigs          = {}   (default)
         );
         assert_eq!(set("api.key", "AIzb").unwrap(), "api.key is set in /p/.gemini/settings.json\n");
         assert_eq!(set("modelConfigs.x", "1").unwrap(), "modelConfigs.x = 1 in /p/.gemini/settings.json\n");
-    }
-
-    #[test]
-    fn distances_are_counted_in_letters() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "ab"), 2);
-        assert_eq!(distance("über", "uber"), 1);
     }
 }

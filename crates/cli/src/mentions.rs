@@ -24,7 +24,8 @@ pub(crate) fn pieces(prompt: &str) -> Vec<Piece> {
     let mut at = 0;
     while let Some(c) = chars.get(at) {
         let escaped = at > 0 && chars.get(at - 1) == Some(&'\\');
-        let (path, end) = if *c == '@' && !escaped { read_path(&chars, at + 1) } else { (String::new(), at + 1) };
+        let (path, end) =
+            if *c == '@' && !escaped { read_path(&chars, at + 1) } else { (String::new(), at + 1) };
         if path.is_empty() {
             words.push(*c);
             at += 1;

@@ -182,8 +182,9 @@ pub(crate) fn check_trust(options: &Options, loaded: &Loaded) -> Result<Permissi
         let text = format!("Pollux is not running in a trusted directory. To proceed, {ways}.");
         return Err(Failure::new(ExitKind::Untrusted, text));
     }
-    let mut notes =
-        vec![format!("This folder is not trusted: its settings, .env and context files are not used. To trust it, {ways}.")];
+    let mut notes = vec![format!(
+        "This folder is not trusted: its settings, .env and context files are not used. To trust it, {ways}."
+    )];
     if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
         notes.push(
             "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),

@@ -9,6 +9,8 @@
 mod approvals;
 #[path = "it/architecture.rs"]
 mod architecture;
+#[path = "it/compression.rs"]
+mod compression;
 #[path = "it/config.rs"]
 mod config;
 #[path = "it/crash.rs"]

@@ -96,9 +96,10 @@ impl Thought {
             rest.split_once("**").map(|(subject, after)| (before, subject.trim(), after))
         });
         match split {
-            Some((before, subject, after)) => {
-                Self { subject: subject.to_owned(), description: format!("{before}{after}").trim().to_owned() }
-            }
+            Some((before, subject, after)) => Self {
+                subject: subject.to_owned(),
+                description: format!("{before}{after}").trim().to_owned(),
+            },
             None => Self { subject: String::new(), description: text.trim().to_owned() },
         }
     }

@@ -11,6 +11,7 @@ pub mod event;
 pub mod exit;
 pub mod id;
 pub mod model;
+pub mod spelling;
 pub mod time;
 pub mod tool;
 

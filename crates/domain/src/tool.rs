@@ -169,7 +169,10 @@ pub enum Display {
     Text(String),
     Diff(Box<FileDiff>),
     /// A summary line with items, such as the files a listing found.
-    List { summary: String, items: Vec<String> },
+    List {
+        summary: String,
+        items: Vec<String>,
+    },
 }
 
 /// A change to one file.

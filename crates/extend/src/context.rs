@@ -113,8 +113,7 @@ impl ContextFiles {
     /// Possible context files from the boundary down to `dir`.
     fn candidates(&self, dir: &Path, root: &Path) -> Vec<PathBuf> {
         let top = self.boundary(dir, root);
-        let mut folders: Vec<&Path> =
-            dir.ancestors().take_while(|folder| folder.starts_with(&top)).collect();
+        let mut folders: Vec<&Path> = dir.ancestors().take_while(|folder| folder.starts_with(&top)).collect();
         folders.reverse();
         folders
             .into_iter()
@@ -287,8 +286,7 @@ mod tests {
 
     #[test]
     fn global_files_and_the_older_memory_file_are_both_read() {
-        let scene =
-            Scene::new(&[("home/.gemini/GEMINI.md", "rules"), ("home/.gemini/memory.md", "notes")]);
+        let scene = Scene::new(&[("home/.gemini/GEMINI.md", "rules"), ("home/.gemini/memory.md", "notes")]);
         let text = scene.files(&["GEMINI.md"], true).global().unwrap();
         assert!(text.find("rules").unwrap() < text.find("notes").unwrap());
     }

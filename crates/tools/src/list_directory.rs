@@ -164,7 +164,8 @@ impl Call {
             Ok(listing) => listing,
             Err(_) if cancel.is_cancelled() => return ToolOutcome::Cancelled { partial: None },
             Err(error) => {
-                let message = format!("Error listing directory: {}: {error}", self.location.asked().display());
+                let message =
+                    format!("Error listing directory: {}: {error}", self.location.asked().display());
                 return failed(ToolErrorKind::LsExecutionError, message);
             }
         };

@@ -61,7 +61,8 @@ impl Answer {
                     let text = offloaded(partial.clone(), finished, offload, &mut problem);
                     response.insert("output".into(), json!(text));
                 }
-                response.insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
+                response
+                    .insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
             }
         }
         let part = Part::response(FunctionResponse {
@@ -78,7 +79,8 @@ impl Answer {
 fn split(output: &ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (String, Vec<Part>) {
     let texts: Vec<&str> = output.parts.iter().filter_map(Part::spoken_text).collect();
     let media: Vec<&Part> = output.parts.iter().filter(|part| part.spoken_text().is_none()).collect();
-    let (moving, still): (Vec<&Part>, Vec<&Part>) = media.into_iter().partition(|part| is_audio_or_video(part));
+    let (moving, still): (Vec<&Part>, Vec<&Part>) =
+        media.into_iter().partition(|part| is_audio_or_video(part));
     let mut text = texts.join("\n");
     if !moving.is_empty() {
         let mimes: Vec<&str> = moving.iter().filter_map(|part| mime(part)).collect();
@@ -100,11 +102,18 @@ fn split(output: &ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (String, 
     (text, still.into_iter().cloned().collect())
 }
 
-fn offloaded(text: String, finished: &Finished, offload: &Offload<'_>, problem: &mut Option<String>) -> String {
+fn offloaded(
+    text: String,
+    finished: &Finished,
+    offload: &Offload<'_>,
+    problem: &mut Option<String>,
+) -> String {
     if !finished.spec.as_ref().is_some_and(|spec| spec.offloads_long_output) {
         return text;
     }
-    let Some(threshold) = truncate::exceeded(&text, offload.settings, offload.window_left) else { return text };
+    let Some(threshold) = truncate::exceeded(&text, offload.settings, offload.window_left) else {
+        return text;
+    };
     let file = truncate::file_for(offload.temp_dir, offload.session, &finished.call.name, &finished.call.id);
     match truncate::save(&file, &text) {
         Ok(()) => truncate::excerpt(&text, threshold, &file),
@@ -118,7 +127,9 @@ fn offloaded(text: String, finished: &Finished, offload: &Offload<'_>, problem: 
 /// What the model reads, as text.
 pub(super) fn text(part: &Part) -> String {
     match &part.body {
-        Body::Response(response) => response.response.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"),
+        Body::Response(response) => {
+            response.response.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+        }
         Body::Text(text) => text.clone(),
         _ => String::new(),
     }

@@ -190,7 +190,8 @@ async fn context_near_a_file_comes_with_the_first_look_at_it() {
     let read = tool("read_file", ToolKind::Read, Effect::Read(vec![work.join("a.rs")]), |_, _| {
         Box::pin(async { ToolOutcome::text("code", Display::Nothing) })
     });
-    let lines = vec![calls(&[("read_file", json!({}))]), calls(&[("read_file", json!({"n": 2}))]), says("ok")];
+    let lines =
+        vec![calls(&[("read_file", json!({}))]), calls(&[("read_file", json!({"n": 2}))]), says("ok")];
     let mut scene = Scene::with(Options { lines, tools: vec![read], ..options });
     scene.prompt("go").await;
     let first = scene.answers(1)[0]["output"].as_str().unwrap().to_owned();

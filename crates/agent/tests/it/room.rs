@@ -16,7 +16,11 @@ fn crowded(unary: Vec<Result<String, ModelError>>) -> Options {
 }
 
 fn statuses(scene: &Scene) -> Vec<CompressionStatus> {
-    scene.events.iter().filter_map(|e| if let Event::Compressed { status, .. } = e { Some(*status) } else { None }).collect()
+    scene
+        .events
+        .iter()
+        .filter_map(|e| if let Event::Compressed { status, .. } = e { Some(*status) } else { None })
+        .collect()
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use pollux_domain::content::{Content, FunctionCall, Part};
 use pollux_domain::event::{Event, Op, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{
-    Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream, Usage,
+    Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent,
+    ReplyStream, Usage,
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
@@ -70,7 +71,9 @@ impl ModelClient for ScriptedModel {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
         self.requests.lock().unwrap().push(request);
         let line = self.unary.lock().unwrap().pop_front().expect("an unscripted unary request");
-        Box::pin(async move { line.map(|text| ReplyChunk { parts: vec![Part::text(text)], ..Default::default() }) })
+        Box::pin(async move {
+            line.map(|text| ReplyChunk { parts: vec![Part::text(text)], ..Default::default() })
+        })
     }
 
     fn count_tokens(&self, _request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
@@ -250,7 +253,10 @@ impl Scene {
             roots: vec![root.join("work")],
             trusted: true,
         };
-        let context = ContextFiles::new(places, &Context { file_names: vec!["GEMINI.md".into()], ..Default::default() });
+        let context = ContextFiles::new(
+            places,
+            &Context { file_names: vec!["GEMINI.md".into()], ..Default::default() },
+        );
         let spec = SessionSpec {
             session,
             interactive: false,
@@ -320,7 +326,10 @@ impl Scene {
 
     /// The text shown by the attempt that counted.
     pub(crate) fn shown(&self) -> String {
-        self.events.iter().filter_map(|e| if let Event::Text(text) = e { Some(text.as_str()) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| if let Event::Text(text) = e { Some(text.as_str()) } else { None })
+            .collect()
     }
 
     pub(crate) fn session_file(&self) -> PathBuf {

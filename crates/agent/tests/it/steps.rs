@@ -62,8 +62,7 @@ async fn empty_replies_are_asked_again_with_a_nudge_and_then_reported() {
     let end = scene.prompt("hi").await;
     assert!(matches!(end, TurnEnd::InvalidReply { kind: "NO_RESPONSE_TEXT", .. }), "{end:?}");
     assert_eq!(started.elapsed().as_secs(), 7);
-    let parts: Vec<usize> =
-        (0..4).map(|n| scene.turns(n)[0]["parts"].as_array().unwrap().len()).collect();
+    let parts: Vec<usize> = (0..4).map(|n| scene.turns(n)[0]["parts"].as_array().unwrap().len()).collect();
     assert_eq!(parts, [1, 1, 2, 2]);
 }
 
@@ -80,7 +79,8 @@ async fn a_refused_request_ends_the_turn_at_once() {
 
 #[tokio::test]
 async fn the_turn_limit_ends_the_run_before_the_next_request() {
-    let mut options = Options { lines: vec![calls(&[("echo", json!({}))]), says("no")], ..Options::default() };
+    let mut options =
+        Options { lines: vec![calls(&[("echo", json!({}))]), says("no")], ..Options::default() };
     options.model.max_session_turns = Some(1);
     let mut scene = Scene::with(options);
     assert!(matches!(scene.prompt("hi").await, TurnEnd::TurnLimit));

@@ -56,6 +56,7 @@ fn void_marker(discarded: &Discarded) -> String {
 /// One line about a call: the tool, what it was about, and how it ended.
 fn call_line(report: &CallReport) -> String {
     let about = ["file_path", "dir_path", "command", "pattern"];
-    let about = about.iter().find_map(|key| report.args.get(*key).and_then(Value::as_str)).unwrap_or_default();
+    let about =
+        about.iter().find_map(|key| report.args.get(*key).and_then(Value::as_str)).unwrap_or_default();
     format!("  [{} {}: {}]\n", report.name, one_line(about), report.status.as_str())
 }

@@ -216,9 +216,7 @@ fn subcommands_carry_their_arguments() {
     );
     let Ok(Launch::Demo(options)) = planned(&["demo", "-o", "stream-json"], PIPED) else { panic!() };
     assert_eq!(options.overrides, [("output.format".to_owned(), json!("stream-json"))]);
-    let Ok(Launch::DeleteSession { which }) = planned(&["--delete-session", " 2 "], PIPED) else {
-        panic!()
-    };
+    let Ok(Launch::DeleteSession { which }) = planned(&["--delete-session", " 2 "], PIPED) else { panic!() };
     assert_eq!(which, "2");
 }
 

@@ -67,10 +67,18 @@ fn bare(part: Part) -> Part {
 
 /// What a mention names; `None` if there is no such file or folder.
 fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
-    let found = workspace.directories().iter().map(|root| root.join(&mention.path)).find(|path| path.exists())?;
+    let found =
+        workspace.directories().iter().map(|root| root.join(&mention.path)).find(|path| path.exists())?;
     let is_folder = found.is_dir();
-    let pattern =
-        if is_folder { Path::new(&mention.path).join("**").display().to_string() } else { mention.path.clone() };
+    let pattern = if is_folder {
+        Path::new(&mention.path).join("**").display().to_string()
+    } else {
+        mention.path.clone()
+    };
     // Somebody who names a file wants it, whatever is usually left out.
-    Some(ReadManyRequest { include: vec![pattern], no_default_excludes: !is_folder, ..ReadManyRequest::default() })
+    Some(ReadManyRequest {
+        include: vec![pattern],
+        no_default_excludes: !is_folder,
+        ..ReadManyRequest::default()
+    })
 }

@@ -6,8 +6,8 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
-    Listing, NewSession, Recorder, SelectError, SessionKind, StoredSession, delete, exists, import, list, list_text, load,
-    select,
+    Listing, NewSession, Recorder, SelectError, SessionKind, StoredSession, delete, exists, import, list,
+    list_text, load, select,
 };
 
 use super::Loaded;
@@ -83,10 +83,12 @@ fn resume(which: &str, loaded: &Loaded) -> Result<Chosen, Failure> {
 /// The writer of this run's session.
 pub(super) fn recorder(chosen: &Chosen, loaded: &Loaded) -> Result<Recorder, Failure> {
     match &chosen.stored {
-        None => Recorder::create(new_session(&chosen.id, loaded))
-            .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")),
-        Some(session) => Recorder::resume(session)
-            .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: ")),
+        None => Recorder::create(new_session(&chosen.id, loaded)).map_err(|error| {
+            Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
+        }),
+        Some(session) => Recorder::resume(session).map_err(|error| {
+            Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: ")
+        }),
     }
 }
 

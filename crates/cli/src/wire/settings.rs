@@ -36,7 +36,10 @@ pub(super) fn notes(start: &Start) -> Vec<String> {
             Some(backup) => format!("; the file as it was is in `{}`", backup.display()),
             None => String::new(),
         };
-        notes.push(format!("Settings in `{}` were brought to their present names{backup}.", migrated.file.display()));
+        notes.push(format!(
+            "Settings in `{}` were brought to their present names{backup}.",
+            migrated.file.display()
+        ));
     }
     for (file, reason) in &start.dotenv.unreadable {
         notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));
@@ -55,8 +58,13 @@ struct Files {
 impl Settings for Files {
     fn rows(&self) -> Vec<Row> {
         let rows = self.settings.rows().into_iter();
-        rows.map(|row| Row { key: row.key, value: row.value, origin: row.origin.to_string(), secret: row.secret })
-            .collect()
+        rows.map(|row| Row {
+            key: row.key,
+            value: row.value,
+            origin: row.origin.to_string(),
+            secret: row.secret,
+        })
+        .collect()
     }
 
     fn notes(&self) -> &[String] {

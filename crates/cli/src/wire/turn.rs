@@ -32,7 +32,11 @@ use pollux_config::trust::FolderTrust;
 use pollux_session::history;
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
-pub(crate) async fn run_turn(turn: Turn<'_>, cancel: CancellationToken, sink: &mut Sink<'_>) -> Result<Done, Failure> {
+pub(crate) async fn run_turn(
+    turn: Turn<'_>,
+    cancel: CancellationToken,
+    sink: &mut Sink<'_>,
+) -> Result<Done, Failure> {
     let loaded = turn.loaded;
     let model = model(&turn)?;
     let workspace = Arc::new(workspace(loaded)?);
@@ -202,8 +206,10 @@ fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
     let Some(path) = prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded) else { return Ok(None) };
     match files::read_text(&path) {
         Ok(Some(text)) => Ok(Some(text)),
-        Ok(None) => Err(Failure::new(ExitKind::Failure, format!("missing system prompt file '{}'", path.display()))
-            .hint("`GEMINI_SYSTEM_MD` names it; unset the variable or create the file")),
+        Ok(None) => {
+            Err(Failure::new(ExitKind::Failure, format!("missing system prompt file '{}'", path.display()))
+                .hint("`GEMINI_SYSTEM_MD` names it; unset the variable or create the file"))
+        }
         Err(error) => Err(Failure::from_error(ExitKind::Failure, &error)),
     }
 }

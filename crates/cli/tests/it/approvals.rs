@@ -62,7 +62,11 @@ fn tools_can_be_excluded_limited_and_allowed() {
         },
         ["read_file", "write_file"]
     );
-    assert_declared(&declared(json!({}), &["--allowed-tools", "write_file"]), &[&["write_file"]], &[&[SHELL]]);
+    assert_declared(
+        &declared(json!({}), &["--allowed-tools", "write_file"]),
+        &[&["write_file"]],
+        &[&[SHELL]],
+    );
     let allowed = json!({"tools": {"allowed": ["run_shell_command(git status)"]}});
     assert_declared(&declared(allowed, &[]), &[&[SHELL]], &[EDITS]);
 }
@@ -100,7 +104,11 @@ fn a_tool_that_is_not_declared_is_answered_as_unknown_and_nothing_happens() {
     ]);
     let run = scene.run(&["-p", "x", "-o", "stream-json", "--output-dialect", "gemini-cli"]);
     assert_eq!(run.code, Some(0));
-    assert!(run.stderr.contains("Tool \"run_shell_command\" not found. Did you mean one of: "), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Tool \"run_shell_command\" not found. Did you mean one of: "),
+        "{}",
+        run.stderr
+    );
     let events = crate::scene::lines(&run.stdout);
     let results = crate::scene::of_type(&events, "tool_result");
     assert_eq!(results.len(), 3);
@@ -113,7 +121,10 @@ fn plan_mode_changes_nothing() {
     let scene = Scene::new([
         reply()
             .call("write_file", json!({"file_path": "a.txt", "content": "x"}))
-            .call("replace", json!({"file_path": "b.txt", "instruction": "i", "old_string": "old", "new_string": "new"}))
+            .call(
+                "replace",
+                json!({"file_path": "b.txt", "instruction": "i", "old_string": "old", "new_string": "new"}),
+            )
             .call(SHELL, json!({"command": "touch c.txt"})),
         reply().text("A plan."),
     ]);
@@ -129,9 +140,10 @@ fn edits_by_auto_edit_reach_the_disk() {
     let scene = Scene::with(
         TestHome::new().file("b.txt", "one\r\ntwo\r\n"),
         [
-            reply()
-                .call("write_file", json!({"file_path": "deep/a.txt", "content": "x\n"}))
-                .call("replace", json!({"file_path": "b.txt", "instruction": "i", "old_string": "two", "new_string": "three"})),
+            reply().call("write_file", json!({"file_path": "deep/a.txt", "content": "x\n"})).call(
+                "replace",
+                json!({"file_path": "b.txt", "instruction": "i", "old_string": "two", "new_string": "three"}),
+            ),
             reply().text("ok"),
         ],
     );

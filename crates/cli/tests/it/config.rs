@@ -43,12 +43,14 @@ fn each_value_comes_with_where_it_came_from() {
         let found = object[key]["origin"].as_str().unwrap();
         assert!(found.contains(origin), "{key}: {found} is not {origin}");
     }
-    let with_env = scene.prepare(&["config", "show", "--origin", "--json"]).env("GEMINI_MODEL", "env-model").run();
+    let with_env =
+        scene.prepare(&["config", "show", "--origin", "--json"]).env("GEMINI_MODEL", "env-model").run();
     let object = parse(&with_env.stdout);
     assert_eq!(object["model.name"]["value"], "env-model");
     assert!(object["model.name"]["origin"].as_str().unwrap().contains("GEMINI_MODEL"));
     let flagged = scene.prepare(&["-m", "flag-model", "config", "show", "--origin"]).run();
-    let line = flagged.stdout.lines().find(|line| line.starts_with("model.name ")).unwrap_or_default().to_owned();
+    let line =
+        flagged.stdout.lines().find(|line| line.starts_with("model.name ")).unwrap_or_default().to_owned();
     assert!(line.contains("\"flag-model\"") && line.contains("(command line)"), "{line} {}", flagged.stderr);
 }
 
@@ -90,9 +92,15 @@ fn a_new_file_is_made_in_the_asked_scope() {
     let scene = Scene::new([]);
     let run = config(&scene, &["set", "ui.theme", "Light", "--scope", "project"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(read_json(&scene.home.project().join(".gemini/settings.json")), json!({"ui": {"theme": "Light"}}));
+    assert_eq!(
+        read_json(&scene.home.project().join(".gemini/settings.json")),
+        json!({"ui": {"theme": "Light"}})
+    );
     assert!(!scene.home.gemini_dir().join("settings.json").exists());
-    let at_home = scene.prepare(&["config", "set", "ui.theme", "X", "--scope", "project"]).in_dir(&scene.home.home()).run();
+    let at_home = scene
+        .prepare(&["config", "set", "ui.theme", "X", "--scope", "project"])
+        .in_dir(&scene.home.home())
+        .run();
     assert_eq!(at_home.code, Some(1));
     assert!(at_home.stderr.contains("Please use --scope user to edit settings in the home directory."));
 }
@@ -102,7 +110,9 @@ fn a_wrong_value_or_key_is_refused_and_changes_nothing() {
     let scene = Scene::with(TestHome::new().settings(json!({"ui": {"theme": "Dark"}})), []);
     let file = scene.home.gemini_dir().join("settings.json");
     let before = fs::read(&file).unwrap();
-    for args in [["set", "general.vimMode", "maybe"], ["set", "model.nmae", "x"], ["set", "output.format", "xml"]] {
+    for args in
+        [["set", "general.vimMode", "maybe"], ["set", "model.nmae", "x"], ["set", "output.format", "xml"]]
+    {
         let run = config(&scene, &args);
         assert_eq!(run.code, Some(1), "{args:?}: {} {}", run.stdout, run.stderr);
         assert!(run.stderr.contains(args[1]), "{}", run.stderr);
@@ -148,16 +158,22 @@ fn old_flat_settings_are_migrated_with_a_backup() {
 #[test]
 fn secrets_are_not_shown() {
     let scene = Scene::with(TestHome::new().settings(json!({"api": {"key": "canary-in-settings"}})), []);
-    for args in [&["show"][..], &["show", "--json"], &["show", "--origin"], &["get", "api.key"], &["get", "api"]] {
+    for args in
+        [&["show"][..], &["show", "--json"], &["show", "--origin"], &["get", "api.key"], &["get", "api"]]
+    {
         let run = config(&scene, args);
         assert_eq!(run.code, Some(0), "{args:?} {}", run.stderr);
-        assert!(!run.stdout.contains("canary-in-settings") && !run.stderr.contains("canary-in-settings"), "{args:?}");
+        assert!(
+            !run.stdout.contains("canary-in-settings") && !run.stderr.contains("canary-in-settings"),
+            "{args:?}"
+        );
     }
 }
 
 #[test]
 fn a_key_in_settings_is_enough_to_ask_the_model() {
-    let scene = Scene::with(TestHome::new().settings(json!({"api": {"key": "from-settings"}})), [reply().text("ok")]);
+    let scene =
+        Scene::with(TestHome::new().settings(json!({"api": {"key": "from-settings"}})), [reply().text("ok")]);
     let run = scene.prompt(&["-p", "x"]).without_env("GEMINI_API_KEY").run();
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(scene.server.request(0).header("x-goog-api-key"), Some("from-settings"));
@@ -185,4 +201,86 @@ fn the_home_can_be_moved_in_both_ways() {
     scene.prepare(&["-p", "x"]).env("GEMINI_CLI_HOME", seed.to_str().unwrap()).run();
     assert!(seed.join("tmp").is_dir() && !seed.join(".gemini").exists());
     assert!(scene.server.request(1).path.contains("/seed-model:"));
+}
+
+#[test]
+fn many_writers_at_once_lose_nothing() {
+    let scene = Scene::with(TestHome::new().home_file(".gemini/settings.json", "{\n  // kept\n}\n"), []);
+    let keys = [
+        "ui.theme",
+        "model.name",
+        "general.preferredEditor",
+        "ui.hideTips",
+        "general.vimMode",
+        "ui.hideBanner",
+    ];
+    let values = ["Dark", "m", "vim", "true", "true", "true"];
+    let running: Vec<_> = keys
+        .iter()
+        .zip(values)
+        .map(|(key, value)| scene.prepare(&["config", "set", key, value]).spawn())
+        .collect();
+    for run in running {
+        let run = run.wait();
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+    let text = fs::read_to_string(scene.home.gemini_dir().join("settings.json")).unwrap();
+    assert!(text.contains("// kept"), "{text}");
+    for (key, value) in keys.iter().zip(values) {
+        assert_eq!(config(&scene, &["get", key]).stdout.trim(), value, "{key}: {text}");
+    }
+    assert_eq!(crate::scene::all_files(&scene.home.gemini_dir()).len(), 1, "no temporary file is left");
+}
+
+#[test]
+fn a_linked_settings_file_stays_a_link() {
+    let scene = Scene::with(TestHome::new().home_file("dotfiles/settings.json", "{}"), []);
+    fs::create_dir_all(scene.home.gemini_dir()).unwrap();
+    let link = scene.home.gemini_dir().join("settings.json");
+    let real = scene.home.home().join("dotfiles/settings.json");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    assert_eq!(config(&scene, &["set", "model.name", "m3"]).code, Some(0));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(read_json(&real)["model"]["name"], "m3");
+}
+
+#[test]
+fn the_settings_of_an_untrusted_folder_are_neither_migrated_nor_emptied() {
+    let old = "{\"theme\": \"Dark\", \"maxSessionTurns\": 1}";
+    let scene = Scene::untrusted(TestHome::new().file(".gemini/settings.json", old), [reply().text("ok")]);
+    let file = scene.home.project().join(".gemini/settings.json");
+    assert_eq!(scene.prepare(&["-p", "x"]).run().code, Some(0));
+    assert_eq!(fs::read_to_string(&file).unwrap(), old);
+    assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    let set = scene.prepare(&["config", "set", "model.name", "m4", "--scope", "project"]).run();
+    let after = read_json(&file);
+    assert!(after.to_string().contains("Dark"), "{after} {}", set.stderr);
+}
+
+#[test]
+fn the_system_prompt_can_be_written_out_and_replaced() {
+    let scene = Scene::new([reply().text("a"), reply().text("b")]);
+    let file = scene.home.home().join("system.md");
+    let name = file.to_str().unwrap();
+    assert_eq!(scene.prompt(&["-p", "x"]).env("GEMINI_WRITE_SYSTEM_MD", name).run().code, Some(0));
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(scene.server.request(0).system_text().contains(written.trim()), "{written:.200}");
+    fs::write(&file, "ONLY THIS").unwrap();
+    assert_eq!(scene.prompt(&["-p", "x"]).env("GEMINI_SYSTEM_MD", name).run().code, Some(0));
+    assert!(scene.server.request(1).system_text().starts_with("ONLY THIS"));
+    let missing = scene.prompt(&["-p", "x"]).env("GEMINI_SYSTEM_MD", "/no/such/file.md").run();
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("missing system prompt file '/no/such/file.md'"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_value_that_looks_like_a_reference_is_stored_as_typed() {
+    let scene = Scene::with(TestHome::new().env("MY_MODEL", "expanded"), []);
+    assert_eq!(config(&scene, &["set", "model.name", "$MY_MODEL"]).code, Some(0));
+    let file = scene.home.gemini_dir().join("settings.json");
+    assert_eq!(read_json(&file)["model"]["name"], "$MY_MODEL");
+    assert_eq!(config(&scene, &["get", "model.name"]).stdout, "expanded\n");
+    let secret = config(&scene, &["set", "api.key", "k-123"]);
+    assert_eq!(secret.code, Some(1));
+    assert!(!fs::read_to_string(&file).unwrap().contains("k-123"));
 }

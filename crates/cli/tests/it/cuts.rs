@@ -24,10 +24,7 @@ fn cuts() -> Vec<(&'static str, Reply)> {
         ("clean end without a finish reason", half().without_finish()),
         ("closed like a clean end", half().until_close().cut_after(2)),
         ("body ended inside a chunk", half().end_inside(2)),
-        (
-            "closed after a call with a finish reason in a later chunk",
-            half().finish("STOP").cut_after(2),
-        ),
+        ("closed after a call with a finish reason in a later chunk", half().finish("STOP").cut_after(2)),
     ]
 }
 

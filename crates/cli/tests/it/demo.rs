@@ -39,7 +39,12 @@ fn the_tours_last_commands_work() {
     let command = run.stdout.lines().find(|line| line.contains("--list-sessions")).unwrap().trim().to_owned();
     let command = command.replace(" pollux ", &format!(" {} ", binary().display()));
     let list = home.command(std::path::Path::new("/bin/sh"), ["-c", &command]).run();
-    assert!(list.stdout.contains("Available sessions for this project (1):"), "{} {}", list.stdout, list.stderr);
+    assert!(
+        list.stdout.contains("Available sessions for this project (1):"),
+        "{} {}",
+        list.stdout,
+        list.stderr
+    );
     let file = run.stdout.lines().map(str::trim).find(|line| line.ends_with(".json")).unwrap();
     let session = parse(&std::fs::read_to_string(PathBuf::from(file)).unwrap());
     let calls: Vec<&str> = session["messages"]

@@ -43,7 +43,8 @@ fn odd_files_get_clear_answers() {
             ("list_directory", json!({"dir_path": "empty.txt"})),
         ],
     );
-    let kinds: Vec<&str> = found.iter().map(|result| result["error"]["type"].as_str().unwrap_or("ok")).collect();
+    let kinds: Vec<&str> =
+        found.iter().map(|result| result["error"]["type"].as_str().unwrap_or("ok")).collect();
     assert_eq!(
         kinds,
         [
@@ -88,7 +89,10 @@ fn on_a_small_disk(home: &TestHome, kilobytes: u32, script: &str) -> Option<poll
     fs::create_dir_all(&disk).unwrap();
     let mount = format!("mount -t tmpfs -o size={kilobytes}k tmpfs disk || exit 99; {script}");
     let run = home
-        .command("unshare".as_ref(), ["--user", "--map-root-user", "--mount", "sh", "-c", &mount, binary().to_str().unwrap()])
+        .command(
+            "unshare".as_ref(),
+            ["--user", "--map-root-user", "--mount", "sh", "-c", &mount, binary().to_str().unwrap()],
+        )
         .run();
     let allowed = run.code != Some(99) && !run.stderr.contains("unshare");
     allowed.then_some(run)
@@ -97,7 +101,8 @@ fn on_a_small_disk(home: &TestHome, kilobytes: u32, script: &str) -> Option<poll
 #[test]
 fn a_full_disk_under_the_project_is_exit_54_and_the_old_file_stays() {
     let call = json!({"functionCall": {"name": "write_file", "args": {"file_path": "a.txt", "content": "new ".repeat(5000)}}});
-    let home = TestHome::new().file("script.jsonl", &scripted(&[call])).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let home =
+        TestHome::new().file("script.jsonl", &scripted(&[call])).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
     let script = "cd disk && echo old > a.txt && head -c 100000 /dev/zero > fill; \"$0\" -m m -p x --yolo --fake-responses ../script.jsonl; code=$?; cat a.txt; exit $code";
     let Some(run) = on_a_small_disk(&home, 64, script) else { return };
     assert_eq!(run.code, Some(54), "{} {}", run.stdout, run.stderr);
@@ -123,4 +128,46 @@ fn a_disk_that_fills_up_under_the_session_leaves_a_valid_file() {
     let session = files.iter().find(|file| file.to_string_lossy().contains("session-")).unwrap();
     let messages = read_json(session)["messages"].as_array().unwrap().len();
     assert!(messages > 3, "{messages}");
+}
+
+#[test]
+fn a_command_is_over_when_it_exits_even_if_something_it_started_goes_on() {
+    let scene = Scene::new([]);
+    let command = "sleep 40 & echo $! > pid.txt; echo started";
+    let started = std::time::Instant::now();
+    let found = results(&scene, &[("run_shell_command", json!({"command": command}))]);
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert_eq!(found[0]["status"], "success");
+    assert!(found[0]["output"].as_str().unwrap().contains("started"), "{}", found[0]);
+    let pid = scene.home.read("pid.txt");
+    // It may rightly live on; this test has no further use for it.
+    let _ = Command::new("kill").args(["-KILL", pid.trim()]).output();
+}
+
+#[test]
+fn two_runs_at_once_keep_apart() {
+    let scene = Scene::new([reply().text("same"), reply().text("same")]);
+    let first = scene.prompt(&["-p", "from the first", "--session-id", "one"]).spawn();
+    let second = scene.prompt(&["-p", "from the second", "--session-id", "two"]).spawn();
+    assert_eq!((first.wait().code, second.wait().code), (Some(0), Some(0)));
+    let mut found: Vec<(String, usize)> = scene
+        .session_files()
+        .iter()
+        .map(|file| read_json(file))
+        .map(|session| {
+            (session["sessionId"].as_str().unwrap().to_owned(), session["messages"].as_array().unwrap().len())
+        })
+        .collect();
+    found.sort();
+    assert_eq!(found, [("one".to_owned(), 2), ("two".to_owned(), 2)]);
+}
+
+#[test]
+fn a_long_answer_in_many_chunks_arrives_whole() {
+    let expected: String = (0..2000u64).map(|n| format!("{} ", n * 7919)).collect();
+    let reply = (0..2000u64).fold(reply(), |reply, n| reply.text(&format!("{} ", n * 7919)));
+    let scene = Scene::new([reply]);
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!(run.stdout, format!("{expected}\n"));
+    assert_eq!(scene.session()["messages"][1]["content"].as_str().unwrap().trim(), expected.trim());
 }

@@ -10,7 +10,8 @@ use crate::scene::{Scene, lines, panicked, parse};
 #[test]
 fn without_credentials_the_exit_is_41_and_the_text_tells_the_ways_in() {
     let scene = Scene::new([]);
-    let plain = scene.prompt(&["-p", "x"]).without_env("GEMINI_API_KEY").without_env("GOOGLE_GEMINI_BASE_URL");
+    let plain =
+        scene.prompt(&["-p", "x"]).without_env("GEMINI_API_KEY").without_env("GOOGLE_GEMINI_BASE_URL");
     let run = plain.run();
     assert_eq!((run.stdout.as_str(), run.code), ("", Some(41)));
     let settings = scene.home.gemini_dir().join("settings.json");
@@ -75,7 +76,11 @@ fn settings_that_cannot_be_read_are_exit_52_and_stay_as_they_are() {
         let (scene, run) = broken(|file| fs::write(file, bytes).unwrap());
         let shown = String::from_utf8_lossy(bytes).into_owned();
         assert_eq!((run.stdout.as_str(), run.code), ("", Some(52)), "{shown:?}: {}", run.stderr);
-        assert!(run.stderr.contains(needle) && run.stderr.contains("settings.json"), "{shown:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains(needle) && run.stderr.contains("settings.json"),
+            "{shown:?}: {}",
+            run.stderr
+        );
         assert!(!panicked(&run));
         assert_eq!(fs::read(scene.home.gemini_dir().join("settings.json")).unwrap(), *bytes);
         let others: Vec<_> = fs::read_dir(scene.home.gemini_dir()).unwrap().flatten().collect();
@@ -163,8 +168,14 @@ fn mistakes_on_the_command_line_are_exit_1_with_the_help_on_stderr() {
     let cases: &[(&[&str], &str)] = &[
         (&["-p", "a", "b"], "Cannot use both a positional prompt and the --prompt (-p) flag together"),
         (&["-p", "a", "-i", "b"], "Cannot use both --prompt (-p) and --prompt-interactive (-i) together"),
-        (&["-y", "--approval-mode", "plan", "x"], "Cannot use both --yolo (-y) and --approval-mode together."),
-        (&["-o", "xml", "x"], "Argument: output-format, Given: \"xml\", Choices: \"text\", \"json\", \"stream-json\""),
+        (
+            &["-y", "--approval-mode", "plan", "x"],
+            "Cannot use both --yolo (-y) and --approval-mode together.",
+        ),
+        (
+            &["-o", "xml", "x"],
+            "Argument: output-format, Given: \"xml\", Choices: \"text\", \"json\", \"stream-json\"",
+        ),
         (&["--session-id", "", "x"], "The --session-id option cannot be empty."),
         (&["--session-id", "a/b", "x"], "Only alphanumeric characters, dashes, and underscores are allowed."),
         (&["--resume", "1", "--session-id", "a", "-p", "x"], "mutually exclusive"),

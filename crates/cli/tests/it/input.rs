@@ -130,8 +130,7 @@ fn a_reader_that_has_seen_enough_ends_the_run_quietly() {
         });
         let scene = Scene::new([long]);
         let script = format!("exec \"$0\" -m {MODEL} -p x -o {format}");
-        let mut child =
-            shell(&scene, &script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = shell(&scene, &script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
         let mut first = [0; 20];
         out.read_exact(&mut first).unwrap();

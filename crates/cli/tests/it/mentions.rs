@@ -8,7 +8,8 @@ use crate::scene::{PNG, Scene};
 
 #[test]
 fn a_mentioned_file_comes_along_and_only_the_typed_text_is_shown() {
-    let home = TestHome::new().file("src/f.txt", "the file's text\n").file("src/deep/g.txt", "another text\n");
+    let home =
+        TestHome::new().file("src/f.txt", "the file's text\n").file("src/deep/g.txt", "another text\n");
     let scene = Scene::with(home, [reply().text("ok"), reply().text("ok")]);
     let run = scene.run(&["-p", "explain @src/f.txt, please", "-o", "stream-json"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -23,7 +24,11 @@ fn a_mentioned_file_comes_along_and_only_the_typed_text_is_shown() {
     let texts = scene.server.request(1).last_texts();
     assert_eq!(texts[1], "all of @src/** and @src/f.txt and @src/f.txt");
     let whole = texts.join("|");
-    assert_eq!((whole.matches("the file's text").count(), whole.matches("another text").count()), (1, 1), "{whole}");
+    assert_eq!(
+        (whole.matches("the file's text").count(), whole.matches("another text").count()),
+        (1, 1),
+        "{whole}"
+    );
     assert_eq!(whole.matches("--- End of content ---").count(), 1);
 }
 
@@ -32,7 +37,8 @@ fn what_is_no_file_stays_text_and_what_lies_outside_stays_outside() {
     let scene = Scene::new([reply().text("ok")]);
     let beside = scene.home.project().parent().unwrap().join("secret.txt");
     fs::write(&beside, "TOP-SECRET").unwrap();
-    let prompt = format!("mail me@example.com about @missing.txt and @{} or @../secret.txt", beside.display());
+    let prompt =
+        format!("mail me@example.com about @missing.txt and @{} or @../secret.txt", beside.display());
     let run = scene.run(&["-p", &prompt]);
     assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
     assert_eq!(scene.server.request(0).last_texts()[1..], [prompt]);
@@ -49,8 +55,7 @@ fn a_mentioned_image_is_sent_as_inline_data() {
     let sent = requests.last().unwrap();
     assert!(sent.path.ends_with(":streamGenerateContent"));
     assert!(sent.body["contents"].to_string().contains("\"inlineData\""), "{}", sent.body["contents"]);
-    let counted: Vec<&str> =
-        requests.iter().filter_map(|request| request.path.rsplit(':').next()).collect();
+    let counted: Vec<&str> = requests.iter().filter_map(|request| request.path.rsplit(':').next()).collect();
     assert_eq!(counted, ["countTokens", "streamGenerateContent"]);
 }
 

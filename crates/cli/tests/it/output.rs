@@ -14,7 +14,8 @@ fn scene() -> Scene {
         .call_with_id("s", "run_shell_command", json!({"command": "echo said; exit 3"}));
     let mut usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 127,
         "cachedContentTokenCount": 40, "thoughtsTokenCount": 7});
-    let first = first.chunk(json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}],
+    let first = first
+        .chunk(json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}],
         "usageMetadata": usage.take(), "modelVersion": "m-x"}));
     let second = reply().text("Do").text("ne.").usage(100, 20);
     Scene::with(TestHome::new(), [first, second])
@@ -33,7 +34,9 @@ fn text_is_the_answer_with_one_newline_where_tools_ran_and_at_the_end() {
     for dialect in ["pollux", "gemini-cli"] {
         let (_scene, run) = run("text", dialect);
         assert_eq!(run.stdout, "abc\nDone.\n");
-        assert!(run.stderr.contains("YOLO mode is enabled. All tool calls will be automatically approved.\n"));
+        assert!(
+            run.stderr.contains("YOLO mode is enabled. All tool calls will be automatically approved.\n")
+        );
         assert!(run.stderr.contains("Error executing tool read_file: "), "{}", run.stderr);
     }
 }
@@ -51,7 +54,10 @@ fn json_in_our_dialect_has_the_whole_answer_and_the_totals() {
     assert_eq!(model["tokens"], json!({"prompt": 100, "candidates": 20, "total": 127, "cached": 40}));
     assert_eq!(stats["models"][MODEL]["tokens"]["total"], 120);
     let tools = &stats["tools"];
-    assert_eq!((&tools["totalCalls"], &tools["totalSuccess"], &tools["totalFail"]), (&json!(3), &json!(2), &json!(1)));
+    assert_eq!(
+        (&tools["totalCalls"], &tools["totalSuccess"], &tools["totalFail"]),
+        (&json!(3), &json!(2), &json!(1))
+    );
     assert_eq!(tools["byName"]["write_file"], json!({"calls": 1, "success": 1, "fail": 0}));
     assert_eq!(stats["files"], json!({"totalLinesAdded": 2, "totalLinesRemoved": 0}));
 }
@@ -123,8 +129,18 @@ fn stream_json_in_upstreams_dialect_is_what_its_clients_parse() {
     assert_eq!(
         types(&events),
         [
-            "init", "message", "message", "tool_use", "tool_use", "tool_use", "tool_result", "tool_result",
-            "tool_result", "message", "message", "result"
+            "init",
+            "message",
+            "message",
+            "tool_use",
+            "tool_use",
+            "tool_use",
+            "tool_result",
+            "tool_result",
+            "tool_result",
+            "message",
+            "message",
+            "result"
         ]
     );
     assert_eq!(keys(&events[0]), ["type", "timestamp", "session_id", "model"]);
@@ -145,18 +161,34 @@ fn stream_json_in_upstreams_dialect_is_what_its_clients_parse() {
     let stats = &result["stats"];
     assert_eq!(
         keys(stats),
-        ["total_tokens", "input_tokens", "output_tokens", "cached", "input", "duration_ms", "tool_calls", "models"]
+        [
+            "total_tokens",
+            "input_tokens",
+            "output_tokens",
+            "cached",
+            "input",
+            "duration_ms",
+            "tool_calls",
+            "models"
+        ]
     );
     assert_eq!((&stats["total_tokens"], &stats["tool_calls"]), (&json!(247), &json!(3)));
-    assert_eq!((&stats["input_tokens"], &stats["cached"], &stats["input"]), (&json!(200), &json!(40), &json!(160)));
-    assert_eq!(keys(&stats["models"]["m-x"]), ["total_tokens", "input_tokens", "output_tokens", "cached", "input"]);
+    assert_eq!(
+        (&stats["input_tokens"], &stats["cached"], &stats["input"]),
+        (&json!(200), &json!(40), &json!(160))
+    );
+    assert_eq!(
+        keys(&stats["models"]["m-x"]),
+        ["total_tokens", "input_tokens", "output_tokens", "cached", "input"]
+    );
     let stamp = events[0]["timestamp"].as_str().unwrap();
     assert!(stamp.len() == 24 && stamp.ends_with('Z') && stamp.as_bytes()[19] == b'.', "{stamp}");
 }
 
 #[test]
 fn the_dialect_can_come_from_a_setting_or_a_variable_and_the_flag_wins() {
-    let home = TestHome::new().settings(json!({"output": {"format": "stream-json", "dialect": "gemini-cli"}}));
+    let home =
+        TestHome::new().settings(json!({"output": {"format": "stream-json", "dialect": "gemini-cli"}}));
     let scene = Scene::with(home, (0..3).map(|_| reply().text("x")));
     let first = |run: Run| lines(&run.stdout)[0]["type"].as_str().unwrap().to_owned();
     assert_eq!(first(scene.run(&["-p", "x"])), "init");

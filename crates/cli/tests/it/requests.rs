@@ -192,7 +192,8 @@ fn further_names_of_context_files_are_read_beside_the_usual_one() {
 
 #[test]
 fn an_image_is_read_as_inline_data() {
-    let scene = Scene::new([reply().call("read_file", json!({"file_path": "dot.png"})), reply().text("A dot.")]);
+    let scene =
+        Scene::new([reply().call("read_file", json!({"file_path": "dot.png"})), reply().text("A dot.")]);
     fs::write(scene.home.project().join("dot.png"), PNG).unwrap();
     let run = scene.run(&["-p", "what is it"]);
     assert_eq!((run.stdout.as_str(), run.code), ("A dot.\n", Some(0)), "{}", run.stderr);
@@ -266,10 +267,12 @@ fn a_large_output_is_cut_and_the_whole_of_it_can_be_read() {
         reply().text("ok"),
     ]);
     assert_eq!(scene.run(&["-p", "x", "--yolo"]).code, Some(0));
-    let answer = scene.server.request(1).function_responses()[0]["response"]["output"].as_str().unwrap().to_owned();
+    let answer =
+        scene.server.request(1).function_responses()[0]["response"]["output"].as_str().unwrap().to_owned();
     assert!(answer.len() < 120_000, "{}", answer.len());
     let saved = crate::scene::all_files(&scene.home.gemini_dir()).into_iter().find(|path| {
-        path.to_string_lossy().contains("tool-outputs") && fs::read_to_string(path).unwrap().contains("\n40000")
+        path.to_string_lossy().contains("tool-outputs")
+            && fs::read_to_string(path).unwrap().contains("\n40000")
     });
     let saved = saved.expect("the whole output is saved");
     assert!(fs::read_to_string(&saved).unwrap().contains("\n20000\n"));

@@ -11,9 +11,9 @@ pub(crate) const MODEL: &str = "test-model";
 
 /// A PNG of one pixel.
 pub(crate) const PNG: &[u8] = &[
-    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0,
-    1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0a, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0, 1, 0,
-    0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0,
+    0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0a, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0,
+    1, 0, 0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
 pub(crate) struct Scene {
@@ -101,7 +101,9 @@ pub(crate) fn binary() -> &'static Path {
 
 /// One JSON value per line.
 pub(crate) fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 pub(crate) fn parse(text: &str) -> Value {
@@ -137,7 +139,8 @@ pub(crate) fn all_files(folder: &Path) -> Vec<PathBuf> {
 
 /// A line of a `--fake-responses` file.
 pub(crate) fn scripted(parts: &[Value]) -> String {
-    let chunk = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
+    let chunk =
+        json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
     json!({"method": "generateContentStream", "response": [chunk]}).to_string() + "\n"
 }
 

@@ -25,7 +25,8 @@ fn unary() -> String {
 
 #[test]
 fn lines_are_played_in_order_and_calls_really_run() {
-    let call = json!({"functionCall": {"name": "write_file", "args": {"file_path": "a.txt", "content": "made"}}});
+    let call =
+        json!({"functionCall": {"name": "write_file", "args": {"file_path": "a.txt", "content": "made"}}});
     let script = format!("{}\n\n{}", scripted(&[json!({"text": "Go."}), call]), text("Done."));
     let (home, run) = run(&script, "--fake-responses", &["--yolo"]);
     assert_eq!((run.stdout.as_str(), run.code), ("Go.\nDone.\n", Some(0)), "{}", run.stderr);
@@ -110,7 +111,10 @@ fn upstreams_test_rig_finds_what_it_needs() {
         "ide": {"enabled": false, "hasSeenNudge": true},
         "sandbox": false,
     });
-    let home = home.settings(settings.clone()).project_settings(settings).home_file(".gemini/state.json", r#"{"terminalSetupPromptShown":true}"#);
+    let home = home
+        .settings(settings.clone())
+        .project_settings(settings)
+        .home_file(".gemini/state.json", r#"{"terminalSetupPromptShown":true}"#);
     let base = home.home();
     let run = home
         .command(binary(), ["--approval-mode=default", "--fake-responses", "fake.jsonl", "a prompt"])
@@ -121,6 +125,7 @@ fn upstreams_test_rig_finds_what_it_needs() {
     assert_eq!((run.stdout.as_str(), run.code), ("Hello from the script.\n", Some(0)), "{}", run.stderr);
     let telemetry = fs::read_to_string(base.join("telemetry.log")).unwrap();
     assert!(telemetry.contains("\"scopeMetrics\""));
-    let state: Value = serde_json::from_str(&fs::read_to_string(base.join(".gemini/state.json")).unwrap()).unwrap();
+    let state: Value =
+        serde_json::from_str(&fs::read_to_string(base.join(".gemini/state.json")).unwrap()).unwrap();
     assert_eq!(state["terminalSetupPromptShown"], true);
 }

@@ -91,7 +91,8 @@ fn no_sessions_is_no_failure_when_listing() {
 
 #[test]
 fn resuming_sends_the_history_with_each_answer_once_and_its_signatures() {
-    let ways: [&[&str]; 5] = [&["--resume", "latest"], &["-r", "1"], &["--resume", "first-session-0001"], &["-r"], &["--resume="]];
+    let ways: [&[&str]; 5] =
+        [&["--resume", "latest"], &["-r", "1"], &["--resume", "first-session-0001"], &["-r"], &["--resume="]];
     for way in ways {
         let scene = recorded();
         scene.server.push([reply().text("Again.")]);
@@ -129,7 +130,10 @@ fn a_session_that_is_not_there_is_exit_42_and_says_where_it_was_sought() {
         assert_eq!((run.stdout.as_str(), run.code), ("", Some(42)), "{which}");
         let text = format!("Error resuming session: Invalid session identifier \"{which}\".");
         assert!(run.stderr.contains(&text), "{}", run.stderr);
-        assert!(run.stderr.contains("  Searched for sessions in ") && run.stderr.contains("  Use --list-sessions"));
+        assert!(
+            run.stderr.contains("  Searched for sessions in ")
+                && run.stderr.contains("  Use --list-sessions")
+        );
     }
     assert_eq!(scene.server.requests().len(), 2);
 }
@@ -162,7 +166,8 @@ fn sessions_are_deleted_by_index_or_id_and_a_miss_fails() {
     for which in ["9", "2abc", "nope", "1abc", "-1", "0"] {
         let run = scene.prepare(&[&format!("--delete-session={which}")]).run();
         assert_ne!(run.code, Some(0), "{which}");
-        let text = format!("Invalid session identifier \"{which}\". Use --list-sessions to see available sessions.");
+        let text =
+            format!("Invalid session identifier \"{which}\". Use --list-sessions to see available sessions.");
         assert!(run.stderr.contains(&text), "{}", run.stderr);
         assert_eq!(scene.session_files().len(), 1);
     }
@@ -175,7 +180,11 @@ fn sessions_are_deleted_by_index_or_id_and_a_miss_fails() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(scene.session_files().is_empty());
     let none = scene.prepare(&["--delete-session", "1"]).run();
-    assert!(none.code != Some(0) && none.stderr.contains("No sessions found for this project."), "{}", none.stderr);
+    assert!(
+        none.code != Some(0) && none.stderr.contains("No sessions found for this project."),
+        "{}",
+        none.stderr
+    );
 }
 
 #[test]
@@ -224,7 +233,8 @@ fn put(scene: &Scene, name: &str, bytes: &[u8]) -> PathBuf {
 fn broken_session_files_are_reported_and_never_touched() {
     let scene = recorded();
     let whole = fs::read(scene.session_files().remove(0)).unwrap();
-    let future = json!({"version": 9, "format": "next", "sessionId": {"new": true}, "turns": [1, 2]}).to_string();
+    let future =
+        json!({"version": 9, "format": "next", "sessionId": {"new": true}, "turns": [1, 2]}).to_string();
     let bad = [
         ("session-2026-01-01T00-00-00000000.json", Vec::new()),
         ("session-2026-01-01T00-01-11111111.json", vec![0xff, 0x00, 0xfe, 0x07]),

@@ -36,7 +36,11 @@ fn records(scene: &Scene) -> Vec<Value> {
 
 fn named(records: &[Value], name: &str) -> Vec<Value> {
     let name = format!("gemini_cli.{name}");
-    records.iter().filter(|record| record["attributes"]["event.name"] == name).map(|record| record["attributes"].clone()).collect()
+    records
+        .iter()
+        .filter(|record| record["attributes"]["event.name"] == name)
+        .map(|record| record["attributes"].clone())
+        .collect()
 }
 
 fn metric(records: &[Value], name: &str) -> Option<Value> {
@@ -95,7 +99,8 @@ fn a_run_leaves_the_records_that_drivers_look_for() {
 
 #[test]
 fn telemetry_is_flushed_before_every_exit() {
-    let failing = Scene::with(home(json!({})), [Reply::error(400, "INVALID_ARGUMENT", "refused by the server")]);
+    let failing =
+        Scene::with(home(json!({})), [Reply::error(400, "INVALID_ARGUMENT", "refused by the server")]);
     assert_eq!(failing.run(&["-p", "x"]).code, Some(1));
     let found = records(&failing);
     let errors = named(&found, "api_error");
@@ -126,7 +131,9 @@ fn texts_are_left_out_unless_the_setting_allows_them() {
     let scene = Scene::with(
         home(json!({"logPrompts": false})),
         [
-            reply().text("SECRET ANSWER").call("write_file", json!({"file_path": "a.txt", "content": "SECRET FILE"})),
+            reply()
+                .text("SECRET ANSWER")
+                .call("write_file", json!({"file_path": "a.txt", "content": "SECRET FILE"})),
             reply().text("SECRET END"),
         ],
     );
@@ -154,7 +161,11 @@ fn a_telemetry_file_that_cannot_be_opened_costs_a_warning_only() {
     let scene = Scene::with(home.settings(settings), [reply().text("ok")]);
     let run = scene.run(&["-p", "x"]);
     assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
-    assert!(run.stderr.contains("Warning: telemetry is off") && run.stderr.contains("taken"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Warning: telemetry is off") && run.stderr.contains("taken"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -190,7 +201,10 @@ fn the_key_is_in_no_file_and_no_output() {
         home(json!({"logPrompts": true})),
         [
             reply()
-                .call("run_shell_command", json!({"command": "env; set; cat /proc/self/environ | tr '\\0' '\\n'"}))
+                .call(
+                    "run_shell_command",
+                    json!({"command": "env; set; cat /proc/self/environ | tr '\\0' '\\n'"}),
+                )
                 .call("read_file", json!({"file_path": "missing.txt"}))
                 .call("write_file", json!({"file_path": "a.txt", "content": "x"})),
             Reply::error(429, "RESOURCE_EXHAUSTED", "slow").header("Retry-After", "0"),
@@ -199,8 +213,16 @@ fn the_key_is_in_no_file_and_no_output() {
         ],
     );
     let mut shown = String::new();
-    for args in [&["-p", "x", "--yolo", "--debug"][..], &["--resume", "-p", "y", "-o", "stream-json"], &["config", "show"]] {
-        let args: Vec<&str> = if args[0] == "config" { args.to_vec() } else { ["-m", "m"].into_iter().chain(args.iter().copied()).collect() };
+    for args in [
+        &["-p", "x", "--yolo", "--debug"][..],
+        &["--resume", "-p", "y", "-o", "stream-json"],
+        &["config", "show"],
+    ] {
+        let args: Vec<&str> = if args[0] == "config" {
+            args.to_vec()
+        } else {
+            ["-m", "m"].into_iter().chain(args.iter().copied()).collect()
+        };
         let run = scene.prepare(&args).env("GEMINI_API_KEY", CANARY).run();
         shown.push_str(&run.stdout);
         shown.push_str(&run.stderr);

@@ -8,7 +8,9 @@ use crate::scene::Scene;
 /// A project that tries to bring settings, variables and instructions.
 fn project() -> TestHome {
     TestHome::new()
-        .project_settings(json!({"model": {"name": "project-model"}, "tools": {"allowed": ["run_shell_command"]}}))
+        .project_settings(
+            json!({"model": {"name": "project-model"}, "tools": {"allowed": ["run_shell_command"]}}),
+        )
         .file("GEMINI.md", "PROJECT RULE")
         .file(".env", "GEMINI_MODEL=env-model\nGEMINI_CLI_CUSTOM_HEADERS=X-Evil: 1\n")
         .file(".gemini/.env", "GEMINI_MODEL=gemini-env-model\n")
@@ -25,7 +27,11 @@ fn an_untrusted_folder_brings_nothing_and_one_line_says_so() {
     assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
     assert_eq!(trust_lines(&run.stderr), 1, "{}", run.stderr);
     let request = scene.server.request(0);
-    assert!(!request.path.contains("project-model") && !request.path.contains("env-model"), "{}", request.path);
+    assert!(
+        !request.path.contains("project-model") && !request.path.contains("env-model"),
+        "{}",
+        request.path
+    );
     assert!(!request.body.to_string().contains("PROJECT RULE"));
     assert_eq!(request.header("x-evil"), None);
     assert!(!request.tool_names().contains(&"run_shell_command".to_owned()));
@@ -36,7 +42,8 @@ fn the_wished_mode_falls_back_to_default() {
     let scene = Scene::untrusted(TestHome::new(), [reply().text("ok")]);
     let run = scene.run(&["-p", "x", "--yolo"]);
     assert!(
-        run.stderr.contains("Approval mode overridden to \"default\" because the current folder is not trusted."),
+        run.stderr
+            .contains("Approval mode overridden to \"default\" because the current folder is not trusted."),
         "{}",
         run.stderr
     );
@@ -94,9 +101,10 @@ fn refusing_untrusted_folders_is_exit_55() {
 #[test]
 fn a_trusted_project_sets_model_and_variables() {
     let scene = Scene::with(
-        TestHome::new().settings(json!({"model": {"name": "user-model"}})).file(".env", "EXTRA_THING=1\n").project_settings(
-            json!({"model": {"name": "project-model"}}),
-        ),
+        TestHome::new()
+            .settings(json!({"model": {"name": "user-model"}}))
+            .file(".env", "EXTRA_THING=1\n")
+            .project_settings(json!({"model": {"name": "project-model"}})),
         [reply().text("ok")],
     );
     scene.prepare(&["-p", "x"]).run();

@@ -1,5 +1,6 @@
 //! Every settings key as data: type, default, how layers combine, and what it is for.
 
+use pollux_domain::spelling::distance;
 use serde_json::{Map, Value};
 
 /// One settings key.
@@ -196,26 +197,6 @@ pub(crate) fn insert(root: &mut Map<String, Value>, path: &str, value: Value) {
     if let Some(Value::Object(inner)) = root.get_mut(head) {
         insert(inner, rest, value);
     }
-}
-
-/// Edit distance, with a swap of neighbours counted as two.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, left) in one.chars().enumerate() {
-        let mut diagonal = line;
-        let mut before = line + 1;
-        for (right, cell) in other.iter().zip(row.iter_mut().skip(1)) {
-            let cost = if left == *right { diagonal } else { 1 + diagonal.min(before).min(*cell) };
-            diagonal = *cell;
-            *cell = cost;
-            before = cost;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = line + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, about: &'static str) -> Key {
