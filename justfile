@@ -29,9 +29,6 @@ bench *args:
 docs:
     mdbook build docs
 
-# Accepts changed snapshots; read every difference first.
-bless:
-    INSTA_UPDATE=always cargo test --workspace --locked
 
 # Licences, bans and sources, if cargo-deny is installed.
 deny:

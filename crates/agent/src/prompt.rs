@@ -1,6 +1,7 @@
 //! The system prompt: sections in a fixed order, each with its condition.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use pollux_domain::approval::ApprovalMode;
 
@@ -18,6 +19,8 @@ pub struct PromptInputs {
     pub in_git_repository: bool,
     /// What kind of sandbox the program runs in, if any.
     pub sandbox: Option<String>,
+    /// Where a plan may be written; set by the session itself.
+    pub plans_dir: PathBuf,
     /// Sections switched off, by key.
     pub disabled: BTreeSet<String>,
     /// A prompt of the user's own that replaces all sections.
@@ -51,7 +54,7 @@ fn sections(inputs: &PromptInputs, tools: &[&str]) -> String {
         ("preamble", Some(preamble(inputs))),
         ("coreMandates", Some(mandates(inputs))),
         ("primaryWorkflows", (!planning).then(|| workflow(tools))),
-        ("planningWorkflow", planning.then(|| PLANNING.to_owned())),
+        ("planningWorkflow", planning.then(|| planning_workflow(inputs))),
         ("operationalGuidelines", Some(guidelines(inputs, tools))),
         ("sandbox", Some(sandbox(inputs))),
         ("git", inputs.in_git_repository.then(|| GIT.to_owned())),
@@ -127,9 +130,15 @@ fn workflow(tools: &[&str]) -> String {
     )
 }
 
-const PLANNING: &str = "# Plan mode
-You may read and search, and write one plan as a Markdown file in the plans directory. Nothing else may change. \
-Explore until you know what has to be done, then write the plan: goal, steps with the files they touch, risks, how to verify.";
+fn planning_workflow(inputs: &PromptInputs) -> String {
+    format!(
+        "# Plan mode
+You may read and search, and write one plan as a Markdown file (`<name>.md`) directly in the plans directory \
+`{}`. Nothing else may change. Explore until you know what has to be done, then write the plan: goal, steps with the \
+files they touch, risks, how to verify.",
+        inputs.plans_dir.display()
+    )
+}
 
 fn guidelines(inputs: &PromptInputs, tools: &[&str]) -> String {
     let mut text = String::from(

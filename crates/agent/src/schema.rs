@@ -3,8 +3,6 @@
 //! A subset of JSON Schema: what tool declarations use. A keyword it does not know is passed over,
 //! as a schema that cannot be compiled is upstream.
 
-use std::fmt::Write as _;
-
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
@@ -107,19 +105,16 @@ fn limit(
 }
 
 fn range(schema: &Value, number: f64, path: &str, faults: &mut Vec<String>) {
-    let bounds: [(&str, &str, fn(f64, f64) -> bool); 4] = [
-        ("minimum", ">=", |n, b| n >= b),
-        ("maximum", "<=", |n, b| n <= b),
-        ("exclusiveMinimum", ">", |n, b| n > b),
-        ("exclusiveMaximum", "<", |n, b| n < b),
-    ];
-    for (keyword, sign, holds) in bounds {
-        if let Some(bound) = schema.get(keyword).and_then(Value::as_f64)
-            && !holds(number, bound)
-        {
-            let mut text = String::new();
-            let _ = write!(text, "{path} must be {sign} {bound}");
-            faults.push(text);
+    for keyword in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] {
+        let Some(bound) = schema.get(keyword).and_then(Value::as_f64) else { continue };
+        let (sign, holds) = match keyword {
+            "minimum" => (">=", number >= bound),
+            "maximum" => ("<=", number <= bound),
+            "exclusiveMinimum" => (">", number > bound),
+            _ => ("<", number < bound),
+        };
+        if !holds {
+            faults.push(format!("{path} must be {sign} {bound}"));
         }
     }
 }

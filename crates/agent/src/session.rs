@@ -107,11 +107,12 @@ pub(crate) struct Counters {
 impl Session {
     fn new(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Self {
         let plans = spec.temp_dir.join(spec.session.as_str()).join("plans");
+        let prompt = PromptInputs { plans_dir: plans.clone(), ..spec.prompt };
         let approvals = Approvals::new(spec.approval, spec.interactive, &spec.tools, plans);
         let toolbox = Toolbox::new(ports.tools, &approvals);
         let declared = toolbox.declared();
         let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
-        let system = Arc::from(prompt::build(&spec.prompt, &names));
+        let system = Arc::from(prompt::build(&prompt, &names));
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
         Self {
             id: spec.session,

@@ -1,5 +1,7 @@
 //! The loop against a scripted model, fake tools and a real session file.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic: that is how it fails")]
+
 mod it {
     mod calls;
     mod room;

@@ -120,6 +120,7 @@ mod tests {
             colour: Colour::None,
             clock: Arc::new(SystemClock),
             shows_calls: false,
+            debug: false,
         };
         let mut console = Console::new(style, Box::new(Failing(kind)), Box::new(io::sink()));
         assert_eq!(console.take(&Event::Text("x".into())), ControlFlow::Break(()));

@@ -41,6 +41,8 @@ pub(crate) struct Style {
     pub(crate) clock: Arc<dyn Clock>,
     /// Whether `text` also tells what tools did, as the tour does.
     pub(crate) shows_calls: bool,
+    /// Whether stderr also tells what happens inside.
+    pub(crate) debug: bool,
 }
 
 /// Writes one run.
@@ -90,13 +92,15 @@ impl Renderer {
         err: &mut dyn Write,
     ) -> io::Result<()> {
         self.run.before(event);
-        if let Some(line) = notes::line(event) {
-            let _ = writeln!(err, "{line}");
-        }
         match &mut self.form {
             Form::Text(text) => text.event(&self.run, event, out)?,
             Form::Json => {}
             Form::StreamJson(stream) => stream.event(&self.run, event, out)?,
+        }
+        // After stdout: where both go to one terminal, the text has ended its line by now.
+        let inside = self.run.style.debug.then(|| notes::inside(event)).flatten();
+        for line in notes::line(event).into_iter().chain(inside) {
+            let _ = writeln!(err, "{line}");
         }
         self.run.after(event);
         Ok(())

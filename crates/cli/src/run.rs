@@ -173,7 +173,13 @@ fn open_telemetry(
     console: &mut Console,
 ) {
     let groups = &loaded.groups;
-    let Some(outfile) = groups.telemetry.outfile.clone().filter(|_| groups.telemetry.enabled) else { return };
+    if !groups.telemetry.enabled {
+        return;
+    }
+    let Some(outfile) = groups.telemetry.outfile.clone() else {
+        console.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
+        return;
+    };
     let setup = Setup {
         outfile: outfile.clone(),
         texts_allowed: groups.telemetry.log_prompts,
@@ -255,6 +261,7 @@ fn style(output: &Output, options: &Options, env: &Env) -> Style {
         colour: stderr_colour(env),
         clock: Arc::new(SystemClock),
         shows_calls: options.tour,
+        debug: options.debug,
     }
 }
 

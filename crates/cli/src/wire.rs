@@ -16,7 +16,7 @@ use pollux_config::groups::{Groups, Secret};
 use pollux_config::paths::{Home, Project};
 use pollux_config::startup::{self, Start, StartError, StartRequest};
 use pollux_config::state;
-use pollux_config::trust::FolderTrust;
+use pollux_config::trust::{FolderTrust, TrustReason};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
@@ -39,6 +39,7 @@ pub(crate) struct Loaded {
     pub(crate) home: Home,
     pub(crate) project: Project,
     pub(crate) trust: FolderTrust,
+    pub(crate) trust_reason: TrustReason,
     /// Lines for stderr.
     pub(crate) notes: Vec<String>,
     pub(crate) installation: Option<String>,
@@ -96,6 +97,7 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         home: start.home,
         project: start.project,
         trust: start.trust,
+        trust_reason: start.trust_reason,
         notes,
         installation,
     })
@@ -177,13 +179,19 @@ pub(crate) fn check_trust(options: &Options, loaded: &Loaded) -> Result<Permissi
     if loaded.trust == FolderTrust::Trusted {
         return Ok(Permission { approval: wished, notes: Vec::new() });
     }
-    let ways = format!("use `--skip-trust` or set `{}=true`", name::TRUST_WORKSPACE);
+    let ways = match loaded.trust_reason {
+        TrustReason::Restricted => "unset `GEMINI_RESTRICTED_MODE`".to_owned(),
+        TrustReason::Environment => format!("unset `{}` or set it to `true`", name::TRUST_WORKSPACE),
+        TrustReason::SkipFlag | TrustReason::FeatureOff | TrustReason::Rule(_) | TrustReason::NoRule => {
+            format!("use `--skip-trust` or set `{}=true`", name::TRUST_WORKSPACE)
+        }
+    };
     if loaded.groups.security.refuse_untrusted_headless {
         let text = format!("Pollux is not running in a trusted directory. To proceed, {ways}.");
         return Err(Failure::new(ExitKind::Untrusted, text));
     }
     let mut notes = vec![format!(
-        "This folder is not trusted: its settings, .env and context files are not used. To trust it, {ways}."
+        "This folder is not trusted: its settings and context files are not used, and of its .env only the model's credentials. To trust it, {ways}."
     )];
     if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
         notes.push(

@@ -203,6 +203,7 @@ pub enum NoticeCode {
     LoopDetected,
     RecordingStopped,
     ContextFile,
+    Workspace,
     ToolOutput,
     Model,
 }

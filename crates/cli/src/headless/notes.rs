@@ -39,6 +39,45 @@ pub(crate) fn line(event: &Event) -> Option<String> {
     }
 }
 
+/// What happens inside, for `--debug`. Sizes and times, never contents.
+pub(crate) fn inside(event: &Event) -> Option<String> {
+    let text = match event {
+        Event::SessionReady { session, model } => format!("session {session}, model {model}"),
+        Event::RequestSent(sent) => {
+            format!("request to {} ({}), {} turns", sent.model, sent.role.as_str(), sent.contents.len())
+        }
+        Event::RequestEnded(ended) => {
+            let how = match (&ended.error, ended.invalid, &ended.finish) {
+                (Some(error), _, _) => format!("failed: {}", one_line(&error.message)),
+                (None, Some(kind), _) => format!("no usable reply: {kind}"),
+                (None, None, finish) => {
+                    finish.as_ref().map_or("no finish reason", |f| f.reason.as_str()).to_owned()
+                }
+            };
+            let (sent, got) = (ended.usage.prompt, ended.usage.candidates);
+            format!("reply after {} ms: {how}; {sent} tokens in, {got} out", ended.duration.as_millis())
+        }
+        Event::CallFinished(report) => {
+            let (name, status) = (one_line(&report.name), report.status.as_str());
+            format!("{name} took {} ms: {status}", report.duration.as_millis())
+        }
+        Event::Compressed { tokens_before, tokens_after, status } => {
+            format!("compression {status:?}: {tokens_before} to {tokens_after} tokens")
+        }
+        Event::PromptAccepted { .. }
+        | Event::Text(_)
+        | Event::Thought(_)
+        | Event::Waiting(_)
+        | Event::AttemptDiscarded(_)
+        | Event::StepCommitted
+        | Event::CallRequested { .. }
+        | Event::CallOutput { .. }
+        | Event::Notice { .. }
+        | Event::TurnEnded(_) => return None,
+    };
+    Some(format!("[DEBUG] {text}"))
+}
+
 fn waiting(wait: &Wait) -> Option<String> {
     (wait.delay > QUIET_WAIT || wait.status == Some(429)).then(|| wait_text(wait))
 }

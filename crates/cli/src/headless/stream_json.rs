@@ -150,6 +150,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::LoopDetected => LOOP_CODE,
         NoticeCode::RecordingStopped => "RECORDING_STOPPED",
         NoticeCode::ContextFile => "CONTEXT_FILE",
+        NoticeCode::Workspace => "WORKSPACE",
         NoticeCode::ToolOutput => "TOOL_OUTPUT",
         NoticeCode::Model => "MODEL",
     }

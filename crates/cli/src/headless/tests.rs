@@ -27,7 +27,15 @@ struct Printed {
 }
 
 fn style(format: OutputFormat, dialect: Dialect) -> Style {
-    Style { format, dialect, raw: false, colour: Colour::None, clock: Arc::new(Still), shows_calls: false }
+    Style {
+        format,
+        dialect,
+        raw: false,
+        colour: Colour::None,
+        clock: Arc::new(Still),
+        shows_calls: false,
+        debug: false,
+    }
 }
 
 fn render(format: OutputFormat, dialect: Dialect, events: &[Event], end: &TurnEnd) -> Printed {

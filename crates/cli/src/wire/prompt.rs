@@ -13,16 +13,18 @@ use tokio_util::sync::CancellationToken;
 use crate::mentions::{self, Mention, Piece};
 use crate::report::Failure;
 
-/// The parts of a prompt. A word that names no file of the workspace stays a word.
+/// The parts of a prompt, and what was named and passed over. A word that names no file of the workspace
+/// stays a word.
 pub(super) fn expand(
     typed: &str,
     workspace: &Arc<Workspace>,
     filtering: &FileFiltering,
     cancel: &CancellationToken,
-) -> Result<Vec<Part>, Failure> {
+) -> Result<(Vec<Part>, Vec<String>), Failure> {
     let mut query = String::new();
     let mut files = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut passed_over = Vec::new();
     for piece in mentions::pieces(typed) {
         let mention = match piece {
             Piece::Words(words) => {
@@ -43,6 +45,11 @@ pub(super) fn expand(
             Some(pattern) if !read.files.is_empty() => query.push_str(&format!("@{pattern}")),
             _ => query.push_str(&mention.written),
         }
+        // Of a folder, what is left out is left out for a reason; a file that was named is missed.
+        if read.files.is_empty() {
+            let reason = read.skipped.first().map_or("nothing in it may be read", |skipped| &skipped.reason);
+            passed_over.push(format!("`{}` in the prompt was not read: {reason}", mention.written));
+        }
         for (file, part) in read.files.into_iter().zip(read.parts) {
             if seen.insert(file.clone()) {
                 files.push(Part::text(format!("\nContent from @{file}:\n")));
@@ -51,12 +58,12 @@ pub(super) fn expand(
         }
     }
     if files.is_empty() {
-        return Ok(vec![Part::text(typed)]);
+        return Ok((vec![Part::text(typed)], passed_over));
     }
     let mut all = vec![Part::text(query), Part::text("\n--- Content from referenced files ---")];
     all.extend(files);
     all.push(Part::text("\n--- End of content ---"));
-    Ok(all)
+    Ok((all, passed_over))
 }
 
 /// The content without the heading that it has among the results of the tool.
@@ -65,10 +72,11 @@ fn bare(part: Part) -> Part {
     Part::text(text.split_once(" ---\n\n").map_or(text, |(_, content)| content).trim())
 }
 
-/// What a mention names; `None` if there is no such file or folder.
+/// What a mention names; `None` if the workspace has no such file or folder.
 fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
-    let found =
-        workspace.directories().iter().map(|root| root.join(&mention.path)).find(|path| path.exists())?;
+    let roots = workspace.directories();
+    let real = roots.iter().filter_map(|root| std::fs::canonicalize(root.join(&mention.path)).ok());
+    let found = real.into_iter().find(|path| roots.iter().any(|root| path.starts_with(root)))?;
     let is_folder = found.is_dir();
     let pattern = if is_folder {
         Path::new(&mention.path).join("**").display().to_string()

@@ -9,7 +9,7 @@ use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
 use pollux_config::env::Env;
 use pollux_config::files;
-use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
@@ -41,10 +41,14 @@ pub(crate) async fn run_turn(
     let model = model(&turn)?;
     let workspace = Arc::new(workspace(loaded)?);
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
-    let parts = super::prompt::expand(&turn.prompt, &workspace, &loaded.groups.context.filtering, &cancel)?;
+    let filtering = &loaded.groups.context.filtering;
+    let (parts, passed_over) = super::prompt::expand(&turn.prompt, &workspace, filtering, &cancel)?;
     let mut context = context_files(loaded, &workspace);
     let prompt = prompt_inputs(&turn, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
+    let mut warnings = workspace.warnings().to_vec();
+    warnings.extend(passed_over);
+    warnings.extend(context.take_warnings());
     let recorder = sessions::recorder(&turn.session, loaded)?;
     let session_file = recorder.path().map(Path::to_path_buf);
     let spec = SessionSpec {
@@ -69,7 +73,7 @@ pub(crate) async fn run_turn(
     });
     let handle = open(spec, Ports { model, tools, clock, recorder, context });
     write_system_prompt(loaded, &handle.system_prompt)?;
-    let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, &cancel, sink).await;
+    let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, warnings, &cancel, sink).await;
     background.shutdown().await;
     Ok(Done { end, session_file })
 }
@@ -78,6 +82,7 @@ pub(crate) async fn run_turn(
 async fn converse(
     mut handle: pollux_agent::Handle,
     op: Op,
+    warnings: Vec<String>,
     cancel: &CancellationToken,
     sink: &mut Sink<'_>,
 ) -> TurnEnd {
@@ -93,9 +98,15 @@ async fn converse(
             event = handle.events.recv() => event,
         };
         let Some(event) = event else { break TurnEnd::Cancelled };
+        // A session's first word is that it is there; then come the things that were noticed before.
+        let noticed = if matches!(event, Event::SessionReady { .. }) { warnings.as_slice() } else { &[] };
         if sink(&event).is_break() && !asked_to_stop {
             asked_to_stop = true;
             let _ = handle.ops.send(Op::Cancel).await;
+        }
+        for message in noticed {
+            let (severity, message) = (Severity::Warning, message.clone());
+            let _ = sink(&Event::Notice { severity, code: NoticeCode::Workspace, message });
         }
         if let Event::TurnEnded(end) = event {
             break end;
@@ -198,6 +209,7 @@ fn prompt_inputs(turn: &Turn<'_>, context: &mut ContextFiles) -> Result<PromptIn
         sandbox: loaded.env.non_empty("SANDBOX").map(str::to_owned),
         disabled,
         replacement: own_system_prompt(loaded)?,
+        ..PromptInputs::default()
     })
 }
 

@@ -32,14 +32,20 @@ fn a_full_window_is_compressed_and_the_file_keeps_every_message() {
     let methods: Vec<&str> = requests.iter().skip(4).map(|r| r.path.rsplit(':').next().unwrap()).collect();
     let [first, unary @ .., last] = methods.as_slice() else { panic!("{methods:?}") };
     assert_eq!((*first, *last), ("streamGenerateContent", "streamGenerateContent"));
-    assert!((1..=2).contains(&unary.len()) && unary.iter().all(|method| *method == "generateContent"), "{methods:?}");
+    assert!(
+        (1..=2).contains(&unary.len()) && unary.iter().all(|method| *method == "generateContent"),
+        "{methods:?}"
+    );
     let sent = requests.last().unwrap().body["contents"].to_string();
     assert!(sent.contains("KEEP GOING") && sent.contains("now a big one"), "{sent}");
     assert!(!sent.contains("prompt number 0") && sent.contains("\"functionResponse\""), "{sent}");
     let telemetry = std::fs::read_to_string(&outfile).unwrap();
-    assert_eq!(telemetry.matches("\"gemini_cli.chat_compression\"").count(), 1);
+    assert_eq!(telemetry.matches("\"event.name\": \"gemini_cli.chat_compression\"").count(), 1);
     let kept = scene.session().to_string();
-    assert!((0..4).all(|round| kept.contains(&format!("prompt number {round}"))), "nothing is taken from the file");
+    assert!(
+        (0..4).all(|round| kept.contains(&format!("prompt number {round}"))),
+        "nothing is taken from the file"
+    );
 
     // What a later run sends is the compressed conversation.
     scene.server.push([reply().text("Later.")]);

@@ -40,9 +40,32 @@ fn chunk(mut value: Value) -> ReplyChunk {
 fn parts(candidate: &mut Value) -> Vec<Part> {
     match candidate.get_mut("content").and_then(|content| content.get_mut("parts")).map(Value::take) {
         Some(Value::Array(parts)) => {
-            parts.into_iter().filter_map(|part| Part::from_json(part).ok()).collect()
+            joined(parts).into_iter().filter_map(|part| Part::from_json(part).ok()).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// Plain texts that stand side by side in one chunk are one text, as upstream shows them.
+fn joined(parts: Vec<Value>) -> Vec<Value> {
+    let mut joined: Vec<Value> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (joined.last_mut().and_then(plain_text), part) {
+            (Some(text), Value::Object(fields)) if fields.len() == 1 => match fields.get("text") {
+                Some(Value::String(more)) => text.push_str(more),
+                _ => joined.push(Value::Object(fields)),
+            },
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
+/// The text of a part that has nothing else.
+fn plain_text(part: &mut Value) -> Option<&mut String> {
+    match part.as_object_mut().filter(|fields| fields.len() == 1)?.get_mut("text")? {
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 
@@ -166,6 +189,19 @@ mod tests {
         assert_eq!(chunk.citations, [Citation { title: Some("X".into()), uri: "https://x".into() }]);
         let recorded = read(to_json(&chunk)).unwrap();
         assert_eq!(recorded, ReplyChunk { model_version: None, ..chunk });
+    }
+
+    #[test]
+    fn texts_side_by_side_are_one_and_others_keep_apart() {
+        let parts =
+            |parts: Value| read(json!({"candidates": [{"content": {"parts": parts}}]})).unwrap().parts;
+        let one = parts(json!([{"text": "hello "}, {"text": "world"}]));
+        assert_eq!(one, [Part::text("hello world")]);
+        let apart = json!([
+            {"text": "a"}, {"text": "b", "thought": true}, {"text": "c"}, {"text": "d", "thoughtSignature": "s"},
+            {"functionCall": {"name": "ls", "args": {}}}, {"text": "e"}
+        ]);
+        assert_eq!(parts(apart).len(), 6);
     }
 
     #[test]

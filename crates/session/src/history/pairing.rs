@@ -138,17 +138,40 @@ fn stored_answer(id: &CallId, name: &str, stored: &StoredCall) -> Option<Answer>
     if stored.result.is_empty() {
         return None;
     }
-    let is_response = |part: &&Part| matches!(part.body, Body::Response(_));
+    let own = own_result(id, name, &stored.result);
     let siblings = |part: &&Part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. });
-    let siblings = stored.result.iter().filter(siblings).cloned().collect();
-    let response = match stored.result.iter().find(is_response) {
+    let siblings = own.iter().filter(siblings).cloned().collect();
+    let response = match own.iter().find(|part| is_response(part)) {
         Some(part) => addressed(part.clone(), id, name),
         None => {
-            let text: String = stored.result.iter().filter_map(Part::spoken_text).collect();
+            let text: String = own.iter().filter_map(Part::spoken_text).collect();
             response(id, name, "output", &text)
         }
     };
     Some(Answer { response, siblings })
+}
+
+fn is_response(part: &Part) -> bool {
+    matches!(part.body, Body::Response(_))
+}
+
+/// The response to this call and what follows it. Upstream, when it resumes a session, stores with every
+/// call of a turn the answers to all of them.
+fn own_result<'a>(id: &CallId, name: &str, result: &'a [Part]) -> &'a [Part] {
+    if result.iter().filter(|part| is_response(part)).count() < 2 {
+        return result;
+    }
+    let answers = |part: &Part| match &part.body {
+        Body::Response(response) => match &response.id {
+            Some(other) => is_same_call(id, name, other),
+            None => response.name == name,
+        },
+        _ => false,
+    };
+    let start = result.iter().position(answers).or_else(|| result.iter().position(is_response)).unwrap_or(0);
+    let own = result.get(start..).unwrap_or_default();
+    let next = own.iter().skip(1).position(is_response).map_or(own.len(), |offset| offset + 1);
+    own.get(..next).unwrap_or_default()
 }
 
 fn addressed(mut part: Part, id: &CallId, name: &str) -> Part {

@@ -224,3 +224,28 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn a_result_that_holds_the_answers_of_the_whole_turn_gives_each_call_its_own() {
+    let media = json!({"inlineData": {"mimeType": "image/png", "data": "AA=="}});
+    let both = json!([
+        response("glob__1", &json!({"output": "one"})),
+        media,
+        response("glob__2", &json!({"output": "two"})),
+    ]);
+    let turns = contents(&json!([
+        {"id": "1", "type": "user", "content": "go"},
+        {"id": "2", "type": "gemini", "content": "", "toolCalls": [call("glob__1", &both), call("glob__2", &both)]},
+        {"id": "2_response", "type": "user", "content": both},
+        {"id": "3", "type": "gemini", "content": "done"},
+    ]));
+    assert_eq!(
+        turns[2],
+        json!({"role": "user", "parts": [
+            response("glob__1", &json!({"output": "one"})),
+            response("glob__2", &json!({"output": "two"})),
+            media,
+        ]})
+    );
+    assert_eq!(turns.len(), 4);
+}

@@ -65,6 +65,19 @@ async fn the_refusal_names_what_is_allowed() {
 }
 
 #[tokio::test]
+async fn the_refusal_of_a_link_names_where_it_leads() {
+    let bench = Bench::new();
+    symlink("/etc/hosts", bench.path("hosts")).unwrap();
+    fs::create_dir(bench.path("src")).unwrap();
+    symlink("src", bench.path(".git")).unwrap();
+    let target = fs::canonicalize("/etc/hosts").unwrap();
+    let refusal = bench.refusal("read_file", json!({"file_path": "hosts"}));
+    assert!(refusal.starts_with(&format!("{OUTSIDE}{}\"", target.display())), "{refusal}");
+    let refusal = bench.refusal("list_directory", json!({"dir_path": ".git"}));
+    assert!(refusal.starts_with(&format!("{OUTSIDE}{}\"", bench.path(".git").display())), "{refusal}");
+}
+
+#[tokio::test]
 async fn closed_names_stay_closed_also_through_links() {
     let bench = Bench::new();
     bench.write(".git/config", "x");

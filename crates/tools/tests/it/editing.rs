@@ -89,7 +89,7 @@ async fn an_exact_replacement_reports_count_and_region() {
     assert_eq!(
         text_of(&output.parts),
         format!(
-            "Successfully modified file: {} (1 replacements). Here is the updated code:\nfn a() {{}}\nfn c() {{}}",
+            "Successfully modified file: {} (1 replacements). Here is the updated code:\nfn a() {{}}\nfn c() {{}}\n",
             path.display()
         )
     );
@@ -97,6 +97,13 @@ async fn an_exact_replacement_reports_count_and_region() {
     let Display::Diff(diff) = output.display else { panic!() };
     assert!(diff.unified.contains("-fn b() {}\n+fn c() {}\n"), "{}", diff.unified);
     assert_eq!(bench.bytes("a.rs"), b"fn a() {}\nfn c() {}\n");
+}
+
+#[tokio::test]
+async fn a_file_created_by_replace_gets_its_content_as_given() {
+    let bench = Bench::new();
+    bench.done("replace", edit("new.txt", "", "one\r\ntwo\n")).await;
+    assert_eq!(bench.bytes("new.txt"), b"one\r\ntwo\n");
 }
 
 #[tokio::test]

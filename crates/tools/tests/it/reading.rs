@@ -211,5 +211,18 @@ async fn listing_something_else_than_a_folder_fails() {
     assert_eq!(file.0, ToolErrorKind::PathIsNotADirectory);
     let missing = bench.failure("list_directory", json!({"dir_path": "no"})).await;
     assert_eq!(missing.0, ToolErrorKind::LsExecutionError);
-    assert!(missing.1.starts_with("Error listing directory: "), "{}", missing.1);
+    let start = format!("Error listing directory: {}: ", bench.path("no").display());
+    assert!(missing.1.starts_with(&start), "{}", missing.1);
+}
+
+#[tokio::test]
+async fn a_listing_goes_by_the_name_that_was_asked_for_and_calls_only_empty_folders_empty() {
+    let bench = Bench::new();
+    bench.write("dir/a.txt", "");
+    std::os::unix::fs::symlink("dir", bench.path("link")).unwrap();
+    let link = bench.path("link");
+    let listed = bench.text("list_directory", json!({"dir_path": "link"})).await;
+    assert_eq!(listed, format!("Directory listing for {}:\na.txt (0 bytes)", link.display()));
+    let nothing = bench.text("list_directory", json!({"dir_path": "link", "ignore": ["*"]})).await;
+    assert_eq!(nothing, format!("Directory listing for {}:\n", link.display()));
 }

@@ -145,6 +145,12 @@ async fn limits_cut_the_same_matches_every_time() {
             "Found 60 files with matches for pattern \"needle\" in path \".\":\nf00.txt\nf01.txt"
         )
     );
+    let some = json!({"pattern": "needle", "names_only": true, "total_max_matches": 2});
+    assert_eq!(
+        bench.text("grep_search", some).await,
+        "Found 2 files with matches for pattern \"needle\" in path \".\" (results limited to 2 matches for \
+         performance):\nf00.txt\nf01.txt"
+    );
 }
 
 #[tokio::test]
