@@ -1,5 +1,6 @@
 //! A session: the actor that owns a conversation.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -188,7 +189,8 @@ impl Session {
             Err(error) => {
                 if !self.counters.recording_stopped {
                     self.counters.recording_stopped = true;
-                    let message = format!("the session is no longer recorded: {error}");
+                    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                    let message = format!("the session is no longer recorded: {error}{cause}");
                     self.notice(Severity::Warning, NoticeCode::RecordingStopped, message).await;
                 }
                 None

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pollux_config::env::Env;
 use pollux_config::settings::{self, Settings as Loaded};
 use pollux_config::startup::Start;
+use pollux_config::trust::FolderTrust;
 use pollux_domain::exit::ExitKind;
 
 use crate::config_command::{Change, Row, Settings};
@@ -15,11 +16,16 @@ use crate::report::Failure;
 pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>, Failure> {
     let start = super::start(options, env)?;
     let project_is_home = same_place(start.project.root(), start.home.user_home());
+    let mut notes = notes(&start);
+    if start.trust != FolderTrust::Trusted && start.project.settings_file().exists() && !project_is_home {
+        let file = start.project.settings_file();
+        notes.push(format!("`{}` is not used: this folder is not trusted (`--skip-trust` trusts it once).", file.display()));
+    }
     Ok(Box::new(Files {
         user_file: start.home.settings_file(),
         project_file: start.project.settings_file(),
         project_is_home,
-        notes: notes(&start),
+        notes,
         settings: start.settings,
     }))
 }

@@ -237,6 +237,14 @@ fn further_directories_join_the_workspace_and_the_sixth_is_refused() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let answer = scene.server.request(1).function_responses()[0].to_string();
     assert!(answer.contains("from beside"), "{answer}");
+
+    let six = scene.run(&["-p", "x", "--include-directories", "a,b,c", "--include-directories", "d,e,f"]);
+    assert_eq!(six.code, Some(42));
+    assert!(six.stderr.contains("at most 5 directories"), "{}", six.stderr);
+    scene.server.push([reply().text("ok")]);
+    let missing = scene.run(&["-p", "x", "--include-directories", "no-such-folder"]);
+    assert_eq!((missing.stdout.as_str(), missing.code), ("ok\n", Some(0)));
+    assert!(missing.stderr.contains("no-such-folder"), "{}", missing.stderr);
 }
 
 #[test]
