@@ -33,6 +33,8 @@ pub(crate) struct DemoWorkspace {
     pub(crate) home: PathBuf,
     /// The scripted model, in the format of `--fake-responses`.
     pub(crate) replies: PathBuf,
+    /// This program, for commands that work where it is not installed.
+    pub(crate) program: PathBuf,
 }
 
 /// Lays the tour's files out in `dir`.
@@ -41,6 +43,7 @@ pub(crate) fn prepare(dir: &Path) -> io::Result<DemoWorkspace> {
         project: dir.join("project"),
         home: dir.join("home"),
         replies: dir.join("replies.jsonl"),
+        program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pollux")),
     };
     std::fs::create_dir_all(&workspace.project)?;
     std::fs::create_dir_all(&workspace.home)?;
@@ -66,7 +69,8 @@ impl DemoWorkspace {
     fn command(&self, rest: &str) -> String {
         let project = quoted(&self.project);
         let home = quoted(&self.home);
-        format!("cd {project} && GEMINI_CLI_HOME={home} pollux {rest}")
+        let program = quoted(&self.program);
+        format!("cd {project} && GEMINI_CLI_HOME={home} {program} {rest}")
     }
 }
 
@@ -121,6 +125,7 @@ pub(crate) fn conclusion(
 ) -> String {
     let diff = if diff.is_empty() { "(total.sh did not change)\n" } else { diff };
     let file = session_file.map_or_else(|| "(not recorded)".to_owned(), |path| path.display().to_string());
+    let program = quoted(&workspace.program);
     format!(
         "
 What changed on disk:
@@ -135,7 +140,7 @@ List the sessions of this project, or go on with this one (that asks a real mode
   {}
   {}
 
-Your own project: cd there and run `pollux -p \"…\"`. To remove the tour, delete
+Your own project: cd there and run `{program} -p \"…\"`. To remove the tour, delete
   {}
 ",
         workspace.command("--list-sessions"),
@@ -211,10 +216,11 @@ mod tests {
             project: "/tmp/a b/project".into(),
             home: "/tmp/h".into(),
             replies: "/tmp/r".into(),
+            program: "/bin/pollux".into(),
         };
         assert!(introduction(&workspace).contains("played by a script"));
         let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
-        assert!(text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h pollux --list-sessions\n"));
+        assert!(text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n"));
         assert!(text.contains("--resume s-1 ") && text.contains("  /tmp/h/s.json\n"));
     }
 

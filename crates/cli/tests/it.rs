@@ -3,7 +3,8 @@
 //! `scene.rs` holds what the tests share. Every request that a scripted server saw is checked against the
 //! rules of the API when its scene ends, whatever the test was about.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 #[path = "it/approvals.rs"]
 mod approvals;

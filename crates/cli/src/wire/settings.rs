@@ -19,7 +19,10 @@ pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>
     let mut notes = notes(&start);
     if start.trust != FolderTrust::Trusted && start.project.settings_file().exists() && !project_is_home {
         let file = start.project.settings_file();
-        notes.push(format!("`{}` is not used: this folder is not trusted (`--skip-trust` trusts it once).", file.display()));
+        notes.push(format!(
+            "`{}` is not used: this folder is not trusted (`--skip-trust` trusts it once).",
+            file.display()
+        ));
     }
     Ok(Box::new(Files {
         user_file: start.home.settings_file(),

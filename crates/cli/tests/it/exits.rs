@@ -101,7 +101,7 @@ fn settings_without_read_permission_are_exit_52() {
     let mut readable = false;
     let (_scene, run) = broken(|file| {
         fs::write(file, "{}").unwrap();
-        fs::set_permissions(file, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o0)).unwrap();
         // Root reads everything.
         readable = fs::read(file).is_ok();
     });
