@@ -69,12 +69,20 @@ pub(crate) fn read_only_kind(error: &io::Error) -> bool {
 /// The text of a file, or `None` if there is none.
 pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
     let read = |source| FileError::Read { path: path.to_owned(), source };
+    let is_missing = |error: &io::Error| {
+        // `a/b` where `a` is a file: there is no such file either.
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    // Opening a pipe would wait for a writer that may never come.
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() || meta.is_dir() => {}
+        Ok(_) => return Err(read(io::Error::other("it is not a regular file"))),
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(read(error)),
+    }
     let file = match File::open(path) {
         Ok(file) => file,
-        // `a/b` where `a` is a file: there is no such file either.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+        Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(read(error)),
     };
     let mut bytes = Vec::new();

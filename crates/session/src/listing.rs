@@ -20,7 +20,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
 use crate::load::{SessionKind, StoredSession, load};
-use crate::message::{Message, UserText, user_text_kind};
+use crate::message::{Message, UserMessage, UserText, user_text_kind};
 use crate::title::clean;
 use peek::Peek;
 
@@ -142,7 +142,7 @@ fn first_user_message(messages: &[Message]) -> String {
     let texts: Vec<(UserText, String)> = messages
         .iter()
         .filter_map(|message| match message {
-            Message::User(user) => Some((user_text_kind(&user.parts), spoken(&user.parts))),
+            Message::User(user) => Some((user_text_kind(&user.parts), said(user))),
             _ => None,
         })
         .filter(|(_, text)| !text.is_empty())
@@ -154,6 +154,10 @@ fn first_user_message(messages: &[Message]) -> String {
         .map_or_else(|| "Empty conversation".to_owned(), |(_, text)| text.clone())
 }
 
-fn spoken(parts: &[Part]) -> String {
-    clean(&parts.iter().filter_map(Part::spoken_text).collect::<String>())
+/// What the person typed; the parts may hold whole files beside it.
+fn said(user: &UserMessage) -> String {
+    match &user.typed {
+        Some(typed) => clean(typed),
+        None => clean(&user.parts.iter().filter_map(Part::spoken_text).collect::<String>()),
+    }
 }

@@ -138,7 +138,13 @@ impl Call {
             Some(LineEnd::Lf) | None => self.content.clone(),
         };
         if let Err(error) = self.scope.workspace.save(&self.location, &encoding.encode(&content)) {
-            return ToolOutcome::Failed(write_failure(path, error));
+            return ToolOutcome::Failed(match error {
+                // A file stands where a folder should be; upstream notices when it looks for the old file.
+                SaveError::Io(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                    self.check_failure(&error)
+                }
+                error => write_failure(path, error),
+            });
         }
         self.done(&before, &content)
     }

@@ -284,3 +284,19 @@ fn a_value_that_looks_like_a_reference_is_stored_as_typed() {
     assert_eq!(secret.code, Some(1));
     assert!(!fs::read_to_string(&file).unwrap().contains("k-123"));
 }
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_never_waited_for() {
+    let scene = Scene::with(TestHome::new(), []);
+    let pipe = scene.home.project().join(".env");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let run = config(&scene, &["get", "model.name"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "auto\n"), "{}", run.stderr);
+}
+
+#[test]
+fn a_secret_that_is_not_set_is_shown_as_unset() {
+    let scene = Scene::with(TestHome::new(), []);
+    assert_eq!(config(&scene, &["get", "api.key"]).stdout, "null\n");
+}

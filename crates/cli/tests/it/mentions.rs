@@ -66,6 +66,8 @@ fn a_resumed_session_sends_mentioned_files_again_and_keeps_what_was_typed() {
     scene.run(&["-p", "explain @f.txt"]);
     let session = scene.session();
     assert_eq!(session["messages"][0]["displayContent"], "explain @f.txt", "{session:#}");
+    let list = scene.run(&["--list-sessions"]).stdout;
+    assert!(list.contains("  1. explain @f.txt ("), "{list}");
     scene.run(&["--resume", "-p", "more"]);
     assert!(scene.server.request(1).body["contents"].to_string().contains("the file's text"));
 }

@@ -60,7 +60,7 @@ impl Settings {
 
 /// A value with the secrets in it masked.
 pub(crate) fn masked(key: &str, value: &Value) -> Value {
-    if schema::covering(key).is_some_and(|key| key.secret) {
+    if !value.is_null() && schema::covering(key).is_some_and(|key| key.secret) {
         return Value::from(MASK);
     }
     let name = key.rsplit('.').next().unwrap_or_default();

@@ -9,7 +9,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::{SessionInfo, spoken, title};
+use super::{SessionInfo, said, title};
 use crate::document::{Head, read_head};
 use crate::load::{SessionKind, kind_of, load, stamp_of, time_of};
 use crate::message::{Message, UserText, message_from_json, user_text_kind};
@@ -97,7 +97,7 @@ fn first_prompt(line: &[u8]) -> Line {
         return Line::NotAMessage;
     };
     match message_from_json(String::new(), fields) {
-        Message::User(user) if user_text_kind(&user.parts) == UserText::Prompt => match spoken(&user.parts) {
+        Message::User(user) if user_text_kind(&user.parts) == UserText::Prompt => match said(&user) {
             text if text.is_empty() => Line::SomethingElse,
             text => Line::Prompt(text),
         },

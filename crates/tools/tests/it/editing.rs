@@ -78,7 +78,8 @@ async fn write_file_refuses_what_it_should_not_do() {
     let (kind, message) =
         bench.failure("write_file", json!({"file_path": "file/below", "content": "x"})).await;
     assert_eq!(kind, ToolErrorKind::FileWriteFailure);
-    assert!(message.ends_with("(ENOTDIR)"), "{message}");
+    let start = format!("Error checking existing file '{}': ", bench.path("file/below").display());
+    assert!(message.starts_with(&start) && message.ends_with("(ENOTDIR)"), "{message}");
 }
 
 #[tokio::test]
