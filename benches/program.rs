@@ -22,6 +22,9 @@ use std::path::PathBuf;
 
 use scenes::Bench;
 
+/// One thing that is measured.
+type Scene = fn(&Bench);
+
 fn main() {
     let mut rounds = 15;
     let mut gemini = None;
@@ -37,7 +40,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, fn(&Bench)); 6] = [
+    let scenes: [(&str, Scene); 6] = [
         ("start", scenes::start),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),

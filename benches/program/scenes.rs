@@ -90,8 +90,11 @@ fn compile_empty(dir: &Path) -> PathBuf {
     program
 }
 
+/// Programs to run in turn.
+type Runs<'a> = Vec<(Series, Box<dyn FnMut() -> Cost + 'a>)>;
+
 /// Runs all programs in turn, `rounds` times; gemini-cli less often, since it is slow.
-fn interleaved(bench: &Bench, mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)>) -> Vec<Series> {
+fn interleaved(bench: &Bench, mut runs: Runs<'_>) -> Vec<Series> {
     for round in 0..bench.rounds {
         for (series, run) in &mut runs {
             if series.name.starts_with("gemini-cli") && round % 5 != 0 {
@@ -106,7 +109,7 @@ fn interleaved(bench: &Bench, mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '
 /// `--version` and `--help` against an empty program.
 pub(crate) fn start(bench: &Bench) {
     let place = bench.place("start");
-    let mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)> = Vec::new();
+    let mut runs: Runs<'_> = Vec::new();
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     for flag in ["--version", "--help"] {
         let place = &place;
@@ -131,7 +134,7 @@ fn prompted(bench: &Bench, title: &str, script: impl Fn() -> Vec<Reply>, files: 
     for (name, text) in files {
         put(&place.project().join(name), text);
     }
-    let mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)> = Vec::new();
+    let mut runs: Runs<'_> = Vec::new();
     let programs = [("pollux", Some(bench.pollux())), ("gemini-cli", bench.gemini.clone())];
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     for (name, program) in programs {
@@ -189,7 +192,7 @@ pub(crate) fn list(bench: &Bench) {
     for n in 0..1_000 {
         write_session(&chats, &hash, n);
     }
-    let mut runs: Vec<(Series, Box<dyn FnMut() -> Cost + '_>)> = Vec::new();
+    let mut runs: Runs<'_> = Vec::new();
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     let place = &place;
     runs.push((

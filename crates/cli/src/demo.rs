@@ -220,7 +220,9 @@ mod tests {
         };
         assert!(introduction(&workspace).contains("played by a script"));
         let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
-        assert!(text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n"));
+        assert!(
+            text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n")
+        );
         assert!(text.contains("--resume s-1 ") && text.contains("  /tmp/h/s.json\n"));
     }
 

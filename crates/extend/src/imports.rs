@@ -1,7 +1,8 @@
 //! `@file` imports inside context files.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pollux_config::groups::ImportFormat;
@@ -12,86 +13,138 @@ const MAX_DEPTH: usize = 5;
 /// An imported file longer than this is refused.
 const MAX_IMPORT_BYTES: u64 = 1024 * 1024;
 
+/// How many imports of one context file are looked at; the rest stay as written. Files that import each
+/// other many times over would otherwise multiply with every level.
+const MAX_IMPORTS: usize = 1_000;
+
+/// How much all imports of one context file may bring along.
+const MAX_TOTAL_BYTES: u64 = 2 * 1024 * 1024;
+
 /// Replaces every `@path` in `text` by the file it names, as long as that file is below `confine`.
 pub fn expand(text: &str, file: &Path, confine: &Path, format: ImportFormat) -> String {
-    let confine = fs::canonicalize(confine).unwrap_or_else(|_| confine.to_path_buf());
     let own = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
+    let mut importer = Importer {
+        confine: fs::canonicalize(confine).unwrap_or_else(|_| confine.to_path_buf()),
+        imports_left: MAX_IMPORTS,
+        bytes_left: MAX_TOTAL_BYTES,
+    };
     match format {
-        ImportFormat::Tree => tree(text, &own, &confine, &mut vec![own.clone()]),
-        ImportFormat::Flat => flat(text, &own, &confine),
+        ImportFormat::Tree => importer.tree(text, &own, &mut vec![own.clone()]),
+        ImportFormat::Flat => importer.flat(text, &own),
     }
 }
 
-/// Puts each import where it stands.
-fn tree(text: &str, file: &Path, confine: &Path, chain: &mut Vec<PathBuf>) -> String {
-    if chain.len() > MAX_DEPTH {
-        return text.to_owned();
-    }
-    let mut out = String::with_capacity(text.len());
-    for piece in pieces(text) {
-        match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Import(path) => out.push_str(&tree_import(path, file, confine, chain)),
-        }
-    }
-    out
+/// What one context file may still bring along.
+struct Importer {
+    confine: PathBuf,
+    imports_left: usize,
+    bytes_left: u64,
 }
 
-fn tree_import(path: &str, file: &Path, confine: &Path, chain: &mut Vec<PathBuf>) -> String {
-    match read(path, file, confine) {
-        Err(reason) => format!("<!-- Import failed: {path} - {reason} -->"),
-        Ok((target, _)) if chain.contains(&target) => format!("<!-- File already processed: {path} -->"),
-        Ok((target, text)) => {
-            chain.push(target.clone());
-            let inner = tree(&text, &target, confine, chain);
-            chain.pop();
-            format!("<!-- Imported from: {path} -->\n{}\n<!-- End of import from: {path} -->", inner.trim())
+impl Importer {
+    /// Puts each import where it stands.
+    fn tree(&mut self, text: &str, file: &Path, chain: &mut Vec<PathBuf>) -> String {
+        if chain.len() > MAX_DEPTH {
+            return text.to_owned();
         }
-    }
-}
-
-/// Puts all imported files after the text, each once.
-fn flat(text: &str, file: &Path, confine: &Path) -> String {
-    let mut done = HashSet::from([file.to_path_buf()]);
-    let mut queue = vec![(file.to_path_buf(), text.to_owned(), 0)];
-    let mut out = text.to_owned();
-    while let Some((from, text, depth)) = queue.pop() {
-        if depth >= MAX_DEPTH {
-            continue;
-        }
-        for piece in pieces(&text) {
-            let Piece::Import(path) = piece else { continue };
-            match read(path, &from, confine) {
-                Err(reason) => out.push_str(&format!("\n<!-- Import failed: {path} - {reason} -->")),
-                Ok((target, inner)) if done.insert(target.clone()) => {
-                    out.push_str(&format!(
-                        "\n\n--- File: {path} ---\n{}\n--- End of File: {path} ---",
-                        inner.trim()
-                    ));
-                    queue.push((target, inner, depth + 1));
-                }
-                Ok(_) => {}
+        let mut out = String::with_capacity(text.len());
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Import(path) => match self.tree_import(path, file, chain) {
+                    Some(imported) => out.push_str(&imported),
+                    None => out.extend(["@", path]),
+                },
             }
         }
+        out
     }
-    out
+
+    /// What stands for an import; `None` if it stays as written.
+    fn tree_import(&mut self, path: &str, file: &Path, chain: &mut Vec<PathBuf>) -> Option<String> {
+        self.imports_left = self.imports_left.checked_sub(1)?;
+        let target = match self.locate(path, file) {
+            Ok(target) if chain.contains(&target) => {
+                return Some(format!("<!-- File already processed: {path} -->"));
+            }
+            Ok(target) => target,
+            Err(reason) => return Some(failed(path, &reason)),
+        };
+        let text = match self.read(&target) {
+            Ok(text) => text,
+            Err(reason) => return Some(failed(path, &reason)),
+        };
+        chain.push(target.clone());
+        let inner = self.tree(&text, &target, chain);
+        chain.pop();
+        Some(format!("<!-- Imported from: {path} -->\n{}\n<!-- End of import from: {path} -->", inner.trim()))
+    }
+
+    /// Puts all imported files after the text, each once.
+    fn flat(&mut self, text: &str, file: &Path) -> String {
+        let mut done = HashSet::from([file.to_path_buf()]);
+        let mut queue = vec![(file.to_path_buf(), text.to_owned(), 0)];
+        let mut out = text.to_owned();
+        while let Some((from, text, depth)) = queue.pop() {
+            if depth >= MAX_DEPTH {
+                continue;
+            }
+            for piece in pieces(&text) {
+                let Piece::Import(path) = piece else { continue };
+                let Some(left) = self.imports_left.checked_sub(1) else { return out };
+                self.imports_left = left;
+                let target = match self.locate(path, &from) {
+                    Ok(target) if done.contains(&target) => continue,
+                    Ok(target) => target,
+                    Err(reason) => {
+                        out.extend(["\n", &failed(path, &reason)]);
+                        continue;
+                    }
+                };
+                match self.read(&target) {
+                    Err(reason) => out.extend(["\n", &failed(path, &reason)]),
+                    Ok(inner) => {
+                        out.push_str(&format!(
+                            "\n\n--- File: {path} ---\n{}\n--- End of File: {path} ---",
+                            inner.trim()
+                        ));
+                        queue.push((target.clone(), inner, depth + 1));
+                    }
+                }
+                done.insert(target);
+            }
+        }
+        out
+    }
+
+    /// The file that an import means, links resolved.
+    fn locate(&self, path: &str, from: &Path) -> Result<PathBuf, String> {
+        let base = from.parent().unwrap_or(&self.confine);
+        let target = fs::canonicalize(base.join(path)).map_err(|error| error.to_string())?;
+        if target.starts_with(&self.confine) { Ok(target) } else { Err("outside the project".to_owned()) }
+    }
+
+    fn read(&mut self, target: &Path) -> Result<String, String> {
+        let meta = fs::metadata(target).map_err(|error| error.to_string())?;
+        if !meta.is_file() {
+            return Err("not a regular file".to_owned());
+        }
+        if meta.len() > MAX_IMPORT_BYTES {
+            return Err("larger than 1 MB".to_owned());
+        }
+        let Some(left) = self.bytes_left.checked_sub(meta.len()) else {
+            return Err("more than 2 MB are imported already".to_owned());
+        };
+        self.bytes_left = left;
+        let mut bytes = Vec::new();
+        let file = File::open(target).map_err(|error| error.to_string())?;
+        file.take(MAX_IMPORT_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
-fn read(path: &str, from: &Path, confine: &Path) -> Result<(PathBuf, String), String> {
-    let base = from.parent().unwrap_or(confine);
-    let target = fs::canonicalize(base.join(path)).map_err(|error| error.to_string())?;
-    if !target.starts_with(confine) {
-        return Err("outside the project".to_owned());
-    }
-    let meta = fs::metadata(&target).map_err(|error| error.to_string())?;
-    if !meta.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    if meta.len() > MAX_IMPORT_BYTES {
-        return Err("larger than 1 MB".to_owned());
-    }
-    let bytes = fs::read(&target).map_err(|error| error.to_string())?;
-    Ok((target, String::from_utf8_lossy(&bytes).into_owned()))
+fn failed(path: &str, reason: &str) -> String {
+    format!("<!-- Import failed: {path} - {reason} -->")
 }
 
 enum Piece<'a> {
@@ -116,6 +169,9 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
                 Some(open) if open == step => None,
                 inside => inside,
             };
+        } else if c == '\n' && rest.starts_with("\n\n") && code.is_some_and(|open| open < 3) {
+            // A span of code ends with its paragraph: a stray backtick hides nothing further down.
+            code = None;
         } else if c == '@' && at_start && code.is_none() {
             let path = import_path(rest.get(1..).unwrap_or_default());
             if let Some(path) = path {
@@ -201,5 +257,30 @@ mod tests {
         let text = expanded(&dir, "see @a.md and @b.md", ImportFormat::Flat);
         assert_eq!(text.matches("--- File: b.md ---").count(), 1, "{text}");
         assert_eq!(text.matches("AA").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn files_that_import_each_other_over_and_over_stay_bounded() {
+        let many = |name: &str| format!("@{name} ").repeat(2_000);
+        let big = "x".repeat(500_000);
+        let dir = scene(&[
+            ("a.md", &many("b.md")),
+            ("b.md", &many("c.md")),
+            ("c.md", &many("d.md")),
+            ("d.md", &big),
+        ]);
+        for format in [ImportFormat::Tree, ImportFormat::Flat] {
+            let text = expanded(&dir, &many("a.md"), format);
+            assert!(text.len() < 3 * 1024 * 1024, "{} bytes", text.len());
+        }
+        let text = expanded(&dir, "@d.md @d.md @d.md @d.md @d.md", ImportFormat::Tree);
+        assert!(text.contains("<!-- Import failed: d.md - more than 2 MB are imported already -->"));
+    }
+
+    #[test]
+    fn a_stray_backtick_hides_no_import_of_a_later_paragraph() {
+        let dir = scene(&[("a.md", "inner")]);
+        let text = expanded(&dir, "a ` alone @a.md\n\n@a.md", ImportFormat::Tree);
+        assert_eq!(text.matches("inner").count(), 1, "{text}");
     }
 }
