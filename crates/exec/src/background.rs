@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -20,6 +21,9 @@ use crate::shell::{Ending, ending_of};
 use crate::terminal_text;
 
 /// A log that reaches this size is set aside and begun anew, so a chatty server cannot fill the disk.
+/// Logs older than this are removed when a new one is made.
+const OLD_LOG: Duration = Duration::from_secs(7 * 24 * 3600);
+
 const LOG_BYTES: u64 = 32 << 20;
 /// How much of a log is read to show its end; upstream's value.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -126,6 +130,7 @@ impl Background {
     pub(crate) fn adopt(&self, running: Running, registered: Registered, command: &str, so_far: &Captured) {
         let pid = u32::try_from(running.group().id()).unwrap_or_default();
         let path = self.directory.join(format!("background-{pid}.log"));
+        forget_old_logs(&self.directory);
         let mut log = Log::create(path.clone(), so_far);
         self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
         let shared = Arc::clone(&self.shared);
@@ -251,6 +256,21 @@ impl Log {
             self.file = None;
         }
         self.written += bytes.len() as u64;
+    }
+}
+
+/// Removes logs that nobody has written to for a week; upstream's time.
+fn forget_old_logs(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_log =
+            name.to_str().is_some_and(|name| name.starts_with("background-") && name.ends_with(".log"));
+        let age = entry.metadata().ok().and_then(|meta| meta.modified().ok()?.elapsed().ok());
+        if is_log && age.is_some_and(|age| age > OLD_LOG) {
+            // Another run may have been faster; a log that stays does no harm.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

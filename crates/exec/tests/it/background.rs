@@ -57,3 +57,24 @@ async fn shutting_down_ends_background_commands_and_what_they_left() {
     assert!(!is_alive(pid));
     assert_eq!(background.find(pid).unwrap().ending, Some(Ending::Cancelled));
 }
+
+#[tokio::test]
+async fn logs_of_long_ago_are_removed_and_others_stay() {
+    let folder = TempDir::new().unwrap();
+    let logs = folder.path();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 24 * 3600);
+    for (name, is_old) in [("background-1.log", true), ("background-2.log", false), ("notes.txt", true)] {
+        let file = std::fs::File::create(logs.join(name)).unwrap();
+        if is_old {
+            file.set_modified(old).unwrap();
+        }
+    }
+    let background = Background::new(logs.to_path_buf());
+    start(&background, "sleep 30").await;
+    let left: Vec<bool> = ["background-1.log", "background-2.log", "notes.txt"]
+        .iter()
+        .map(|name| logs.join(name).exists())
+        .collect();
+    assert_eq!(left, [false, true, true]);
+    background.shutdown().await;
+}
