@@ -4,7 +4,7 @@ mod answer;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -24,6 +24,9 @@ use crate::schema;
 use crate::toolbox::Toolbox;
 
 pub(crate) use answer::{Answer, Offload, fingerprint};
+
+/// How long a tool may take to end after it was told to; a process group needs a moment.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// A call as the model asked for it.
 #[derive(Debug, Clone)]
@@ -50,7 +53,7 @@ pub(crate) struct Finished {
     pub(crate) effect: Effect,
     pub(crate) decision: Option<CallDecision>,
     pub(crate) outcome: ToolOutcome,
-    pub(crate) duration: std::time::Duration,
+    pub(crate) duration: Duration,
 }
 
 /// Looks at a call without running it.
@@ -111,27 +114,23 @@ impl Ready {
     }
 }
 
-/// Runs the calls: neighbours that only read run together, everything else in order.
-pub(crate) async fn run_all(
-    ready: Vec<Ready>,
-    events: &mpsc::Sender<Event>,
-    cancel: &CancellationToken,
-) -> Vec<Finished> {
-    let mut finished = Vec::with_capacity(ready.len());
-    let mut group: Vec<Ready> = Vec::new();
+/// The calls as they run: neighbours that only read together, everything else on its own, in order.
+pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
+    let mut groups: Vec<Vec<Ready>> = Vec::new();
+    let mut may_join = false;
     for call in ready {
-        if call.runs_beside_others() {
-            group.push(call);
-            continue;
+        let beside = call.runs_beside_others();
+        match groups.last_mut() {
+            Some(group) if beside && may_join => group.push(call),
+            _ => groups.push(vec![call]),
         }
-        finished.extend(run_group(std::mem::take(&mut group), events, cancel).await);
-        finished.push(run_one(call, events, cancel).await);
+        may_join = beside;
     }
-    finished.extend(run_group(group, events, cancel).await);
-    finished
+    groups
 }
 
-async fn run_group(
+/// Runs calls side by side; the results are in the order of the calls.
+pub(crate) async fn run_group(
     group: Vec<Ready>,
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
@@ -148,15 +147,26 @@ async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &Cancellati
         Ok(invocation) => {
             let context = context(&call, events, cancel);
             // A tool that panics fails its call, not the session.
-            AssertUnwindSafe(invocation.run(&context)).catch_unwind().await.unwrap_or_else(|_| {
-                ToolOutcome::failed(
-                    ToolErrorKind::UnhandledException,
-                    format!("{} failed unexpectedly.", call.name),
-                )
-            })
+            let run = AssertUnwindSafe(async { invocation.run(&context).await }).catch_unwind();
+            tokio::select! {
+                biased;
+                outcome = run => outcome.unwrap_or_else(|_| {
+                    ToolOutcome::failed(
+                        ToolErrorKind::UnhandledException,
+                        format!("{} failed unexpectedly.", call.name),
+                    )
+                }),
+                () = overdue(cancel) => ToolOutcome::Cancelled { partial: None },
+            }
         }
     };
     Finished { call, spec, effect, decision, outcome, duration: started.elapsed() }
+}
+
+/// Over when a tool has had its time to end in order after a cancel.
+async fn overdue(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(CANCEL_GRACE).await;
 }
 
 fn context(call: &Call, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> ToolContext {

@@ -2,6 +2,8 @@
 //!
 //! Nothing is lost by it: the session file keeps every message, and the snapshot is one more record.
 
+mod shorten;
+
 use std::sync::Arc;
 
 use pollux_domain::JsonObject;
@@ -36,6 +38,13 @@ const VERIFY: &str = "Check your snapshot against the conversation: is a goal, a
 open step missing? Write the final <state_snapshot>.";
 const ACKNOWLEDGEMENT: &str = "I have read the snapshot and carry on from there.";
 
+const FORGOTTEN: &str =
+    "[The conversation before this point no longer fits the model's window and was left out.]";
+
+/// How much of the summariser's window the conversation may take; the rest is for the answer, and for what
+/// an estimate misses.
+const REQUEST_FRACTION: f64 = 0.6;
+
 /// The model alias that summarises.
 pub(crate) const ALIAS: &str = "chat-compression-default";
 
@@ -52,19 +61,23 @@ pub(crate) struct Compressed {
     pub(crate) snapshot: String,
 }
 
-/// Finds where to cut; `None` if there is nothing to gain.
+/// Finds where to cut; `None` if there is nothing to gain. A prompt is the best place; in a long chain of
+/// calls it is a round of them.
 pub(crate) fn plan(history: &History) -> Option<Plan> {
     let entries = history.entries();
     let total = history.tokens_from(1);
     let enough = (total as f64 * (1.0 - KEPT_FRACTION)) as u64;
     let mut before = 0;
+    let mut round = None;
     let mut last_prompt = None;
     for (index, entry) in entries.iter().enumerate().skip(1) {
         if entry.is_prompt() {
             if before >= enough && index > 1 {
                 return Some(Plan { split: index });
             }
-            last_prompt = Some(index);
+            last_prompt = Some((index, before));
+        } else if before >= enough && index > 2 && entry.content.role == Role::Model {
+            round = round.or(Some(index));
         }
         before += entry.tokens;
     }
@@ -74,17 +87,30 @@ pub(crate) fn plan(history: &History) -> Option<Plan> {
     if ends_complete {
         return Some(Plan { split: entries.len() });
     }
-    last_prompt.filter(|index| *index > 1).map(|split| Plan { split })
+    // A cut that frees next to nothing would be made again before every request.
+    let worthwhile = last_prompt.filter(|(_, before)| *before >= (total as f64 * KEPT_FRACTION) as u64);
+    round.or(worthwhile.map(|(index, _)| index)).filter(|index| *index > 1).map(|split| Plan { split })
 }
 
-/// The request for a snapshot.
-pub(crate) fn request(history: &History, plan: &Plan) -> ModelRequest {
-    let mut contents: Vec<Arc<Content>> = history
-        .entries()
-        .get(1..plan.split)
-        .unwrap_or_default()
+/// What is left when no model helps: the turns from the last prompt on, if they are all that fits.
+pub(crate) fn forget(history: &History) -> Option<Compressed> {
+    let last_prompt = history.entries().iter().rposition(Entry::is_prompt).filter(|index| *index > 1)?;
+    apply(history, &Plan { split: last_prompt }, FORGOTTEN).ok()
+}
+
+/// The request for a snapshot, cut to fit a window of so many tokens.
+pub(crate) fn request(history: &History, plan: &Plan, window: u64) -> ModelRequest {
+    let slice = history.entries().get(1..plan.split).unwrap_or_default();
+    let allowance = allowance(slice, (window as f64 * REQUEST_FRACTION) as u64);
+    let mut contents: Vec<Arc<Content>> = slice
         .iter()
-        .map(|e| Arc::clone(&e.content))
+        .map(|entry| {
+            if entry.tokens <= allowance {
+                Arc::clone(&entry.content)
+            } else {
+                Arc::new(shorten::content(&entry.content, allowance))
+            }
+        })
         .collect();
     let has_snapshot = contents.first().is_some_and(|content| content.text().contains("<state_snapshot>"));
     let instruction = if has_snapshot { INSTRUCTION_MERGE } else { INSTRUCTION };
@@ -97,6 +123,15 @@ pub(crate) fn request(history: &History, plan: &Plan) -> ModelRequest {
         tools: Arc::from([]),
         settings: JsonObject::new(),
     }
+}
+
+/// How many tokens each turn may have so that all fit; short turns stay whole.
+fn allowance(entries: &[Entry], budget: u64) -> u64 {
+    let mut allowance = budget;
+    while allowance > 1 && entries.iter().map(|entry| entry.tokens.min(allowance)).sum::<u64>() > budget {
+        allowance /= 2;
+    }
+    allowance
 }
 
 /// The request to look again, after a first snapshot that is not whole.
@@ -121,10 +156,10 @@ pub(crate) fn apply(history: &History, plan: &Plan, snapshot: &str) -> Result<Co
         return Err(CompressionStatus::EmptySummary);
     }
     let kept = history.entries().get(plan.split..).unwrap_or_default();
-    let mut entries = vec![
-        Entry::new(None, Content::user_text(snapshot)),
-        Entry::new(None, Content::model(vec![Part::text(ACKNOWLEDGEMENT)])),
-    ];
+    let mut entries = vec![Entry::new(None, Content::user_text(snapshot))];
+    if kept.first().is_none_or(|entry| entry.content.role == Role::User) {
+        entries.push(Entry::new(None, Content::model(vec![Part::text(ACKNOWLEDGEMENT)])));
+    }
     entries.extend(kept.iter().cloned());
     let after: u64 = entries.iter().map(|entry| entry.tokens).sum();
     if after >= history.tokens_from(1) {
@@ -137,6 +172,7 @@ pub(crate) fn apply(history: &History, plan: &Plan, snapshot: &str) -> Result<Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pollux_domain::content::{FunctionCall, FunctionResponse};
 
     fn history(turns: &[(&str, usize)]) -> History {
         let mut history = History::new(Content::user_text("env"), []);
@@ -178,7 +214,48 @@ mod tests {
         history.push(None, Content::model(vec![Part::text("ok")]));
         history.push(None, Content::user_text("next"));
         let plan = plan(&history).unwrap();
-        let request = request(&history, &plan);
+        let request = request(&history, &plan, 1_000_000);
         assert_eq!(request.contents.last().unwrap().text(), INSTRUCTION_MERGE);
+    }
+
+    #[test]
+    fn a_long_chain_of_calls_is_cut_between_two_rounds() {
+        let mut history = history(&[("u", 40)]);
+        for n in 0..10 {
+            let call = FunctionCall { id: Some(format!("c{n}")), name: "t".into(), args: JsonObject::new() };
+            history.push(Some(format!("r{n}")), Content::model(vec![Part::call(call)]));
+            let response = serde_json::json!({"output": "x".repeat(4_000)}).as_object().unwrap().clone();
+            history.push(
+                None,
+                Content::user(vec![Part::response(FunctionResponse {
+                    id: Some(format!("c{n}")),
+                    name: "t".into(),
+                    response,
+                    parts: Vec::new(),
+                })]),
+            );
+        }
+        let plan = plan(&history).unwrap();
+        let done = apply(&history, &plan, "<state_snapshot>s</state_snapshot>").unwrap();
+        assert_eq!(done.keep_from.as_deref(), Some("r7"));
+        let roles: Vec<Role> = done.entries.iter().map(|entry| entry.content.role).collect();
+        assert!(roles.windows(2).all(|pair| pair.first() != pair.last()), "{roles:?}");
+        let answered = done.entries.iter().flat_map(|entry| entry.content.responses()).count();
+        assert_eq!(answered, done.entries.iter().flat_map(|entry| entry.content.calls()).count());
+    }
+
+    #[test]
+    fn a_chain_that_just_began_is_not_summarised_for_the_little_before_it() {
+        assert!(plan(&history(&[("u", 40), ("m", 40), ("u", 40_000)])).is_none());
+    }
+
+    #[test]
+    fn the_request_for_a_snapshot_fits_the_window_whatever_the_turns_hold() {
+        let history = history(&[("u", 4_000_000), ("m", 400), ("u", 80_000), ("m", 40), ("u", 4)]);
+        let plan = plan(&history).unwrap();
+        let request = request(&history, &plan, 10_000);
+        let tokens: u64 = request.contents.iter().map(|content| crate::tokens::of_content(content)).sum();
+        assert!((1_000..9_000).contains(&tokens), "{tokens}");
+        assert_eq!(request.contents.get(1).unwrap().text().len(), 400, "short turns stay whole");
     }
 }

@@ -1,5 +1,6 @@
 //! The conversation as it is sent: it only grows, except when it is compressed or old outputs are masked.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part, Role};
@@ -21,9 +22,11 @@ impl Entry {
         Self { message, content: Arc::new(content), tokens }
     }
 
-    /// A prompt: a user turn that does not answer calls.
+    /// A prompt: a user turn with words that does not answer calls. Media alone belong to the call before.
     pub(crate) fn is_prompt(&self) -> bool {
-        self.content.role == Role::User && !has_responses(&self.content)
+        self.content.role == Role::User
+            && !has_responses(&self.content)
+            && self.content.parts.iter().any(|part| part.spoken_text().is_some())
     }
 }
 
@@ -61,6 +64,15 @@ impl History {
     /// The turns for a request.
     pub(crate) fn contents(&self) -> Vec<Arc<Content>> {
         self.entries.iter().map(|entry| Arc::clone(&entry.content)).collect()
+    }
+
+    /// The ids of all calls.
+    pub(crate) fn call_ids(&self) -> HashSet<String> {
+        self.entries
+            .iter()
+            .flat_map(|entry| entry.content.calls())
+            .filter_map(|call| call.id.clone())
+            .collect()
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

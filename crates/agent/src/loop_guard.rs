@@ -19,12 +19,15 @@ const REPEATS: usize = 5;
 const WINDOW: usize = 50;
 /// How much text is remembered at least, in characters.
 const REMEMBERED_TEXT: usize = 5_000;
-/// How often the same window must occur, …
+/// How often the same window must occur without overlapping itself (a ruler is one long run), …
 const WINDOW_REPEATS: usize = 10;
 /// … at most this far apart on average, …
 const MAX_SPACING: usize = WINDOW * 5;
 /// … with at most this many different texts in between.
 const MAX_DISTINCT_GAPS: usize = 5;
+
+/// A line of structure that is longer than this is looked at like prose.
+const LONG_LINE: usize = 2_000;
 
 type Hash = [u8; 32];
 
@@ -45,7 +48,6 @@ struct Seen {
 impl LoopGuard {
     /// A call is about to run; `true` if it would only repeat what was done before.
     pub(crate) fn repeats(&mut self, name: &str, args: &JsonObject) -> bool {
-        self.text = TextWatch::default();
         let call = hash(&[name.as_bytes(), &serde_json::to_vec(args).unwrap_or_default()]);
         self.calls.push_back(Seen { call, result: None });
         if self.calls.len() > REMEMBERED_CALLS {
@@ -60,6 +62,11 @@ impl LoopGuard {
         if let Some(seen) = index.and_then(|index| self.calls.get_mut(index)) {
             seen.result = Some(hash(&[result]));
         }
+    }
+
+    /// A reply begins; what a void attempt said before it does not count.
+    pub(crate) fn reply_begins(&mut self) {
+        self.text = TextWatch::default();
     }
 
     /// A piece of text arrived; the repeated passage if the model chants.
@@ -93,7 +100,9 @@ struct TextWatch {
     windows: HashMap<u64, Vec<usize>>,
     next: usize,
     in_code: bool,
+    /// The beginning of the line under way, and its whole length.
     line: String,
+    line_length: usize,
 }
 
 impl TextWatch {
@@ -101,24 +110,29 @@ impl TextWatch {
         for c in piece.chars() {
             if c == '\n' {
                 self.end_line();
-            } else if self.line.len() < 64 {
-                self.line.push(c);
+            } else {
+                self.line_length += 1;
+                if self.line.len() < 64 {
+                    self.line.push(c);
+                }
             }
             if !self.in_code {
                 self.text.push(c);
             }
         }
         self.forget();
-        self.search()
+        // A line that turns out to be structure is forgotten at its end; until then it is not judged.
+        if self.line_length <= LONG_LINE && is_structure(&self.line) { None } else { self.search() }
     }
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        let line = line.trim_start();
-        if line.starts_with("```") || line.starts_with("~~~") {
+        let long = std::mem::take(&mut self.line_length) > LONG_LINE;
+        let start = line.trim_start();
+        if start.starts_with("```") || start.starts_with("~~~") {
             self.in_code = !self.in_code;
             self.reset();
-        } else if is_structure(line) {
+        } else if !long && is_structure(&line) {
             self.reset();
         }
     }
@@ -153,6 +167,9 @@ impl TextWatch {
             let window = self.text.get(at..at + WINDOW)?;
             let key = window_key(window);
             let places = self.windows.entry(key).or_default();
+            if places.last().is_some_and(|last| at + self.dropped < last + WINDOW) {
+                continue;
+            }
             places.push(at + self.dropped);
             if places.len() >= WINDOW_REPEATS {
                 let recent: Vec<usize> = places.iter().rev().take(WINDOW_REPEATS).rev().copied().collect();
@@ -187,10 +204,15 @@ impl TextWatch {
     }
 }
 
+/// Whether a line belongs to a list, a table, a heading, data or indented code.
 fn is_structure(line: &str) -> bool {
+    if line.starts_with("    ") || line.starts_with('\t') {
+        return true;
+    }
+    let line = line.trim_start();
     let mut chars = line.chars();
     match chars.next() {
-        Some('|' | '#' | '>') => true,
+        Some('|' | '#' | '>' | '{' | '}' | '[' | ']' | '\u{2500}'..='\u{257f}') => true,
         Some('-' | '*' | '+') => {
             chars.next().is_none_or(|c| c == ' ' || c == '-' || c == '*' || c == '+' || c == '=')
         }
@@ -284,5 +306,35 @@ mod tests {
         for text in [&code, &list, &table, &prose] {
             assert!(!chanting(text, 13), "{text}");
         }
+    }
+
+    #[test]
+    fn rulers_boxes_long_rows_and_plain_data_are_not() {
+        let ruler = format!("Results:\n{}\n", "=".repeat(120));
+        let dots = format!("Total {} 3\n", ".".repeat(200));
+        let boxed = format!("┌{}┐\n│ x │\n", "─".repeat(200));
+        let row = format!("|{}\n", " same cell text |".repeat(60));
+        let matrix = format!("[\n{}]\n", "  [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],\n".repeat(40));
+        let code = "    println!(\"the same line of code again and again\");\n".repeat(30);
+        for text in [&ruler, &dots, &boxed, &row, &matrix, &code] {
+            for piece in [1, 40, 100, 10_000] {
+                assert!(!chanting(text, piece), "chunks of {piece}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_character_without_end_is_a_chant_and_so_is_an_endless_list_item() {
+        assert!(chanting(&"a".repeat(2_000), 10));
+        assert!(chanting(&format!("- {}", "and then I will try it once more, ".repeat(200)), 10));
+    }
+
+    #[test]
+    fn a_reply_is_judged_without_what_a_void_attempt_said() {
+        let mut guard = LoopGuard::default();
+        assert_eq!(guard.chants("Look:\n```\nlet x"), None);
+        guard.reply_begins();
+        let text = "I will now read the file and then I will fix the bug in it. ".repeat(15);
+        assert!(guard.chants(&text).is_some());
     }
 }

@@ -10,40 +10,47 @@ use tokio_util::sync::CancellationToken;
 use crate::compress;
 use crate::mask;
 use crate::session::Session;
-use crate::tokens;
 
 impl Session {
     /// Compresses, masks and checks; the end of the turn if the request cannot fit.
     pub(crate) async fn make_room(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Option<TurnEnd> {
-        let window = self.client.resolve(&self.model_settings.name).context_window;
-        let threshold = (window as f64 * self.model_settings.compression_threshold) as u64;
-        if self.size() > threshold {
+        let window = self.window();
+        if self.size() > self.threshold() {
             self.compress(prompt_id, cancel).await;
-            if cancel.is_cancelled() {
-                return Some(TurnEnd::Cancelled);
-            }
         }
-        let freed = mask::mask_old(&mut self.history, &self.model_settings, &self.temp_dir, &self.id);
-        if freed > 0 {
-            self.counters.last_request = None;
-        }
-        let estimated = self.new_tokens().await;
-        let used = self.counters.last_request.map_or(0, |(tokens, _)| tokens);
+        self.mask(self.model_settings.mask_protected_tokens, self.model_settings.mask_min_prunable_tokens);
+        let estimated = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Some(TurnEnd::Cancelled),
+            tokens = self.new_tokens() => tokens,
+        };
+        let used = self.counters.last_request.map_or(self.overhead, |(tokens, _)| tokens);
         let remaining = window.saturating_sub(used);
-        (estimated > remaining).then_some(TurnEnd::Overflow { estimated, remaining })
+        if estimated <= remaining || self.forget().await {
+            return None;
+        }
+        Some(TurnEnd::Overflow { estimated, remaining })
+    }
+
+    fn window(&self) -> u64 {
+        self.client.resolve(&self.model_settings.name).context_window
+    }
+
+    /// From how many tokens on the conversation is compressed.
+    fn threshold(&self) -> u64 {
+        (self.window() as f64 * self.model_settings.compression_threshold) as u64
     }
 
     /// Tokens left in the window, as far as is known.
     pub(crate) fn window_left(&self) -> u64 {
-        let window = self.client.resolve(&self.model_settings.name).context_window;
-        window.saturating_sub(self.size())
+        self.window().saturating_sub(self.size())
     }
 
     /// The size of the next request: what the model counted, else an estimate.
     fn size(&self) -> u64 {
         match self.counters.last_request {
             Some((tokens, turns)) => tokens + self.history.tokens_from(turns),
-            None => self.history.tokens() + tokens::of_text(&self.system),
+            None => self.history.tokens() + self.overhead,
         }
     }
 
@@ -69,20 +76,36 @@ impl Session {
         self.client.count_tokens(request).await.unwrap_or(estimate)
     }
 
-    async fn compress(&mut self, prompt_id: &str, cancel: &CancellationToken) {
-        let before = self.size();
-        // First without any model: old tool outputs go to files.
-        let settings =
-            pollux_config::groups::Model { mask_min_prunable_tokens: 1, ..self.model_settings.clone() };
-        let freed = mask::mask_old(&mut self.history, &settings, &self.temp_dir, &self.id);
-        if freed > 0 {
+    /// Puts old tool outputs aside; whether any was.
+    fn mask(&mut self, protected: u64, least: u64) -> bool {
+        let settings = pollux_config::groups::Model {
+            mask_protected_tokens: protected,
+            mask_min_prunable_tokens: least,
+            ..self.model_settings.clone()
+        };
+        let freed = mask::mask_old(&mut self.history, &settings, &self.temp_dir, &self.id) > 0;
+        if freed {
             self.counters.last_request = None;
         }
-        let outcome = self.summarise(prompt_id, cancel).await;
+        freed
+    }
+
+    async fn compress(&mut self, prompt_id: &str, cancel: &CancellationToken) {
+        let before = self.size();
+        // First without any model: old tool outputs go to files. What is protected must leave room for the rest.
+        let protected = self.model_settings.mask_protected_tokens.min(self.threshold() / 2);
+        let freed = self.mask(protected, 1);
+        let outcome = if freed && self.size() <= self.threshold() {
+            Err(CompressionStatus::Nothing)
+        } else {
+            self.summarise(prompt_id, cancel).await
+        };
         let status = match outcome {
             Ok(()) => CompressionStatus::Compressed,
-            Err(CompressionStatus::Nothing) if freed == 0 => return,
+            Err(CompressionStatus::Nothing) if !freed => return,
             Err(CompressionStatus::Nothing) => CompressionStatus::Truncated,
+            // Stopped by the user: that says nothing about the next time.
+            Err(_) if cancel.is_cancelled() => return,
             Err(status) => {
                 self.counters.summary_failed = true;
                 status
@@ -101,7 +124,8 @@ impl Session {
             return Err(CompressionStatus::Nothing);
         }
         let plan = compress::plan(&self.history).ok_or(CompressionStatus::Nothing)?;
-        let request = compress::request(&self.history, &plan);
+        let window = self.client.resolve(compress::ALIAS).context_window;
+        let request = compress::request(&self.history, &plan, window);
         let mut snapshot = self.ask(request.clone(), prompt_id, cancel).await?;
         if !compress::is_whole(&snapshot) && !snapshot.trim().is_empty() {
             let again = compress::verification(&request, &snapshot);
@@ -111,15 +135,39 @@ impl Session {
                 snapshot = better;
             }
         }
-        let before = self.size();
+        if cancel.is_cancelled() {
+            return Err(CompressionStatus::Failed);
+        }
         let done = compress::apply(&self.history, &plan, &snapshot)?;
+        self.adopt(done).await;
+        Ok(())
+    }
+
+    /// The last way out when nothing else made room: the conversation before the last prompt is left out.
+    /// False if even that would not do.
+    async fn forget(&mut self) -> bool {
+        let Some(done) = compress::forget(&self.history) else { return false };
+        let before = self.size();
+        let environment = self.history.entries().first().map_or(0, |entry| entry.tokens);
+        let kept: u64 = done.entries.iter().map(|entry| entry.tokens).sum();
+        if self.overhead + environment + kept > self.window() {
+            return false;
+        }
+        self.adopt(done).await;
+        let status = CompressionStatus::Truncated;
+        self.emit(Event::Compressed { tokens_before: before, tokens_after: self.size(), status }).await;
+        true
+    }
+
+    /// Goes on with a shorter conversation; the session file keeps what was there before.
+    async fn adopt(&mut self, done: compress::Compressed) {
+        let before = self.size();
         self.history.replace(done.entries);
         self.counters.last_request = None;
         let text = format!("Chat history compressed from {before} to {} tokens.", self.size());
         let now = self.now();
         let result = self.recorder.compressed(&text, done.keep_from.as_deref(), &done.snapshot, now);
         self.recorded(result).await;
-        Ok(())
     }
 
     /// A request beside the conversation; its text.

@@ -1,5 +1,6 @@
 //! A session: the actor that owns a conversation.
 
+use std::collections::{HashSet, VecDeque};
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::Approvals;
 use crate::history::{Entry, History};
 use crate::prompt::{self, PromptInputs};
+use crate::tokens;
 use crate::toolbox::Toolbox;
+use crate::truncate;
 
 /// Events waiting for a front end; a turn pauses when it does not keep up.
 const EVENT_QUEUE: usize = 256;
@@ -53,7 +56,7 @@ pub struct Ports {
     pub context: ContextFiles,
 }
 
-/// A front end's hold on a session. Dropping `ops` ends the session after the turn under way.
+/// A front end's hold on a session. Dropping `ops` cancels the turn under way and ends the session.
 pub struct Handle {
     pub ops: mpsc::Sender<Op>,
     pub events: mpsc::Receiver<Event>,
@@ -81,6 +84,8 @@ pub(crate) struct Session {
     pub(crate) approvals: Approvals,
     pub(crate) toolbox: Toolbox,
     pub(crate) system: Arc<str>,
+    /// Estimated tokens of what every request carries beside the conversation.
+    pub(crate) overhead: u64,
     pub(crate) history: History,
     pub(crate) client: Arc<dyn ModelClient>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -88,6 +93,8 @@ pub(crate) struct Session {
     pub(crate) context: ContextFiles,
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) counters: Counters,
+    /// Every call's id so far: an id names one call and one file of saved output.
+    pub(crate) call_ids: HashSet<String>,
 }
 
 /// What a session counts.
@@ -107,14 +114,19 @@ pub(crate) struct Counters {
 
 impl Session {
     fn new(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Self {
-        let plans = spec.temp_dir.join(spec.session.as_str()).join("plans");
+        // An id from a session file may hold anything, also the way to another folder.
+        let plans = spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
         let prompt = PromptInputs { plans_dir: plans.clone(), ..spec.prompt };
         let approvals = Approvals::new(spec.approval, spec.interactive, &spec.tools, plans);
         let toolbox = Toolbox::new(ports.tools, &approvals);
         let declared = toolbox.declared();
         let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
-        let system = Arc::from(prompt::build(&prompt, &names));
+        let system: Arc<str> = Arc::from(prompt::build(&prompt, &names));
+        let overhead =
+            tokens::of_text(&system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
+        let history = History::new(spec.first_turn, restored);
+        let call_ids = history.call_ids();
         Self {
             id: spec.session,
             interactive: spec.interactive,
@@ -124,13 +136,15 @@ impl Session {
             approvals,
             toolbox,
             system,
-            history: History::new(spec.first_turn, restored),
+            overhead,
+            history,
             client: ports.model,
             clock: ports.clock,
             recorder: ports.recorder,
             context: ports.context,
             events,
             counters: Counters::default(),
+            call_ids,
         }
     }
 
@@ -138,16 +152,16 @@ impl Session {
     async fn live(mut self, mut inbox: mpsc::Receiver<Op>) {
         let (session, model) = (self.id.clone(), self.model_settings.name.clone());
         self.emit(Event::SessionReady { session, model }).await;
-        let mut queue: Vec<(Vec<Part>, String)> = Vec::new();
-        loop {
-            let (parts, typed) = if queue.is_empty() {
-                match inbox.recv().await {
+        let mut queue: VecDeque<(Vec<Part>, String)> = VecDeque::new();
+        let mut open = true;
+        while open {
+            let (parts, typed) = match queue.pop_front() {
+                Some(waiting) => waiting,
+                None => match inbox.recv().await {
                     None => return,
                     Some(Op::Cancel) => continue,
                     Some(Op::Prompt { parts, typed }) => (parts, typed),
-                }
-            } else {
-                queue.remove(0)
+                },
             };
             let cancel = CancellationToken::new();
             let events = self.events.clone();
@@ -158,8 +172,12 @@ impl Session {
                     tokio::select! {
                         biased;
                         op = inbox.recv(), if !cancel.is_cancelled() => match op {
-                            Some(Op::Prompt { parts, typed }) => queue.push((parts, typed)),
-                            Some(Op::Cancel) | None => cancel.cancel(),
+                            Some(Op::Prompt { parts, typed }) => queue.push_back((parts, typed)),
+                            Some(Op::Cancel) => cancel.cancel(),
+                            None => {
+                                open = false;
+                                cancel.cancel();
+                            }
                         },
                         end = &mut turn => break end,
                     }

@@ -142,6 +142,7 @@ impl Session {
         guard: &mut LoopGuard,
         cancel: &CancellationToken,
     ) -> Attempt {
+        guard.reply_begins();
         let mut stream = self.client.stream(request);
         let mut reply = Reply::default();
         let mut begun = false;

@@ -1,6 +1,7 @@
 //! A cheap estimate of how many tokens something costs; the weights are upstream's.
 
 use pollux_domain::content::{Blob, Body, Content, Part};
+use pollux_domain::tool::ToolSpec;
 
 const ASCII_TOKENS: f64 = 0.25;
 const OTHER_TOKENS: f64 = 1.5;
@@ -41,6 +42,11 @@ pub(crate) fn of_part(part: &Part) -> u64 {
         Body::FileData { uri, .. } => (uri.len() / 4) as u64,
         Body::Other(fields) => (fields.iter().map(|(k, v)| k.len() + json_len(v)).sum::<usize>() / 4) as u64,
     }
+}
+
+/// Tokens of a tool's declaration.
+pub(crate) fn of_spec(spec: &ToolSpec) -> u64 {
+    ((spec.name.len() + spec.description.len() + json_len(&spec.parameters)) / 4) as u64
 }
 
 fn of_blob(blob: &Blob) -> u64 {

@@ -61,7 +61,8 @@ pub(crate) fn save(path: &Path, text: &str) -> std::io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-fn safe(name: &str) -> String {
+/// A name that is a single part of a path whatever it held.
+pub(crate) fn safe(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c.to_ascii_lowercase() } else { '_' })
         .take(120)

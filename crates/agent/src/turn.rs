@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part};
-use pollux_domain::event::{CallStatus, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::event::{CallReport, CallStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::model::FinishReason;
 use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
@@ -21,6 +21,8 @@ const EXPLORERS: [&str; 5] = ["read_file", "list_directory", "write_file", "repl
 
 const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
 result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";
+
+const AFTER_FATAL: &str = "Not run: an earlier call failed in a way that ends the run.";
 
 /// What a committed reply leads to.
 enum Next {
@@ -95,7 +97,8 @@ impl Session {
         let calls = self.name_calls(&mut reply.parts);
         let mut ready: Vec<Ready> =
             calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, &self.approvals)).collect();
-        if let Some(usage) = reply.usage {
+        // Some servers count nothing and say 0.
+        if let Some(usage) = reply.usage.filter(|usage| usage.prompt > 0) {
             self.counters.last_request = Some((usage.prompt, self.history.len()));
         }
         self.show_citations(&reply).await;
@@ -143,40 +146,37 @@ impl Session {
         mut guard: Option<&mut LoopGuard>,
         cancel: &CancellationToken,
     ) -> Next {
-        let finished = calls::run_all(ready, &self.events, cancel).await;
         let mut parts = Vec::new();
         let mut deferred = Vec::new();
-        let mut results = Vec::new();
         let mut fatal = None;
-        let count = finished.len();
-        for (index, done) in finished.iter().enumerate() {
-            let answer = self.answer(done).await;
-            if let Some(guard) = &mut guard {
-                guard.result(count - 1 - index, &calls::fingerprint(&answer.parts));
+        let mut left = ready.len();
+        for mut group in calls::groups(ready) {
+            if fatal.is_some() {
+                group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, AFTER_FATAL));
             }
-            let report = done.report(&answer.parts, prompt_id);
-            results.push(CallResult {
-                id: done.call.id.clone(),
-                status: report.status,
-                result: answer.parts.clone(),
-                display: if report.status == CallStatus::Cancelled {
-                    Display::Nothing
-                } else {
-                    report.display.clone()
-                },
-            });
-            if let ToolOutcome::Failed(failure) = &done.outcome
-                && failure.kind.is_fatal()
-            {
-                fatal = Some((failure.kind, failure.message.clone()));
+            // What is done is told and on disk before the next call begins.
+            let mut results = Vec::with_capacity(group.len());
+            for done in calls::run_group(group, &self.events, cancel).await {
+                left -= 1;
+                let answer = self.answer(&done).await;
+                if let Some(guard) = &mut guard {
+                    guard.result(left, &calls::fingerprint(&answer.parts));
+                }
+                let report = done.report(&answer.parts, prompt_id);
+                results.push(call_result(&report, &answer.parts));
+                if let ToolOutcome::Failed(failure) = done.outcome
+                    && failure.kind.is_fatal()
+                {
+                    fatal = Some((failure.kind, failure.message));
+                }
+                self.emit(Event::CallFinished(Arc::new(report))).await;
+                parts.extend(answer.parts);
+                deferred.extend(answer.deferred);
             }
-            self.emit(Event::CallFinished(Arc::new(report))).await;
-            parts.extend(answer.parts);
-            deferred.extend(answer.deferred);
+            let now = self.now();
+            let recorded = self.recorder.results(&results, now);
+            self.recorded(recorded).await;
         }
-        let now = self.now();
-        let recorded = self.recorder.results(&results, now);
-        self.recorded(recorded).await;
         self.history.push(None, Content::user(parts));
         if !deferred.is_empty() {
             self.history.push(None, Content::model(vec![Part::text("I will look at the media now.")]));
@@ -222,15 +222,17 @@ impl Session {
         let mut calls = Vec::new();
         for part in parts {
             let Body::Call(call) = &mut part.body else { continue };
-            let raw = call.id.clone().unwrap_or_else(|| {
+            let raw = call.id.take().filter(|id| !id.is_empty()).unwrap_or_else(|| {
                 let number = self.counters.unnamed_calls;
                 self.counters.unnamed_calls += 1;
                 format!("{}_{}_{number}", call.name, self.clock.now().millis())
             });
             let mut id = CallId::new(&call.name, &raw);
-            if calls.iter().any(|other: &Call| other.id == id) {
-                // Two calls of one reply with one id could not be told apart.
-                id = CallId::from_file(format!("{}_{}", id.as_str(), calls.len()));
+            // Not every model keeps its ids apart, within a reply or from one to the next.
+            let mut copy = 1;
+            while !self.call_ids.insert(id.as_str().to_owned()) {
+                copy += 1;
+                id = CallId::new(&call.name, &format!("{raw}_{copy}"));
             }
             call.id = Some(id.as_str().to_owned());
             calls.push(Call { id, name: call.name.clone(), args: call.args.clone() });
@@ -282,6 +284,8 @@ impl Session {
     ) -> Next {
         *guard = LoopGuard::default();
         self.keep_partial(reply).await;
+        // Its words stay in the conversation; what follows is another reply.
+        self.emit(Event::StepCommitted).await;
         if std::mem::replace(warned, true) {
             return Next::End(self.loop_end(format!("the same words over and over: \"{passage}\"")).await);
         }
@@ -324,6 +328,20 @@ fn unusual_end(reason: &FinishReason) -> Option<String> {
         | FinishReason::UnexpectedToolCall
         | FinishReason::Unspecified => None,
         FinishReason::Named(word) => Some(format!("The reply ended early: {word}.")),
+    }
+}
+
+/// What the session file keeps of a call that ended.
+fn call_result(report: &CallReport, answer: &[Part]) -> CallResult {
+    CallResult {
+        id: report.call.clone(),
+        status: report.status,
+        result: answer.to_vec(),
+        display: if report.status == CallStatus::Cancelled {
+            Display::Nothing
+        } else {
+            report.display.clone()
+        },
     }
 }
 

@@ -13,6 +13,13 @@ use crate::imports;
 /// A context file longer than this is cut; it would crowd out the conversation.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
+/// What all context files of a session may bring along, imports included. A tree with a long file in every
+/// folder would otherwise fill the window as it is explored.
+const MAX_TOTAL_BYTES: usize = 4 * 1024 * 1024;
+
+/// An ignore file longer than this is not one.
+const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
+
 /// Where context files may be.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -26,6 +33,15 @@ pub struct Places {
     pub trusted: bool,
 }
 
+/// Where a context file may really be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The user's own file may be a link to wherever the user keeps it.
+    Anywhere,
+    /// A project must not reach for the user's other files.
+    Project,
+}
+
 /// Finds context files and remembers which ones the model already has.
 #[derive(Debug)]
 pub struct ContextFiles {
@@ -37,6 +53,8 @@ pub struct ContextFiles {
     ignored: Vec<(PathBuf, Gitignore)>,
     seen: HashSet<PathBuf>,
     seen_files: HashSet<(u64, u64)>,
+    /// Bytes that may still be brought along.
+    room: usize,
     warnings: Vec<String>,
 }
 
@@ -57,6 +75,7 @@ impl ContextFiles {
             ignored,
             seen: HashSet::new(),
             seen_files: HashSet::new(),
+            room: MAX_TOTAL_BYTES,
             warnings: Vec::new(),
         }
     }
@@ -66,7 +85,7 @@ impl ContextFiles {
         let dir = self.places.gemini_dir.clone();
         let mut files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
         files.push(dir.join("memory.md"));
-        self.load(&files)
+        self.load(&files, Reach::Anywhere)
     }
 
     /// Private notes about this project, kept outside the repository.
@@ -74,10 +93,10 @@ impl ContextFiles {
         let dir = self.places.project_temp.join("memory");
         let main = dir.join("MEMORY.md");
         if main.is_file() {
-            return self.load(&[main]);
+            return self.load(&[main], Reach::Anywhere);
         }
         let files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
-        self.load(&files)
+        self.load(&files, Reach::Anywhere)
     }
 
     /// The project's instructions: from each root up to the boundary.
@@ -91,7 +110,7 @@ impl ContextFiles {
             roots.iter().take(used).flat_map(|root| self.candidates(root, root)).collect();
         files.sort();
         files.dedup();
-        self.load(&files)
+        self.load(&files, Reach::Project)
     }
 
     /// Instructions near a path that a tool just touched and that the model has not seen yet.
@@ -102,7 +121,7 @@ impl ContextFiles {
         let dir = if path.is_dir() { path } else { path.parent()? };
         let root = self.places.roots.iter().find(|root| dir.starts_with(root))?.clone();
         let files = self.candidates(dir, &root);
-        self.load(&files)
+        self.load(&files, Reach::Project)
     }
 
     /// What could not be read, since the last call.
@@ -129,21 +148,51 @@ impl ContextFiles {
             .map_or_else(|| root.to_path_buf(), Path::to_path_buf)
     }
 
-    fn load(&mut self, files: &[PathBuf]) -> Option<String> {
+    fn load(&mut self, files: &[PathBuf], reach: Reach) -> Option<String> {
         let mut framed = Vec::new();
         for file in files {
             if self.is_ignored(file) || !self.is_new(file) {
                 continue;
             }
+            if reach == Reach::Project && !self.stays_in_project(file) {
+                self.warn(file, "it is a link to a place outside the project");
+                continue;
+            }
             match read_bounded(file) {
                 Ok(None) => {}
-                Ok(Some(text)) => framed.extend(self.frame(file, &text)),
-                Err(error) => {
-                    self.warnings.push(format!("could not read context file `{}`: {error}", file.display()));
+                Ok(Some(text)) => {
+                    framed.extend(self.frame(file, &text).and_then(|text| self.fits(file, text)))
                 }
+                Err(error) => self.warn(file, &error.to_string()),
             }
         }
         (!framed.is_empty()).then(|| framed.join("\n\n"))
+    }
+
+    fn warn(&mut self, file: &Path, reason: &str) {
+        self.warnings.push(format!("could not read context file `{}`: {reason}", file.display()));
+    }
+
+    /// Passes a text on as long as there is room for it.
+    fn fits(&mut self, file: &Path, text: String) -> Option<String> {
+        match self.room.checked_sub(text.len()) {
+            Some(left) => {
+                self.room = left;
+                Some(text)
+            }
+            None => {
+                self.warn(file, "the context files before it are as long as is allowed");
+                None
+            }
+        }
+    }
+
+    /// Whether a file is, links resolved, below its boundary or in one of the workspace's folders.
+    fn stays_in_project(&self, file: &Path) -> bool {
+        let Ok(real) = fs::canonicalize(file) else { return false };
+        let boundary = file.parent().map(|dir| self.boundary(dir, dir));
+        let mut places = boundary.iter().chain(&self.places.roots);
+        places.any(|place| fs::canonicalize(place).is_ok_and(|place| real.starts_with(place)))
     }
 
     fn frame(&self, file: &Path, text: &str) -> Option<String> {
@@ -183,7 +232,7 @@ impl ContextFiles {
 
 fn gemini_ignore(root: &Path) -> Option<(PathBuf, Gitignore)> {
     let file = root.join(".geminiignore");
-    if !file.is_file() {
+    if !fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_IGNORE_BYTES) {
         return None;
     }
     let (rules, _problem) = Gitignore::new(&file);
@@ -304,5 +353,40 @@ mod tests {
         let mut files = scene.files(&["GEMINI.md"], true);
         assert_eq!(files.project(), None);
         assert!(files.take_warnings().is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_within_the_project_and_not_out_of_it() {
+        let scene = Scene::new(&[
+            ("secret.txt", "a key"),
+            ("repo/.git/HEAD", "x"),
+            ("repo/AGENTS.md", "shared rules"),
+            ("repo/app/src/main.rs", ""),
+        ]);
+        let repo = scene.dir.path().join("repo");
+        std::os::unix::fs::symlink(repo.join("AGENTS.md"), repo.join("app/GEMINI.md")).unwrap();
+        std::os::unix::fs::symlink(scene.dir.path().join("secret.txt"), repo.join("app/src/GEMINI.md"))
+            .unwrap();
+        let mut files = scene.files(&["GEMINI.md"], true);
+        assert!(files.project().unwrap().contains("shared rules"));
+        assert_eq!(files.near(&repo.join("app/src/main.rs")), None);
+        assert_eq!(files.take_warnings().len(), 1);
+    }
+
+    #[test]
+    fn all_files_together_are_bounded() {
+        let long = "x".repeat(900_000);
+        let paths: Vec<String> = (0..9).map(|n| format!("repo/app/d{n}/GEMINI.md")).collect();
+        let listed: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), long.as_str())).collect();
+        let scene = Scene::new(&listed);
+        let mut files = scene.files(&["GEMINI.md"], true);
+        let found: usize = paths
+            .iter()
+            .filter_map(|path| files.near(&scene.dir.path().join(path)))
+            .map(|text| text.len())
+            .sum();
+        assert!((900_000..=MAX_TOTAL_BYTES).contains(&found), "{found}");
+        assert_eq!(files.take_warnings().len(), 5);
     }
 }

@@ -1,6 +1,7 @@
 //! A picture of a folder for the model: breadth first, bounded, ignore files respected.
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,12 @@ const MAX_ITEMS: usize = 200;
 
 /// A folder with more entries than this is not sorted whole; its first ones stand for it.
 const MAX_ENTRIES_READ: usize = 5_000;
+
+/// How many entries are looked at for one picture, shown or not.
+const MAX_ENTRIES_TOTAL: usize = 20_000;
+
+/// An ignore file longer than this is not one.
+const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 
 /// Folders named but never opened.
 const CLOSED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
@@ -26,7 +33,7 @@ pub fn draw(root: &Path, filtering: &FileFiltering) -> String {
              or the display limit was reached.",
         );
     }
-    text.push_str(&format!("\n\n{}/\n", root.display()));
+    text.push_str(&format!("\n\n{}/\n", printable(&root.to_string_lossy())));
     let mut lines = Vec::new();
     listing.lines(0, "", &mut lines);
     text.push_str(&lines.join("\n"));
@@ -49,19 +56,20 @@ fn gather(root: &Path, filtering: &FileFiltering) -> Listing {
     let mut listing = Listing { nodes: vec![Node::default()] };
     let mut queue: VecDeque<(PathBuf, usize)> = VecDeque::from([(root.to_path_buf(), 0)]);
     let mut items = 0;
+    let mut left = MAX_ENTRIES_TOTAL;
     while let Some((dir, index)) = queue.pop_front() {
-        if items >= MAX_ITEMS {
+        if items >= MAX_ITEMS || left == 0 {
             listing.mark_more(index);
             continue;
         }
-        let entries = entries(&dir, filtering);
+        let entries = entries(&dir, filtering, &mut left);
         let mut node = Node { more: entries.cut, ..Node::default() };
         for name in entries.files {
             if items >= MAX_ITEMS {
                 node.more = true;
                 break;
             }
-            node.files.push(name);
+            node.files.push(printable(&name.to_string_lossy()));
             items += 1;
         }
         for (name, open) in entries.folders {
@@ -77,7 +85,7 @@ fn gather(root: &Path, filtering: &FileFiltering) -> Listing {
             if let Some(child) = child {
                 queue.push_back((dir.join(&name), child));
             }
-            node.folders.push((name, child));
+            node.folders.push((printable(&name.to_string_lossy()), child));
         }
         if let Some(slot) = listing.nodes.get_mut(index) {
             *slot = node;
@@ -126,40 +134,59 @@ impl Listing {
 }
 
 struct Entries {
-    files: Vec<String>,
-    folders: Vec<(String, bool)>,
+    files: Vec<OsString>,
+    /// The folders, and whether they are to be looked into.
+    folders: Vec<(OsString, bool)>,
     cut: bool,
 }
 
-fn entries(dir: &Path, filtering: &FileFiltering) -> Entries {
-    let allowed = allowed(dir, filtering);
+fn entries(dir: &Path, filtering: &FileFiltering, left: &mut usize) -> Entries {
     let mut found = Entries { files: Vec::new(), folders: Vec::new(), cut: false };
+    if has_odd_ignore_file(dir) {
+        found.cut = true;
+        return found;
+    }
+    let limit = MAX_ENTRIES_READ.min(*left);
+    let allowed = allowed(dir, filtering, limit);
     let Ok(reader) = fs::read_dir(dir) else { return found };
     for (count, entry) in reader.flatten().enumerate() {
-        if count >= MAX_ENTRIES_READ {
+        if count >= limit {
             found.cut = true;
             break;
         }
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // A link is shown as a file: following it could leave the workspace.
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let visible = allowed.contains(&entry.path());
-        if is_folder {
-            let open = visible && !CLOSED.contains(&name.as_str());
-            found.folders.push((printable(&name), open));
-        } else if visible {
-            found.files.push(printable(&name));
-        } else {
-            found.cut = true;
-        }
+        *left = left.saturating_sub(1);
+        found.add(&entry, &allowed);
     }
     found.files.sort();
     found.folders.sort();
     found
 }
 
+impl Entries {
+    fn add(&mut self, entry: &fs::DirEntry, allowed: &HashSet<PathBuf>) {
+        let name = entry.file_name();
+        let visible = allowed.contains(&entry.path());
+        // A link is shown as a file: following it could leave the workspace.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let open = visible && !CLOSED.iter().any(|closed| name == *closed);
+            self.folders.push((name, open));
+        } else if visible {
+            self.files.push(name);
+        } else {
+            self.cut = true;
+        }
+    }
+}
+
+/// Reading a pipe would wait for ever, and a giant is no list of rules: such a folder is not opened.
+fn has_odd_ignore_file(dir: &Path) -> bool {
+    [".gitignore", ".geminiignore"].iter().any(|name| {
+        fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file() || meta.len() > MAX_IGNORE_BYTES)
+    })
+}
+
 /// What the ignore files leave of a folder's direct entries.
-fn allowed(dir: &Path, filtering: &FileFiltering) -> HashSet<PathBuf> {
+fn allowed(dir: &Path, filtering: &FileFiltering, limit: usize) -> HashSet<PathBuf> {
     let git = filtering.respect_git_ignore;
     let mut walk = WalkBuilder::new(dir);
     walk.max_depth(Some(1))
@@ -173,7 +200,8 @@ fn allowed(dir: &Path, filtering: &FileFiltering) -> HashSet<PathBuf> {
     if filtering.respect_gemini_ignore {
         walk.add_custom_ignore_filename(".geminiignore");
     }
-    walk.build().take(MAX_ENTRIES_READ).flatten().map(ignore::DirEntry::into_path).collect()
+    // The first one is the folder itself.
+    walk.build().take(limit + 1).flatten().map(ignore::DirEntry::into_path).collect()
 }
 
 /// A file's name may hold anything; control characters would break the picture.
@@ -221,5 +249,17 @@ mod tests {
         let text = draw(dir.path(), &filtering());
         assert_eq!(text.matches("───f").count(), MAX_ITEMS);
         assert!(text.contains("contain more items") && text.ends_with("└───..."), "{text}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn hostile_names_and_ignore_files_do_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), "a\nb\u{1b}[31m/c.txt");
+        fs::create_dir_all(dir.path().join("odd/.gitignore")).unwrap();
+        touch(dir.path(), "odd/x.txt");
+        let text = draw(dir.path(), &filtering());
+        let tree = text.split_once("/\n").unwrap().1;
+        assert_eq!(tree, "├───a?b?[31m/\n│   └───c.txt\n└───odd/\n    └───...");
     }
 }

@@ -1,6 +1,6 @@
 //! From a tool's outcome to what the model reads.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use pollux_config::groups::Tools;
 use pollux_domain::JsonObject;
@@ -18,7 +18,7 @@ const MEDIA_READERS: [&str; 2] = ["read_file", "read_many_files"];
 /// Where and when long outputs are put aside.
 pub(crate) struct Offload<'a> {
     pub(crate) settings: &'a Tools,
-    pub(crate) temp_dir: &'a PathBuf,
+    pub(crate) temp_dir: &'a Path,
     pub(crate) session: &'a SessionId,
     /// Tokens left in the model's window.
     pub(crate) window_left: u64,
@@ -119,7 +119,7 @@ fn offloaded(
         Ok(()) => truncate::excerpt(&text, threshold, &file),
         Err(error) => {
             *problem = Some(format!("could not save the whole output to `{}`: {error}", file.display()));
-            truncate::excerpt(&text, threshold, std::path::Path::new("(not saved)"))
+            truncate::excerpt(&text, threshold, Path::new("(not saved)"))
         }
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::{FunctionCall, Part};
 use pollux_domain::event::{CallStatus, Event, Op, TurnEnd};
 use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use super::scene::{Options, Scene, calls, echo, says, tool};
+use super::scene::{Options, Scene, calls, echo, ends, says, tool};
 
 #[tokio::test]
 async fn a_call_is_answered_in_the_next_request_and_recorded_with_its_result() {
@@ -198,4 +199,54 @@ async fn context_near_a_file_comes_with_the_first_look_at_it() {
     assert!(first.starts_with("code\n\n--- Newly Discovered Project Context ---\n"), "{first}");
     assert!(first.contains("use tabs here"));
     assert_eq!(scene.answers(2), [json!({"output": "code"})]);
+}
+
+#[tokio::test]
+async fn a_model_that_uses_one_id_for_every_call_gets_answers_that_can_be_told_apart() {
+    let call = |n: u64| {
+        let args = json!({"n": n}).as_object().unwrap().clone();
+        Part::call(FunctionCall { id: Some("call_1".into()), name: "echo".into(), args })
+    };
+    let lines = vec![ends(vec![call(1), call(2)], "STOP"), ends(vec![call(3)], "STOP"), says("done")];
+    let mut scene = Scene::new(lines);
+    assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
+    let requests = scene.model.requests.lock().unwrap();
+    let contents = &requests.last().unwrap().contents;
+    let called: Vec<_> = contents.iter().flat_map(|c| c.calls()).map(|call| call.id.clone()).collect();
+    let answered: Vec<_> = contents.iter().flat_map(|c| c.responses()).map(|r| r.id.clone()).collect();
+    assert_eq!(called, answered);
+    let different: std::collections::HashSet<_> = called.iter().collect();
+    assert_eq!(different.len(), 3, "{called:?}");
+}
+
+#[tokio::test]
+async fn a_result_is_told_and_on_disk_before_the_next_call_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let chats = dir.path().join("chats");
+    let look = tool("look", ToolKind::Edit, Effect::Edit("/w/a".into()), move |_, _| {
+        let mut files = std::fs::read_dir(&chats).unwrap().flatten().map(|entry| entry.path());
+        let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).unwrap();
+        let done = std::fs::read_to_string(file).unwrap().matches("\"success\"").count();
+        Box::pin(async move { ToolOutcome::text(format!("{done} before me"), Display::Nothing) })
+    });
+    let lines = vec![calls(&[("look", json!({"n": 1})), ("look", json!({"n": 2}))]), says("ok")];
+    let mut scene = Scene::with(Options { lines, tools: vec![look], dir, ..Options::default() });
+    scene.prompt("go").await;
+    assert_eq!(scene.answers(1), [json!({"output": "0 before me"}), json!({"output": "1 before me"})]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_heed_a_cancel_does_not_hold_the_turn() {
+    let deaf = tool("deaf", ToolKind::Read, Effect::Read(vec![]), |_, context| {
+        (context.live)("running");
+        Box::pin(std::future::pending())
+    });
+    let lines = vec![calls(&[("deaf", json!({}))]), says("ok")];
+    let mut scene = Scene::with(Options { lines, tools: vec![deaf], ..Options::default() });
+    scene.send("go").await;
+    scene.until(|event| matches!(event, Event::CallOutput { .. })).await;
+    scene.handle.ops.send(Op::Cancel).await.unwrap();
+    assert!(matches!(scene.end().await, TurnEnd::Cancelled));
+    assert!(matches!(scene.prompt("again").await, TurnEnd::Finished(_)));
+    assert_eq!(scene.turns(1).len(), 5);
 }

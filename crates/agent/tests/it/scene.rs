@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pollux_agent::prompt::PromptInputs;
@@ -33,6 +34,8 @@ pub(crate) struct ScriptedModel {
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) unary: Mutex<VecDeque<Result<String, ModelError>>>,
     pub(crate) window: u64,
+    /// Requests beside the conversation are never answered.
+    pub(crate) unary_hangs: AtomicBool,
 }
 
 struct Scripted(VecDeque<Result<ReplyEvent, ModelError>>);
@@ -70,6 +73,9 @@ impl ModelClient for ScriptedModel {
 
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
         self.requests.lock().unwrap().push(request);
+        if self.unary_hangs.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         let line = self.unary.lock().unwrap().pop_front().expect("an unscripted unary request");
         Box::pin(async move {
             line.map(|text| ReplyChunk { parts: vec![Part::text(text)], ..Default::default() })
@@ -77,6 +83,9 @@ impl ModelClient for ScriptedModel {
     }
 
     fn count_tokens(&self, _request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
+        if self.unary_hangs.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(async { Ok(1) })
     }
 }

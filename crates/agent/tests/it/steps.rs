@@ -106,4 +106,6 @@ async fn a_model_that_chants_is_told_once_and_then_stopped() {
     assert_eq!(scene.request_count(), 2);
     let last = scene.turns(1).pop().unwrap();
     assert!(last["parts"][0]["text"].as_str().unwrap().contains("repeated the same passage"));
+    // Each chant is a reply of its own for whoever watches.
+    assert_eq!(scene.events.iter().filter(|event| matches!(event, Event::StepCommitted)).count(), 2);
 }
