@@ -13,7 +13,8 @@ const MAX_DEPTH: usize = 32;
 pub(crate) fn check(schema: &Value, args: &JsonObject) -> Result<(), String> {
     let mut faults = Vec::new();
     object(schema, args, "params", 0, &mut faults);
-    if faults.is_empty() { Ok(()) } else { Err(faults.join(", ")) }
+    // As upstream's checker, which stops at the first fault.
+    faults.into_iter().next().map_or(Ok(()), Err)
 }
 
 fn value(schema: &Value, given: &Value, path: &str, depth: usize, faults: &mut Vec<String>) {

@@ -13,14 +13,38 @@ use tokio_util::sync::CancellationToken;
 use crate::mentions::{self, Mention, Piece};
 use crate::report::Failure;
 
-/// The parts of a prompt, and what was named and passed over. A word that names no file of the workspace
-/// stays a word.
-pub(super) fn expand(
+/// What the model gets for a prompt, and what was named and passed over.
+pub(super) type Expanded = Result<(Vec<Part>, Vec<String>), Failure>;
+
+/// Reads what a prompt names, beside the event loop so that it can be stopped; `None` when it was.
+pub(super) async fn expand(
     typed: &str,
     workspace: &Arc<Workspace>,
     filtering: &FileFiltering,
     cancel: &CancellationToken,
-) -> Result<(Vec<Part>, Vec<String>), Failure> {
+) -> Option<Expanded> {
+    if !typed.contains('@') {
+        return Some(Ok((vec![Part::text(typed)], Vec::new())));
+    }
+    let (typed, workspace, filtering) = (typed.to_owned(), Arc::clone(workspace), filtering.clone());
+    let stop = cancel.child_token();
+    let reading = tokio::task::spawn_blocking(move || read(&typed, &workspace, &filtering, &stop));
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        read = reading => Some(read.unwrap_or_else(|error| {
+            Err(Failure::new(ExitKind::Failure, "could not read what the prompt names").because(&error))
+        })),
+    }
+}
+
+/// A word that names no file of the workspace stays a word.
+fn read(
+    typed: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Expanded {
     let mut query = String::new();
     let mut files = Vec::new();
     let mut seen = BTreeSet::new();

@@ -41,8 +41,11 @@ pub(crate) async fn run_turn(
     let model = model(&turn)?;
     let workspace = Arc::new(workspace(loaded)?);
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
-    let filtering = &loaded.groups.context.filtering;
-    let (parts, passed_over) = super::prompt::expand(&turn.prompt, &workspace, filtering, &cancel)?;
+    let expanded = super::prompt::expand(&turn.prompt, &workspace, &loaded.groups.context.filtering, &cancel);
+    let Some(expanded) = expanded.await else {
+        return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
+    };
+    let (parts, passed_over) = expanded?;
     let mut context = context_files(loaded, &workspace);
     let prompt = prompt_inputs(&turn, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
@@ -72,10 +75,10 @@ pub(crate) async fn run_turn(
         clock: Arc::clone(&clock),
     });
     let handle = open(spec, Ports { model, tools, clock, recorder, context });
-    write_system_prompt(loaded, &handle.system_prompt)?;
+    warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
     let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, warnings, &cancel, sink).await;
     background.shutdown().await;
-    Ok(Done { end, session_file })
+    Ok(Done { end: end?, session_file })
 }
 
 /// Sends the prompt and passes on what happens until the turn is over and the session is closed.
@@ -85,7 +88,7 @@ async fn converse(
     warnings: Vec<String>,
     cancel: &CancellationToken,
     sink: &mut Sink<'_>,
-) -> TurnEnd {
+) -> Result<TurnEnd, Failure> {
     let mut asked_to_stop = handle.ops.send(op).await.is_err();
     let end = loop {
         let event = tokio::select! {
@@ -97,7 +100,7 @@ async fn converse(
             }
             event = handle.events.recv() => event,
         };
-        let Some(event) = event else { break TurnEnd::Cancelled };
+        let Some(event) = event else { break None };
         // A session's first word is that it is there; then come the things that were noticed before.
         let noticed = if matches!(event, Event::SessionReady { .. }) { warnings.as_slice() } else { &[] };
         if sink(&event).is_break() && !asked_to_stop {
@@ -109,12 +112,18 @@ async fn converse(
             let _ = sink(&Event::Notice { severity, code: NoticeCode::Workspace, message });
         }
         if let Event::TurnEnded(end) = event {
-            break end;
+            break Some(end);
         }
     };
     drop(handle.ops);
-    let _ = handle.task.await;
-    end
+    let closed = handle.task.await;
+    end.ok_or_else(|| {
+        let failure = Failure::new(ExitKind::Failure, "the session ended in the middle of a turn");
+        match closed {
+            Ok(()) => failure,
+            Err(error) => failure.because(&error),
+        }
+    })
 }
 
 fn model(turn: &Turn<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
@@ -226,11 +235,11 @@ fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
     }
 }
 
-/// `GEMINI_WRITE_SYSTEM_MD`: where the prompt of this run is written.
-fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Result<(), Failure> {
-    let Some(path) = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded) else { return Ok(()) };
-    files::replace(&path, prompt.as_bytes(), files::Mode::Shared)
-        .map_err(|error| Failure::from_error(ExitKind::Failure, &error))
+/// `GEMINI_WRITE_SYSTEM_MD`: writes the prompt of this run; a warning if that fails.
+fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Option<String> {
+    let path = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded)?;
+    let written = files::replace(&path, prompt.as_bytes(), files::Mode::Shared);
+    written.err().map(|error| format!("the system prompt was not written: {error}"))
 }
 
 /// The file that a variable means: none, the project's `.gemini/system.md`, or a path.

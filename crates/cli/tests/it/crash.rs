@@ -76,6 +76,7 @@ fn killed_while_a_command_runs() {
     let answers: Vec<&Value> = parts.iter().filter_map(|part| part.get("functionResponse")).collect();
     assert_eq!(answers.len(), 2, "{turn:#}");
     assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!("done"), &json!("open")));
+    assert!(answers[0]["response"].get("output").is_some(), "{turn:#}");
     assert!(answers[1].to_string().to_lowercase().contains("interrupt"), "{turn:#}");
     assert!(request.body.to_string().contains("sig-9"));
 }
