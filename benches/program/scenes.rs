@@ -143,7 +143,8 @@ fn prompted(bench: &Bench, title: &str, script: impl Fn() -> Vec<Reply>, files: 
         runs.push((
             Series::new(name),
             Box::new(move || {
-                let server = FakeGemini::start_with(script(), Exhausted::Fail(400));
+                // gemini-cli also asks beside the conversation and takes replies of the script for that.
+                let server = FakeGemini::start_with(script(), Exhausted::RepeatLast);
                 let args =
                     ["-p", "go", "-m", MODEL, "--output-format", "stream-json", "--approval-mode", "yolo"];
                 run(&mut place.command(&program, Some(&server), &args))
