@@ -18,6 +18,9 @@ const ALIASES: [(&str, &str); 7] = [
     ("ShellTool", "run_shell_command"),
 ];
 
+/// Tools that the model may call, as older conversations do, and that are not declared to it, as upstream has it.
+const UNDECLARED: [&str; 1] = ["read_many_files"];
+
 /// The name a tool is registered under.
 pub(crate) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
@@ -33,7 +36,8 @@ impl Toolbox {
     /// Keeps what the approvals let the model see.
     pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
         let tools: Vec<_> = tools.into_iter().filter(|tool| approvals.exposes(tool.spec())).collect();
-        let declared = tools.iter().map(|tool| Arc::clone(tool.spec())).collect();
+        let specs = tools.iter().map(|tool| tool.spec());
+        let declared = specs.filter(|spec| !UNDECLARED.contains(&spec.name.as_str())).cloned().collect();
         Self { tools, declared }
     }
 

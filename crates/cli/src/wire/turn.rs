@@ -21,7 +21,7 @@ use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
-use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin};
+use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin, read_many_files};
 use tokio_util::sync::CancellationToken;
 
 use super::{Done, Loaded, Sink, Turn, sessions};
@@ -66,14 +66,17 @@ pub(crate) async fn run_turn(
         restored: turn.session.stored.as_deref().map(history).unwrap_or_default(),
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let tools = builtin(ToolSetup {
+    let setup = ToolSetup {
         workspace: Arc::clone(&workspace),
         filtering: loaded.groups.context.filtering.clone(),
         tools: loaded.groups.tools.clone(),
         child_env: for_command(&loaded.env, &loaded.groups.tools.redaction, &loaded.groups.tools.shell_pager),
         background: Arc::clone(&background),
         clock: Arc::clone(&clock),
-    });
+    };
+    let many = read_many_files(&setup);
+    let mut tools = builtin(setup);
+    tools.push(many);
     let handle = open(spec, Ports { model, tools, clock, recorder, context });
     warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
     let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, warnings, &cancel, sink).await;

@@ -304,3 +304,14 @@ fn a_base_url_with_only_a_key_is_api_key_auth() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(scene.server.request(0).header("user-agent").is_some());
 }
+
+#[test]
+fn a_tool_of_older_conversations_is_answered_though_it_is_not_declared() {
+    let home = TestHome::new().file("a.txt", "alpha\n").file("b.txt", "beta\n");
+    let call = reply().call("read_many_files", json!({"include": ["*.txt"]}));
+    let scene = Scene::with(home, [call, reply().text("ok")]);
+    scene.run(&["-p", "x"]);
+    assert!(!scene.server.request(0).tool_names().contains(&"read_many_files".to_owned()));
+    let answer = scene.server.request(1).function_responses()[0]["response"]["output"].to_string();
+    assert!(answer.contains("alpha") && answer.contains("beta"), "{answer}");
+}
