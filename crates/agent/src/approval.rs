@@ -1,15 +1,12 @@
-//! What a call may do without asking, by approval mode and settings.
-//!
-//! The plain rules of the modes: reading is free, edits follow `auto_edit`, everything follows `yolo`.
-//! Nothing here runs anything, and a tool never decides about itself.
+//! What may run in this session: the policy's rules under the session's mode.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use pollux_config::groups::Tools;
+use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::tool::{Effect, ToolKind, ToolSpec};
-
-use crate::toolbox::canonical;
+use pollux_domain::tool::{Effect, ToolSpec};
+use pollux_policy::engine::{Engine, ToolFacts};
+use pollux_policy::request::{self, Request};
 
 /// What is to happen with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,16 +17,11 @@ pub(crate) enum Decision {
 }
 
 /// The rules of one session.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Approvals {
+    engine: Arc<Engine>,
     mode: ApprovalMode,
     interactive: bool,
-    core: Option<Vec<String>>,
-    excluded: Vec<String>,
-    allowed: Vec<String>,
-    /// `run_shell_command(<prefix>)` entries.
-    shell_prefixes: Vec<String>,
-    plans_dir: PathBuf,
 }
 
 /// These belong to the shell: where it is not available, they have nothing to tell.
@@ -37,137 +29,57 @@ const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_backgrou
 
 const SHELL: &str = "run_shell_command";
 
-const PLAN_DENIAL: &str = "You are in Plan Mode with access to read-only tools.";
-
 impl Approvals {
-    /// Reads the settings' lists.
-    pub(crate) fn new(mode: ApprovalMode, interactive: bool, tools: &Tools, plans_dir: PathBuf) -> Self {
-        let mut allowed = Vec::new();
-        let mut shell_prefixes = Vec::new();
-        for entry in &tools.allowed {
-            match entry.split_once('(') {
-                Some((name, rest)) if canonical(name) == SHELL => {
-                    shell_prefixes.push(rest.trim_end_matches(')').trim().to_owned());
-                }
-                // Arguments of other tools are not looked at: without them the entry would say too much.
-                Some(_) => {}
-                None => allowed.push(canonical(entry).to_owned()),
-            }
-        }
-        Self {
-            mode,
-            interactive,
-            core: tools.core.as_ref().map(|names| names.iter().map(|name| plain_name(name)).collect()),
-            excluded: tools.exclude.iter().map(|name| canonical(name).to_owned()).collect(),
-            allowed,
-            shell_prefixes,
-            plans_dir,
-        }
+    pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool) -> Self {
+        Self { engine, mode, interactive }
     }
 
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
     /// is not offered.
     pub(crate) fn exposes(&self, spec: &ToolSpec) -> bool {
-        if self.is_switched_off(&spec.name) {
-            return false;
-        }
-        if SHELL_COMPANIONS.contains(&spec.name.as_str()) {
-            return self.shell_is_possible();
-        }
-        self.interactive || self.some_call_is_allowed(spec)
+        let companion = SHELL_COMPANIONS.contains(&spec.name.as_str());
+        self.is_exposed(&spec.name, spec.kind.is_read_only()) && (!companion || self.is_exposed(SHELL, false))
+    }
+
+    fn is_exposed(&self, name: &str, read_only: bool) -> bool {
+        let facts = ToolFacts { name, server: None, read_only, annotations: None, subagent: None };
+        self.engine.exposes(&facts, self.mode, self.interactive)
     }
 
     /// Decides on one call.
-    pub(crate) fn decide(&self, spec: &ToolSpec, effect: &Effect) -> Decision {
-        if self.is_switched_off(&spec.name) {
-            return Decision::Deny(String::new());
-        }
-        if spec.kind.is_read_only() || matches!(effect, Effect::None) {
-            return Decision::Allow;
-        }
-        match self.mode {
-            ApprovalMode::Yolo => Decision::Allow,
-            ApprovalMode::Plan if self.is_plan_file(effect) => Decision::Allow,
-            ApprovalMode::Plan => Decision::Deny(PLAN_DENIAL.to_owned()),
-            ApprovalMode::AutoEdit if spec.kind == ToolKind::Edit => Decision::Allow,
-            ApprovalMode::AutoEdit | ApprovalMode::Default => {
-                if self.is_listed(spec, effect) {
-                    Decision::Allow
-                } else {
-                    Decision::Ask
-                }
+    pub(crate) fn decide(&self, spec: &ToolSpec, args: &JsonObject, effect: &Effect) -> Decision {
+        let verdict = self.engine.decide(&Request {
+            tool: &spec.name,
+            server: None,
+            read_only: spec.kind.is_read_only(),
+            annotations: None,
+            args,
+            effect,
+            mode: self.mode,
+            interactive: self.interactive,
+            subagent: None,
+        });
+        match verdict.decision {
+            request::Decision::Allow if verdict.checks.is_empty() => Decision::Allow,
+            // No external checker can be run yet; what it might have refused is not let through.
+            request::Decision::Allow => {
+                Decision::Deny("A safety checker that has to be asked is not available.".into())
             }
+            request::Decision::Ask => Decision::Ask,
+            request::Decision::Deny if verdict.would_ask => Decision::Ask,
+            request::Decision::Deny => Decision::Deny(verdict.deny_message.unwrap_or_default()),
         }
     }
-
-    fn is_switched_off(&self, name: &str) -> bool {
-        self.excluded.iter().any(|excluded| excluded == name)
-            || self.core.as_ref().is_some_and(|core| !core.iter().any(|kept| kept == name))
-    }
-
-    fn some_call_is_allowed(&self, spec: &ToolSpec) -> bool {
-        if spec.kind.is_read_only() || !is_mutator(spec.kind) {
-            return true;
-        }
-        match self.mode {
-            ApprovalMode::Yolo => true,
-            ApprovalMode::Plan => spec.kind == ToolKind::Edit,
-            ApprovalMode::AutoEdit if spec.kind == ToolKind::Edit => true,
-            ApprovalMode::AutoEdit | ApprovalMode::Default => {
-                self.allowed.contains(&spec.name) || (spec.name == SHELL && !self.shell_prefixes.is_empty())
-            }
-        }
-    }
-
-    fn shell_is_possible(&self) -> bool {
-        !self.is_switched_off(SHELL)
-            && self.mode != ApprovalMode::Plan
-            && (self.interactive
-                || self.mode == ApprovalMode::Yolo
-                || self.allowed.iter().any(|name| name == SHELL)
-                || !self.shell_prefixes.is_empty())
-    }
-
-    fn is_listed(&self, spec: &ToolSpec, effect: &Effect) -> bool {
-        if self.allowed.contains(&spec.name) {
-            return true;
-        }
-        let Effect::Execute { command, .. } = effect else { return false };
-        spec.name == SHELL && self.shell_prefixes.iter().any(|prefix| is_plain_use(command, prefix))
-    }
-
-    fn is_plan_file(&self, effect: &Effect) -> bool {
-        let Effect::Edit(path) = effect else { return false };
-        path.extension().is_some_and(|extension| extension == "md") && path.parent() == Some(&self.plans_dir)
-    }
-}
-
-fn is_mutator(kind: ToolKind) -> bool {
-    matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move | ToolKind::Execute)
-}
-
-fn plain_name(entry: &str) -> String {
-    canonical(entry.split('(').next().unwrap_or(entry)).to_owned()
-}
-
-/// Whether a command is the prefix with plain words after it. Anything a shell could read as more than
-/// one simple command is not vouched for by a prefix.
-fn is_plain_use(command: &str, prefix: &str) -> bool {
-    const MEANING: [char; 17] =
-        [';', '|', '&', '$', '<', '>', '(', ')', '`', '\n', '\r', '{', '}', '\\', '!', '"', '\''];
-    !prefix.is_empty()
-        && !command.contains(MEANING)
-        && command
-            .trim_start()
-            .strip_prefix(prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pollux_domain::tool::ToolKind;
+    use pollux_policy::engine::Options;
+    use pollux_policy::load::{Sources, load};
+    use pollux_policy::settings_rules::Lists;
     use serde_json::json;
-    use std::path::Path;
 
     fn spec(name: &str, kind: ToolKind) -> ToolSpec {
         ToolSpec {
@@ -181,89 +93,69 @@ mod tests {
         }
     }
 
-    fn approvals(mode: ApprovalMode, interactive: bool, tools: Tools) -> Approvals {
-        Approvals::new(mode, interactive, &tools, Path::new("/t/plans").into())
+    fn approvals(mode: ApprovalMode, interactive: bool, lists: Lists) -> Approvals {
+        let options = Options { workspaces: vec!["/w".into()], ..Options::default() };
+        let engine = load(&Sources { lists, ..Sources::default() }, options);
+        assert!(engine.problems().is_empty(), "{:?}", engine.problems());
+        Approvals::new(Arc::new(engine), mode, interactive)
     }
 
-    fn run(command: &str) -> Effect {
-        Effect::Execute { command: command.into(), directory: "/w".into() }
+    fn run(rules: &Approvals, command: &str) -> Decision {
+        let effect = Effect::Execute { command: command.into(), directory: "/w".into() };
+        let args = json!({"command": command});
+        rules.decide(&spec(SHELL, ToolKind::Execute), args.as_object().unwrap(), &effect)
+    }
+
+    fn edit(rules: &Approvals, path: &str) -> Decision {
+        let args = json!({"file_path": path, "old_string": "a", "new_string": "b", "instruction": "i"});
+        rules.decide(&spec("replace", ToolKind::Edit), args.as_object().unwrap(), &Effect::Edit(path.into()))
     }
 
     #[test]
     fn modes_decide_what_is_free() {
-        let (read, edit, shell) = (
-            (spec("read_file", ToolKind::Read), Effect::Read(vec![])),
-            (spec("replace", ToolKind::Edit), Effect::Edit("/w/a".into())),
-            (spec(SHELL, ToolKind::Execute), run("ls")),
-        );
+        let read = (spec("read_file", ToolKind::Read), Effect::Read(vec!["/w/a".into()]));
         let cases = [
             (ApprovalMode::Default, [Decision::Allow, Decision::Ask, Decision::Ask]),
             (ApprovalMode::AutoEdit, [Decision::Allow, Decision::Allow, Decision::Ask]),
             (ApprovalMode::Yolo, [Decision::Allow, Decision::Allow, Decision::Allow]),
         ];
         for (mode, expected) in cases {
-            let rules = approvals(mode, true, Tools::default());
-            let found = [&read, &edit, &shell].map(|(spec, effect)| rules.decide(spec, effect));
-            assert_eq!(found, expected, "{mode}");
+            let rules = approvals(mode, true, Lists::default());
+            let args = json!({"file_path": "/w/a"});
+            let looked = rules.decide(&read.0, args.as_object().unwrap(), &read.1);
+            assert_eq!([looked, edit(&rules, "/w/a"), run(&rules, "make install")], expected, "{mode}");
         }
     }
 
     #[test]
-    fn plan_mode_writes_plans_and_nothing_else() {
-        let rules = approvals(
-            ApprovalMode::Plan,
-            false,
-            Tools { allowed: vec!["replace".into()], ..Tools::default() },
-        );
-        let edit = spec("replace", ToolKind::Edit);
-        assert_eq!(rules.decide(&edit, &Effect::Edit("/t/plans/next.md".into())), Decision::Allow);
-        assert!(matches!(rules.decide(&edit, &Effect::Edit("/w/a.md".into())), Decision::Deny(_)));
-        assert!(!rules.exposes(&spec(SHELL, ToolKind::Execute)));
-    }
-
-    #[test]
     fn without_anyone_to_ask_a_tool_that_would_ask_is_not_offered() {
-        let rules = approvals(ApprovalMode::Default, false, Tools::default());
+        let rules = approvals(ApprovalMode::Default, false, Lists::default());
         assert!(rules.exposes(&spec("glob", ToolKind::Search)));
         assert!(!rules.exposes(&spec("write_file", ToolKind::Edit)));
         assert!(!rules.exposes(&spec("read_background_output", ToolKind::Read)));
-        assert!(
-            approvals(ApprovalMode::AutoEdit, false, Tools::default())
-                .exposes(&spec("write_file", ToolKind::Edit))
-        );
+        let editing = approvals(ApprovalMode::AutoEdit, false, Lists::default());
+        assert!(editing.exposes(&spec("write_file", ToolKind::Edit)));
+        assert!(!editing.exposes(&spec(SHELL, ToolKind::Execute)));
     }
 
     #[test]
     fn exclusion_beats_everything() {
-        let tools =
-            Tools { exclude: vec!["ShellTool".into()], allowed: vec![SHELL.into()], ..Tools::default() };
-        let rules = approvals(ApprovalMode::Yolo, false, tools);
+        let lists = Lists { exclude: vec![SHELL.into()], allowed: vec![SHELL.into()], ..Lists::default() };
+        let rules = approvals(ApprovalMode::Yolo, false, lists);
         assert!(!rules.exposes(&spec(SHELL, ToolKind::Execute)));
-        assert!(matches!(rules.decide(&spec(SHELL, ToolKind::Execute), &run("ls")), Decision::Deny(_)));
-        let core = approvals(
-            ApprovalMode::Yolo,
-            false,
-            Tools { core: Some(vec!["glob".into()]), ..Tools::default() },
-        );
-        assert!(!core.exposes(&spec("read_file", ToolKind::Read)));
+        assert!(matches!(run(&rules, "ls"), Decision::Deny(_)));
     }
 
     #[test]
-    fn a_shell_prefix_vouches_for_plain_words_only() {
-        let tools = Tools { allowed: vec!["run_shell_command(git status)".into()], ..Tools::default() };
-        let rules = approvals(ApprovalMode::Default, false, tools);
-        let shell = spec(SHELL, ToolKind::Execute);
-        assert!(rules.exposes(&shell));
-        for (command, expected) in [
-            ("git status", Decision::Allow),
-            ("git status -s src", Decision::Allow),
-            ("git statusx", Decision::Ask),
-            ("git status; rm -rf .", Decision::Ask),
-            ("git status $(id)", Decision::Ask),
-            ("git status > /etc/x", Decision::Ask),
-            ("git log", Decision::Ask),
-        ] {
-            assert_eq!(rules.decide(&shell, &run(command)), expected, "{command}");
+    fn a_shell_prefix_vouches_for_its_own_command_only() {
+        let lists = Lists { allowed: vec!["run_shell_command(git status)".into()], ..Lists::default() };
+        let rules = approvals(ApprovalMode::Default, false, lists);
+        assert!(rules.exposes(&spec(SHELL, ToolKind::Execute)));
+        assert_eq!(run(&rules, "git status -s src"), Decision::Allow);
+        for command in
+            ["git statusx", "git status; rm -rf .", "git status $(id)", "git status > /etc/x", "git push"]
+        {
+            assert_ne!(run(&rules, command), Decision::Allow, "{command}");
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, approvals: &Approvals) -> Rea
     };
     let effect = invocation.effect();
     let description = invocation.describe();
-    let (decision, run) = match approvals.decide(&spec, &effect) {
+    let (decision, run) = match approvals.decide(&spec, args, &effect) {
         Decision::Allow => (Some(CallDecision::Accept), Ok(invocation)),
         Decision::Deny(reason) => {
             let message = format!("Tool execution denied by policy. {reason}").trim_end().to_owned();

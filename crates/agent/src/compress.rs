@@ -122,6 +122,7 @@ pub(crate) fn request(history: &History, plan: &Plan, window: u64) -> ModelReque
         contents,
         tools: Arc::from([]),
         settings: JsonObject::new(),
+        grounding: Default::default(),
     }
 }
 

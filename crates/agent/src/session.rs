@@ -14,6 +14,7 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_domain::tool::Tool;
 use pollux_extend::context::ContextFiles;
+use pollux_policy::engine::Engine;
 use pollux_session::{RecordError, Recorder, RestoredTurn};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -38,6 +39,8 @@ pub struct SessionSpec {
     pub approval: ApprovalMode,
     pub model: Model,
     pub tools: Tools,
+    /// What may run.
+    pub policy: Arc<Engine>,
     /// The project's state folder, for outputs that are put aside and for plans.
     pub temp_dir: PathBuf,
     pub prompt: PromptInputs,
@@ -117,7 +120,7 @@ impl Session {
         // An id from a session file may hold anything, also the way to another folder.
         let plans = spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
         let prompt = PromptInputs { plans_dir: plans.clone(), ..spec.prompt };
-        let approvals = Approvals::new(spec.approval, spec.interactive, &spec.tools, plans);
+        let approvals = Approvals::new(spec.policy, spec.approval, spec.interactive);
         let toolbox = Toolbox::new(ports.tools, &approvals);
         let declared = toolbox.declared();
         let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();

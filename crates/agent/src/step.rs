@@ -120,6 +120,7 @@ impl Session {
             contents,
             tools: self.toolbox.declared(),
             settings: JsonObject::new(),
+            grounding: Default::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
 mod machine;
+mod policy;
 mod prompt;
 mod sessions;
 mod settings;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use pollux_config::env::{Env, name};
 use pollux_config::groups::{Groups, Secret};
 use pollux_config::paths::{Home, Project};
+use pollux_config::settings::Settings;
 use pollux_config::startup::{self, Start, StartError, StartRequest};
 use pollux_config::state;
 use pollux_config::trust::{FolderTrust, TrustReason};
@@ -34,6 +36,8 @@ pub(crate) use turn::run_turn;
 /// Settings as they hold for this run, and what was found on the way to them.
 pub(crate) struct Loaded {
     pub(crate) groups: Groups,
+    /// Everything, for what no group holds.
+    pub(crate) settings: Settings,
     /// The environment with what `.env` files added.
     pub(crate) env: Env,
     pub(crate) home: Home,
@@ -92,7 +96,8 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
     // Made only when somebody is to read it.
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
     Ok(Loaded {
-        groups: start.settings.groups,
+        groups: start.settings.groups.clone(),
+        settings: start.settings,
         env: start.env,
         home: start.home,
         project: start.project,

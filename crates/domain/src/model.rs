@@ -60,6 +60,19 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ToolSpec>]>,
     /// Generation settings over the model's own defaults, in the provider's words.
     pub settings: JsonObject,
+    /// What the model may look up by itself before it answers.
+    pub grounding: Grounding,
+}
+
+/// A look-up that the provider does for the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Grounding {
+    #[default]
+    None,
+    /// A web search.
+    Search,
+    /// The pages whose addresses stand in the request.
+    UrlContext,
 }
 
 /// On whose behalf a request is made; statistics are kept apart by it.
@@ -112,6 +125,40 @@ pub struct ReplyChunk {
     /// Why the prompt was refused, if it was.
     pub blocked: Option<String>,
     pub citations: Vec<Citation>,
+    /// What the model looked up, if it was allowed to.
+    pub grounding: Option<Box<GroundingInfo>>,
+}
+
+/// What a grounded reply rests on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroundingInfo {
+    /// In the provider's order; [`GroundingSupport::sources`] counts from 0 in it.
+    pub sources: Vec<GroundingSource>,
+    pub supports: Vec<GroundingSupport>,
+    /// Pages that the provider fetched, or tried to.
+    pub pages: Vec<RetrievedPage>,
+}
+
+/// A page that a grounded reply used. Either text may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroundingSource {
+    pub title: Option<String>,
+    pub uri: Option<String>,
+}
+
+/// A stretch of the reply's text and the sources it rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroundingSupport {
+    /// Where the stretch ends: UTF-8 bytes from the start of the reply's text.
+    pub end: u64,
+    pub sources: Vec<u64>,
+}
+
+/// How fetching one page went, in the provider's word, such as `URL_RETRIEVAL_STATUS_SUCCESS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetrievedPage {
+    pub uri: String,
+    pub status: Option<String>,
 }
 
 /// A source that the reply quotes.

@@ -95,6 +95,8 @@ pub enum Effect {
     Read(Vec<PathBuf>),
     /// Changes this file.
     Edit(PathBuf),
+    /// Fetches these pages.
+    Fetch(Vec<String>),
     /// Runs a command.
     Execute { command: String, directory: PathBuf },
     /// Changes nothing outside the conversation.
@@ -107,7 +109,7 @@ impl Effect {
         match self {
             Self::Read(paths) => paths,
             Self::Edit(path) => std::slice::from_ref(path),
-            Self::Execute { .. } | Self::None => &[],
+            Self::Fetch(_) | Self::Execute { .. } | Self::None => &[],
         }
     }
 }
@@ -227,6 +229,11 @@ pub enum ToolErrorKind {
     PathIsNotADirectory,
     ReadManyFilesSearchError,
     ShellExecuteError,
+    MemoryToolExecutionError,
+    DiscoveredToolExecutionError,
+    WebFetchFallbackFailed,
+    WebFetchProcessingError,
+    WebSearchFailed,
     StopExecution,
 }
 
@@ -261,6 +268,11 @@ impl ToolErrorKind {
             Self::PathIsNotADirectory => "path_is_not_a_directory",
             Self::ReadManyFilesSearchError => "read_many_files_search_error",
             Self::ShellExecuteError => "shell_execute_error",
+            Self::MemoryToolExecutionError => "memory_tool_execution_error",
+            Self::DiscoveredToolExecutionError => "discovered_tool_execution_error",
+            Self::WebFetchFallbackFailed => "web_fetch_fallback_failed",
+            Self::WebFetchProcessingError => "web_fetch_processing_error",
+            Self::WebSearchFailed => "web_search_failed",
             Self::StopExecution => "stop_execution",
         }
     }

@@ -1,7 +1,7 @@
 //! Starts child processes and makes sure that they end.
 //!
-//! Owns: running a shell command in its own session with bounded output, cancelling a whole process
-//! group, background processes and their logs, and the environment that children see.
+//! Owns: running a shell command or a single program in its own session with bounded output, cancelling
+//! a whole process group, background processes and their logs, and the environment that children see.
 //! Does not own: whether a command may run (policy), or what its output means (the tools).
 //! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
 //!
@@ -16,6 +16,7 @@ pub mod environment;
 mod lifeline;
 mod live;
 mod process;
+pub mod program;
 pub mod shell;
 mod terminal_text;
 

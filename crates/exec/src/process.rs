@@ -43,6 +43,12 @@ pub(crate) enum Step {
 }
 
 impl Group {
+    /// The group of a child that leads it.
+    pub(crate) fn led_by(child: &Child) -> io::Result<Self> {
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
+        Ok(Self { id, armed: true })
+    }
+
     /// The group's number, which is its leader's process id.
     pub(crate) fn id(&self) -> i32 {
         self.id
@@ -105,9 +111,9 @@ impl Running {
         let child = command.spawn()?;
         // The command holds the write end; the pipe would never end while it lives.
         drop(command);
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
+        let group = Group::led_by(&child)?;
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        Ok(Self { group: Group { id, armed: true }, child, output: Some(output) })
+        Ok(Self { group, child, output: Some(output) })
     }
 
     pub(crate) fn group(&self) -> &Group {
@@ -186,7 +192,7 @@ impl Running {
 }
 
 /// Makes the child the leader of a new session, and lets the kernel end it with us.
-fn lead_new_session(command: &mut Command) {
+pub(crate) fn lead_new_session(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
         #[expect(unsafe_code, reason = "the standard library has no stable way to call setsid and prctl")]

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod error;
+mod grounding;
 mod headers;
 mod history;
 pub(crate) mod reply;

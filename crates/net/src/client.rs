@@ -101,6 +101,10 @@ impl Proxies {
 
 /// Makes a client. Cheap: certificates are loaded at the first TLS handshake, not here.
 pub fn client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {
+    builder(options)?.build().map_err(ClientError::Build)
+}
+
+pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls(options)?)
         .user_agent(&options.user_agent)
@@ -118,7 +122,7 @@ pub fn client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {
             builder = builder.proxy(proxy(scheme, address, &options.proxies.except)?);
         }
     }
-    builder.build().map_err(ClientError::Build)
+    Ok(builder)
 }
 
 fn tls(options: &ClientOptions) -> Result<ClientConfig, ClientError> {

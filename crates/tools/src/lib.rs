@@ -1,19 +1,25 @@
-//! The built-in tools: files, search, edits and the shell.
+//! The built-in tools: files, search, edits, the shell, the web and the model's notes.
 //!
 //! Owns: the workspace and its access test, ignore rules, encodings, and what each tool says to the model.
 //! Does not own: whether a call may run (policy), scheduling and cutting long results (`agent`), child
 //! processes (`exec`).
-//! Start at [`builtin`]; each tool is one file named after it. [`read_many`] serves `@path` mentions.
+//! Start at [`builtin`]; each tool is one file named after it. Tools that need a model, the network or a
+//! command of the user's have a constructor of their own. [`read_many`] serves `@path` mentions.
 
 mod arguments;
 mod background;
+mod citation;
 mod diff;
+mod discovered;
 mod encoding;
 mod file_content;
 mod file_kind;
 mod file_scope;
+mod get_internal_docs;
 mod glob;
+mod google_web_search;
 mod grep_search;
+mod html_text;
 mod ignore_rules;
 mod list_directory;
 mod omission;
@@ -21,19 +27,27 @@ mod read_file;
 mod read_many_files;
 mod replace;
 mod run_shell_command;
+mod save_memory;
 mod untrusted;
 mod walk;
+mod web_fetch;
 mod workspace;
 mod write_file;
+mod write_todos;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::groups::{FileFiltering, Tools};
+use pollux_domain::model::ModelClient;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
+use pollux_net::client::ClientError;
 
+pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
+pub use web_fetch::WebFetchSetup;
 pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup};
 
 use file_scope::FileScope;
@@ -70,4 +84,29 @@ pub fn builtin(setup: ToolSetup) -> Vec<Arc<dyn Tool>> {
 /// The tool that reads many files; not among [`builtin`], as upstream has it.
 pub fn read_many_files(setup: &ToolSetup) -> Arc<dyn Tool> {
     Arc::new(read_many_files::ReadManyFiles::new(Arc::new(FileScope::new(setup))))
+}
+
+/// The tool that reads web pages.
+pub fn web_fetch(setup: WebFetchSetup) -> Result<Arc<dyn Tool>, ClientError> {
+    Ok(Arc::new(web_fetch::WebFetch::new(setup)?))
+}
+
+/// The tool that searches the web through a model.
+pub fn google_web_search(model: Arc<dyn ModelClient>) -> Arc<dyn Tool> {
+    Arc::new(google_web_search::GoogleWebSearch::new(model))
+}
+
+/// The tool that keeps facts in `file`, which is `GEMINI.md` in the user's own folder.
+pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
+    Arc::new(save_memory::SaveMemory::new(file))
+}
+
+/// The tool that shows the list of subtasks.
+pub fn write_todos() -> Arc<dyn Tool> {
+    Arc::new(write_todos::WriteTodos::new())
+}
+
+/// The tool that reads the handbook; not among the main tools, as upstream has it.
+pub fn get_internal_docs() -> Arc<dyn Tool> {
+    Arc::new(get_internal_docs::GetInternalDocs::new())
 }

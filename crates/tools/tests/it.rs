@@ -6,11 +6,19 @@
 mod bench;
 #[path = "it/containment.rs"]
 mod containment;
+#[path = "it/declarations.rs"]
+mod declarations;
+#[path = "it/discovery.rs"]
+mod discovery;
 #[path = "it/editing.rs"]
 mod editing;
+#[path = "it/notes.rs"]
+mod notes;
 #[path = "it/reading.rs"]
 mod reading;
 #[path = "it/searching.rs"]
 mod searching;
 #[path = "it/shell.rs"]
 mod shell;
+#[path = "it/web.rs"]
+mod web;

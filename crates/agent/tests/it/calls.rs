@@ -80,17 +80,20 @@ async fn calls_that_change_something_run_one_after_the_other() {
 
 #[tokio::test]
 async fn a_tool_that_would_have_to_ask_is_not_there_without_anyone_to_ask() {
-    let edit = tool("edit", ToolKind::Edit, Effect::Edit("/w/a".into()), |_, _| {
+    let edit = tool("replace", ToolKind::Edit, Effect::Edit("/w/a".into()), |_, _| {
         Box::pin(async { panic!("must not run") })
     });
-    let lines = vec![calls(&[("edit", json!({}))]), says("ok")];
+    let look = tool("glob", ToolKind::Search, Effect::Read(vec![]), |_, _| {
+        Box::pin(async { panic!("must not run") })
+    });
+    let lines = vec![calls(&[("replace", json!({}))]), says("ok")];
     let approval = ApprovalMode::Default;
-    let mut scene = Scene::with(Options { lines, tools: vec![echo(), edit], approval, ..Options::default() });
+    let mut scene = Scene::with(Options { lines, tools: vec![look, edit], approval, ..Options::default() });
     scene.prompt("go").await;
     let declared: Vec<String> =
         scene.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
-    assert_eq!(declared, ["echo"]);
-    assert_eq!(scene.answers(1), [json!({"error": "Tool \"edit\" not found. Did you mean \"echo\"?"})]);
+    assert_eq!(declared, ["glob"]);
+    assert_eq!(scene.answers(1), [json!({"error": "Tool \"replace\" not found. Did you mean \"glob\"?"})]);
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ use pollux_domain::tool::{
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::context::{ContextFiles, Places};
+use pollux_policy::load::{Sources, load};
 use pollux_session::{NewSession, Recorder, SessionKind};
 use serde_json::{Value, json};
 
@@ -272,6 +273,7 @@ impl Scene {
             approval: options.approval,
             model: options.model,
             tools: Tools { truncate_threshold: options.truncate, ..Default::default() },
+            policy: Arc::new(load(&Sources::default(), pollux_policy::engine::Options::default())),
             temp_dir: root.join("temp"),
             prompt: PromptInputs::default(),
             first_turn: Content::user_text("<session_context>here</session_context>"),

@@ -21,10 +21,15 @@ use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
-use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin, read_many_files};
+use pollux_domain::tool::Tool;
+use pollux_tools::{
+    ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, google_web_search, read_many_files, save_memory,
+    web_fetch, write_todos,
+};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Loaded, Sink, Turn, sessions};
+use super::{Done, Loaded, Sink, Turn, policy, sessions};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -52,6 +57,8 @@ pub(crate) async fn run_turn(
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(passed_over);
     warnings.extend(context.take_warnings());
+    let policy = policy::engine(turn.options, loaded, workspace.directories());
+    warnings.extend(policy.problems().iter().map(ToString::to_string));
     let recorder = sessions::recorder(&turn.session, loaded)?;
     let session_file = recorder.path().map(Path::to_path_buf);
     let spec = SessionSpec {
@@ -60,6 +67,7 @@ pub(crate) async fn run_turn(
         approval: turn.permission.approval,
         model: loaded.groups.model.clone(),
         tools: loaded.groups.tools.clone(),
+        policy,
         temp_dir: loaded.project.temp_dir().to_path_buf(),
         prompt,
         first_turn: first_turn(&environment),
@@ -74,14 +82,31 @@ pub(crate) async fn run_turn(
         background: Arc::clone(&background),
         clock: Arc::clone(&clock),
     };
-    let many = read_many_files(&setup);
-    let mut tools = builtin(setup);
-    tools.push(many);
+    let tools = all_tools(setup, loaded, &model)?;
     let handle = open(spec, Ports { model, tools, clock, recorder, context });
     warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
     let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, warnings, &cancel, sink).await;
     background.shutdown().await;
     Ok(Done { end: end?, session_file })
+}
+
+/// Every tool there is; which of them the model sees is decided by the policy.
+fn all_tools(setup: ToolSetup, loaded: &Loaded, model: &Arc<dyn ModelClient>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
+    let fetching = WebFetchSetup::new(Arc::clone(model), Arc::clone(&setup.clock), http);
+    let web_fetch = web_fetch(fetching).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let many = read_many_files(&setup);
+    let mut tools = builtin(setup);
+    tools.push(many);
+    tools.push(web_fetch);
+    tools.push(google_web_search(Arc::clone(model)));
+    tools.push(save_memory(loaded.home.global_context_file("GEMINI.md")));
+    // As upstream: only the models that need the reminder get the list.
+    let older_model = model.resolve(&loaded.groups.model.name).id.starts_with("gemini-2");
+    if older_model && !matches!(loaded.settings.get("useWriteTodos"), Some((Value::Bool(false), _))) {
+        tools.push(write_todos());
+    }
+    Ok(tools)
 }
 
 /// Sends the prompt and passes on what happens until the turn is over and the session is closed.

@@ -6,6 +6,7 @@ use pollux_domain::model::{Citation, Finish, FinishReason, ReplyChunk, Usage};
 use serde_json::{Value, json};
 
 use super::error::ApiError;
+use super::grounding;
 
 /// Reads one response object. An `error` object in its place is the API's error.
 pub(crate) fn read(value: Value) -> Result<ReplyChunk, ApiError> {
@@ -34,6 +35,7 @@ fn chunk(mut value: Value) -> ReplyChunk {
         model_version,
         blocked,
         citations: citations(&candidate),
+        grounding: grounding::read(&candidate).map(Box::new),
     }
 }
 
@@ -136,6 +138,9 @@ pub(crate) fn to_json(chunk: &ReplyChunk) -> Value {
             .collect();
         candidate.insert("citationMetadata".into(), json!({"citations": citations}));
     }
+    if let Some(info) = &chunk.grounding {
+        grounding::write(info, &mut candidate);
+    }
     if !candidate.is_empty() {
         candidate.insert("index".into(), json!(0));
         fields.insert("candidates".into(), json!([candidate]));
@@ -172,7 +177,8 @@ mod tests {
                     {"functionCall": {"id": "1", "name": "ls", "args": {"z": 1, "a": 2}}, "thoughtSignature": "s"}],
                     "role": "model"},
                 "finishReason": "STOP", "finishMessage": "done",
-                "citationMetadata": {"citations": [{"uri": "https://x", "title": "X"}, {"title": "no uri"}]}
+                "citationMetadata": {"citations": [{"uri": "https://x", "title": "X"}, {"title": "no uri"}]},
+                "groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://g"}}]}
             }],
             "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "cachedContentTokenCount": 1,
                 "thoughtsTokenCount": 2, "toolUsePromptTokenCount": 3, "totalTokenCount": 18},
@@ -187,6 +193,7 @@ mod tests {
             Some(Usage { prompt: 5, candidates: 7, cached: 1, thoughts: 2, tool: 3, total: 18 })
         );
         assert_eq!(chunk.citations, [Citation { title: Some("X".into()), uri: "https://x".into() }]);
+        assert_eq!(chunk.grounding.as_ref().unwrap().sources[0].uri.as_deref(), Some("https://g"));
         let recorded = read(to_json(&chunk)).unwrap();
         assert_eq!(recorded, ReplyChunk { model_version: None, ..chunk });
     }

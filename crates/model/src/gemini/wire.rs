@@ -2,10 +2,10 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
-use pollux_domain::model::ModelRequest;
+use pollux_domain::model::{Grounding, ModelRequest};
 use pollux_domain::tool::ToolSpec;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::history::{Turn, hygiene};
 
@@ -80,6 +80,9 @@ impl<'a> GenerateBody<'a> {
         if let Some(Value::Array(more)) = settings.shift_remove("tools") {
             tools.extend(more.into_iter().map(ToolEntry::Other));
         }
+        if let Some(entry) = grounding_entry(request.grounding, &tools) {
+            tools.push(entry);
+        }
         for key in NOT_SENT {
             settings.shift_remove(*key);
         }
@@ -110,6 +113,17 @@ impl<'a> Declaration<'a> {
     }
 }
 
+/// The server's own tool, unless the model's settings name it already, as those of upstream's aliases do.
+fn grounding_entry(grounding: Grounding, present: &[ToolEntry<'_>]) -> Option<ToolEntry<'static>> {
+    let key = match grounding {
+        Grounding::None => return None,
+        Grounding::Search => "googleSearch",
+        Grounding::UrlContext => "urlContext",
+    };
+    let named = |entry: &ToolEntry<'_>| matches!(entry, ToolEntry::Other(value) if value.get(key).is_some());
+    (!present.iter().any(named)).then(|| ToolEntry::Other(json!({key: {}})))
+}
+
 fn contents(request: &ModelRequest) -> impl Iterator<Item = &Content> {
     request.contents.iter().map(AsRef::as_ref)
 }
@@ -119,7 +133,6 @@ mod tests {
     use super::*;
     use pollux_domain::model::RequestRole;
     use pollux_domain::tool::ToolKind;
-    use serde_json::json;
     use std::sync::Arc;
 
     fn request() -> ModelRequest {
@@ -139,6 +152,7 @@ mod tests {
             contents: vec![Arc::new(Content::user_text("context")), Arc::new(Content::user_text("prompt"))],
             tools: Arc::new([Arc::new(tool)]),
             settings: JsonObject::new(),
+            grounding: Grounding::None,
         }
     }
 
@@ -183,5 +197,19 @@ mod tests {
         assert_eq!(body["safetySettings"], json!([1]));
         assert_eq!(body["cachedContent"], "c");
         assert_eq!(body["labels"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn grounding_adds_the_servers_tool_once() {
+        let tools = |grounding, settings: Value| {
+            let request = ModelRequest { tools: Arc::new([]), grounding, ..request() };
+            let body = GenerateBody::new(&request, object(settings), false);
+            serde_json::to_value(body).unwrap()["tools"].clone()
+        };
+        assert_eq!(tools(Grounding::Search, json!({})), json!([{"googleSearch": {}}]));
+        assert_eq!(tools(Grounding::UrlContext, json!({})), json!([{"urlContext": {}}]));
+        let given = json!({"tools": [{"urlContext": {}}]});
+        assert_eq!(tools(Grounding::UrlContext, given), json!([{"urlContext": {}}]));
+        assert_eq!(tools(Grounding::None, json!({})), Value::Null);
     }
 }

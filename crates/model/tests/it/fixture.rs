@@ -51,6 +51,7 @@ pub(crate) fn request(contents: Vec<Content>) -> ModelRequest {
         contents: contents.into_iter().map(Arc::new).collect(),
         tools: Arc::new([Arc::new(tool)]),
         settings: Default::default(),
+        grounding: Default::default(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the client sends.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::content::{Content, FunctionResponse, Part};
 use pollux_domain::id::CallId;
-use pollux_domain::model::{ModelClient, ModelRequest};
+use pollux_domain::model::{Grounding, ModelClient, ModelRequest};
 use pollux_model::gemini::{GeminiClient, GeminiSetupError};
 use pollux_test_support::{FakeGemini, reply};
 use serde_json::json;
@@ -168,4 +169,19 @@ async fn unusable_addresses_and_headers_are_refused_at_once() {
     let mut bad_header = options(&server);
     bad_header.custom_headers = vec![("X Y".into(), "1".into())];
     assert!(GeminiClient::new(bad_header).err().unwrap().to_string().contains("`X Y`"));
+}
+
+#[tokio::test]
+async fn grounded_requests_carry_one_tool_of_the_server_and_nothing_else() {
+    let server = FakeGemini::start([reply().text("x"), reply().text("y")]).await;
+    for (alias, grounding, tool) in [
+        ("web-search", Grounding::Search, json!([{"googleSearch": {}}])),
+        ("web-fetch", Grounding::UrlContext, json!([{"urlContext": {}}])),
+    ] {
+        let request = ModelRequest { model: alias.into(), tools: Arc::from([]), grounding, ..prompt("hi") };
+        gemini(&server).generate(request).await.unwrap();
+        let sent = server.requests().pop().unwrap();
+        assert_eq!(sent.body["tools"], tool, "{alias}");
+        assert_eq!(sent.path, "/v1beta/models/gemini-3-flash-preview:generateContent");
+    }
 }

@@ -1,0 +1,222 @@
+//! Runs one program without a shell: input on stdin, stdout and stderr apart, nothing left behind.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::background::Background;
+use crate::process::{Group, lead_new_session};
+use crate::shell::{Ending, ending_of};
+
+/// How long the pipes are read after the program itself has ended.
+const DRAIN_LIMIT: Duration = Duration::from_millis(200);
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+
+/// A program to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub program: OsString,
+    pub arguments: Vec<String>,
+    pub directory: PathBuf,
+    /// Everything the child sees; see [`crate::environment`].
+    pub environment: Vec<(String, String)>,
+    pub input: Vec<u8>,
+    pub time_limit: Option<Duration>,
+    /// Bytes of stdout and of stderr that are allowed.
+    pub output_limit: usize,
+}
+
+/// What a program printed and how it ended.
+#[derive(Debug)]
+pub struct ProgramEnd {
+    pub ending: ProgramEnding,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramEnding {
+    Exited(i32),
+    Signalled(i32),
+    Cancelled,
+    TimedOut,
+    /// It printed more than it may.
+    TooMuchOutput,
+}
+
+/// Runs a program to its end; whatever it started ends with it.
+///
+/// Dropping the future kills the whole group. As for [`crate::shell::run`], the calling thread must live
+/// as long as the program.
+pub async fn run(
+    program: &Program,
+    background: &Background,
+    cancel: &CancellationToken,
+) -> io::Result<ProgramEnd> {
+    let mut command = Command::new(&program.program);
+    command
+        .args(&program.arguments)
+        .current_dir(&program.directory)
+        .env_clear()
+        .envs(program.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    lead_new_session(&mut command);
+    let mut child = command.spawn()?;
+    let group = Group::led_by(&child)?;
+    let registered = background.register(&group);
+    let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };
+    let deadline = program.time_limit.map(|limit| Instant::now() + limit);
+    let ended = tokio::select! {
+        biased;
+        () = cancel.cancelled() => ProgramEnding::Cancelled,
+        () = reached(deadline) => ProgramEnding::TimedOut,
+        ended = talk(&mut child, program, &mut end.stdout, &mut end.stderr) => ended,
+    };
+    end.ending = ended;
+    group.signal(libc::SIGKILL);
+    let _ = timeout(KILL_LIMIT, child.wait()).await;
+    drop(registered);
+    // All members have had their signal; the number may soon belong to someone else.
+    group.release();
+    Ok(end)
+}
+
+async fn reached(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes, reads and waits at once: a program that does all three by turns must not get stuck.
+async fn talk(
+    child: &mut Child,
+    program: &Program,
+    stdout: &mut Vec<u8>,
+    stderr: &mut Vec<u8>,
+) -> ProgramEnding {
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let limit = program.output_limit;
+    let write = async {
+        if let Some(mut input) = input {
+            // A program need not read its input.
+            let _ = input.write_all(&program.input).await;
+            let _ = input.shutdown().await;
+        }
+    };
+    let read = async {
+        let (first, second) =
+            tokio::join!(read_up_to(output, stdout, limit), read_up_to(errors, stderr, limit));
+        first && second
+    };
+    tokio::pin!(write, read);
+    let mut writing = true;
+    loop {
+        tokio::select! {
+            () = &mut write, if writing => writing = false,
+            fits = &mut read => {
+                return if fits { ending(child.wait().await) } else { ProgramEnding::TooMuchOutput };
+            }
+            status = child.wait() => {
+                // A grandchild may hold the pipes open for days.
+                let fits = timeout_at(Instant::now() + DRAIN_LIMIT, &mut read).await.unwrap_or(true);
+                return if fits { ending(status) } else { ProgramEnding::TooMuchOutput };
+            }
+        }
+    }
+}
+
+/// Whether all of it fitted.
+async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, limit: usize) -> bool {
+    let Some(mut pipe) = pipe else { return true };
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        match pipe.read(&mut buffer).await {
+            Ok(count) if count > 0 => {
+                if into.len() + count > limit {
+                    return false;
+                }
+                into.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            }
+            Ok(_) | Err(_) => return true,
+        }
+    }
+}
+
+fn ending(status: io::Result<std::process::ExitStatus>) -> ProgramEnding {
+    match ending_of(status) {
+        Ending::Exited(code) => ProgramEnding::Exited(code),
+        Ending::Signalled(signal) => ProgramEnding::Signalled(signal),
+        Ending::Cancelled | Ending::Inactive => ProgramEnding::Cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shell(script: &str, change: impl FnOnce(&mut Program)) -> ProgramEnd {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = Program {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+            directory: folder.path().to_owned(),
+            environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            input: b"in".to_vec(),
+            time_limit: None,
+            output_limit: 1 << 20,
+        };
+        change(&mut program);
+        let background = Background::new(folder.path().join("logs"));
+        run(&program, &background, &CancellationToken::new()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn input_output_and_errors_are_kept_apart() {
+        let end = shell("cat; echo bad >&2; exit 3", |_| {}).await;
+        assert_eq!(end.ending, ProgramEnding::Exited(3));
+        assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (b"in".as_slice(), b"bad\n".as_slice()));
+    }
+
+    #[tokio::test]
+    async fn much_input_that_nobody_reads_does_not_block() {
+        let end = shell("echo done", |program| program.input = vec![b'x'; 1 << 20]).await;
+        assert_eq!((end.ending, end.stdout.as_slice()), (ProgramEnding::Exited(0), b"done\n".as_slice()));
+        let end = shell("cat", |program| program.input = vec![b'x'; 1 << 20]).await;
+        assert_eq!(end.stdout.len(), 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn time_and_output_are_limited_and_nothing_is_left_running() {
+        let end = shell("echo $$; sleep 1000", |p| p.time_limit = Some(Duration::from_millis(300))).await;
+        assert_eq!(end.ending, ProgramEnding::TimedOut);
+        let end = shell("yes", |p| p.output_limit = 1000).await;
+        assert_eq!(end.ending, ProgramEnding::TooMuchOutput);
+        assert!(end.stdout.len() <= 1000);
+        let end = shell("sleep 1000 & echo $!", |_| {}).await;
+        assert_eq!(end.ending, ProgramEnding::Exited(0));
+        let pid: u32 = String::from_utf8(end.stdout).unwrap().trim().parse().unwrap();
+        // Until it is collected by whoever inherited it, it may still be listed as dead.
+        let is_alive = || {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !state.is_empty() && !state.contains(") Z") && !state.contains(") X")
+        };
+        for _ in 0..500 {
+            if !is_alive() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("process {pid} is still running");
+    }
+}

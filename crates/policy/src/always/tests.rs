@@ -1,0 +1,155 @@
+use std::path::Path;
+
+use pollux_domain::JsonObject;
+use pollux_domain::tool::Effect;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::engine::Options;
+use crate::load::{Sources, load};
+use crate::request::Decision;
+
+fn object(value: Value) -> JsonObject {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn request<'a>(tool: &'a str, server: Option<&'a str>, args: &'a JsonObject) -> Request<'a> {
+    Request {
+        tool,
+        server,
+        read_only: false,
+        annotations: None,
+        args,
+        effect: &Effect::None,
+        mode: ApprovalMode::Default,
+        interactive: true,
+        subagent: None,
+    }
+}
+
+/// An engine that has read the grant back from a file.
+#[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+fn reloaded(grant: &Grant) -> Engine {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auto-saved.toml");
+    std::fs::write(&file, grant.to_toml()).unwrap();
+    let engine = load(&Sources { user: vec![file], ..Sources::default() }, options());
+    assert_eq!(engine.problems(), &[]);
+    engine
+}
+
+fn options() -> Options {
+    Options { workspaces: vec![Path::new("/w").to_owned()], protect_build_files: false, ..Options::default() }
+}
+
+#[test]
+fn a_file_grant_covers_that_file_only() {
+    let args = object(json!({"file_path": "/w/a (1)+.rs", "content": "x"}));
+    let grant = Grant::narrow(&request("write_file", None, &args), Reach::Tool).unwrap();
+    assert_eq!(
+        grant.to_toml(),
+        "[[rule]]\ntoolName = \"write_file\"\ndecision = \"allow\"\npriority = 950\nargsPattern = '''\\x00\"file_path\":\"/w/a \\(1\\)\\+\\.rs\"\\x00'''\nmodes = [\"default\", \"autoEdit\", \"yolo\"]\n"
+            .replace("'''", "'")
+    );
+    let engine = reloaded(&grant);
+    assert_eq!(engine.decide(&request("write_file", None, &args)).decision, Decision::Allow);
+    let other = object(json!({"file_path": "/w/a (1)++.rs", "content": "x"}));
+    assert_eq!(engine.decide(&request("write_file", None, &other)).decision, Decision::Ask);
+    let posing = object(json!({"file_path": "/x", "content": "\0\"file_path\":\"/w/a (1)+.rs\"\0"}));
+    assert_eq!(engine.decide(&request("write_file", None, &posing)).decision, Decision::Ask);
+}
+
+#[test]
+fn a_server_grant_covers_its_tool_or_the_server() {
+    let args = JsonObject::new();
+    let grant = Grant::narrow(&request("mcp_git_push", Some("git"), &args), Reach::Tool).unwrap();
+    assert_eq!((grant.tool.as_deref(), grant.server.as_deref()), (Some("push"), Some("git")));
+    let engine = reloaded(&grant);
+    assert_eq!(engine.decide(&request("mcp_git_push", Some("git"), &args)).decision, Decision::Allow);
+    assert_eq!(engine.decide(&request("mcp_git_pull", Some("git"), &args)).decision, Decision::Ask);
+    let all = Grant::narrow(&request("mcp_git_push", Some("git"), &args), Reach::Server).unwrap();
+    let engine = reloaded(&all);
+    assert_eq!(engine.decide(&request("mcp_git_pull", Some("git"), &args)).decision, Decision::Allow);
+    assert_eq!(engine.decide(&request("mcp_x_pull", Some("x"), &args)).decision, Decision::Ask);
+}
+
+#[test]
+fn a_command_grant_covers_program_and_subcommand() {
+    let table = [
+        ("git push origin", Some(vec!["git push"])),
+        ("make", Some(vec!["make"])),
+        ("cargo test && terser x", Some(vec!["cargo test", "terser"])),
+        ("python3 a.py", Some(vec!["python3 a.py"])),
+        ("git -C /x push", None),
+        ("rm -rf build", None),
+        ("sudo make", None),
+        ("eval $X", None),
+    ];
+    for (command, prefixes) in table {
+        let args = object(json!({"command": command}));
+        let grant = Grant::narrow(&request("run_shell_command", None, &args), Reach::Tool);
+        let found =
+            grant.as_ref().map(|grant| grant.command_prefixes.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(found, prefixes, "{command}");
+        if let Some(grant) = grant {
+            let decision = reloaded(&grant).decide(&request("run_shell_command", None, &args)).decision;
+            assert_eq!(decision, Decision::Allow, "{command}");
+        }
+    }
+}
+
+#[test]
+fn a_session_grant_yields_to_the_user_s_deny_and_beats_the_project() {
+    let args = object(json!({"command": "make all"}));
+    let asked = request("run_shell_command", None, &args);
+    let grant = Grant::narrow(&asked, Reach::Tool).unwrap();
+    let mut engine = load(&Sources::default(), options());
+    assert_eq!(engine.decide(&asked).decision, Decision::Ask);
+    engine.allow_for_session(&grant);
+    let verdict = engine.decide(&asked);
+    assert_eq!(verdict.decision, Decision::Allow);
+    assert!((verdict.rule.unwrap().priority - 3.95).abs() < 1e-9);
+    let lists = crate::settings_rules::Lists {
+        exclude: vec!["run_shell_command(make)".to_owned()],
+        ..Default::default()
+    };
+    let mut engine = load(&Sources { lists, ..Sources::default() }, options());
+    engine.allow_for_session(&grant);
+    assert_eq!(engine.decide(&asked).decision, Decision::Deny);
+}
+
+#[test]
+fn a_saved_file_keeps_what_it_has_and_updates_what_is_alike() {
+    let args = object(json!({"command": "make all"}));
+    let mut asked = request("run_shell_command", None, &args);
+    asked.mode = ApprovalMode::AutoEdit;
+    let narrow = Grant::narrow(&asked, Reach::Tool).unwrap();
+    asked.mode = ApprovalMode::Default;
+    let wide = Grant::narrow(&asked, Reach::Tool).unwrap();
+    let other = "# mine\n[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1\n";
+    let one = narrow.merged_into(other).unwrap();
+    assert_eq!(one, format!("{other}\n{}", narrow.to_toml()));
+    let two = wide.merged_into(&one).unwrap();
+    assert_eq!(two, format!("{other}\n{}", wide.to_toml()));
+    assert_eq!(narrow.merged_into(&two).unwrap(), two);
+    assert_eq!(narrow.merged_into("").unwrap(), narrow.to_toml());
+    assert!(narrow.merged_into("[[rule").is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_saved_file_grant_matches_again_and_nothing_else(path in "\\PC{1,30}|[a-z./\\\\\"'\n\u{1}(){}*+?-]{1,30}", other in "\\PC{0,30}") {
+        let args = object(json!({"file_path": path, "content": other}));
+        let grant = Grant::narrow(&request("write_file", None, &args), Reach::Tool).unwrap();
+        let engine = reloaded(&grant);
+        prop_assert_eq!(engine.decide(&request("write_file", None, &args)).decision, Decision::Allow);
+        for wrong in [format!("{path}x"), format!("x{path}"), other.clone()] {
+            if wrong != path {
+                let args = object(json!({"file_path": wrong, "content": path}));
+                prop_assert_eq!(engine.decide(&request("write_file", None, &args)).decision, Decision::Ask);
+            }
+        }
+    }
+}

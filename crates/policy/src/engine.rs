@@ -1,0 +1,445 @@
+//! Decides on calls.
+
+mod call;
+mod index;
+mod prefix;
+mod protection;
+mod shell_call;
+
+use std::path::{Path, PathBuf};
+
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::tool::Effect;
+
+use self::call::{Call, Hit};
+use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, ExternalCheck, Resolver};
+use crate::file::Problem;
+use crate::request::{Decision, Request, RuleSource, Verdict};
+use crate::rule::{Rule, Unreadable};
+use crate::tier::Tier;
+use crate::tool_name::CalledName;
+
+pub(crate) use self::prefix::base as program_base;
+pub(crate) use self::shell_call::keeps_nothing;
+
+/// What the engine has to know besides rules.
+#[derive(Clone)]
+pub struct Options {
+    /// The directories that belong to the workspace.
+    pub workspaces: Vec<PathBuf>,
+    /// Whether the folder is trusted.
+    pub trusted: bool,
+    /// `security.disableAlwaysAllow`, or secure mode.
+    pub disable_always_allow: bool,
+    /// `security.protectBuildFiles`.
+    pub protect_build_files: bool,
+    /// Whether the user lets workspace policies allow more than the user's own.
+    pub workspace_may_widen: bool,
+    /// Where plans are kept, if not in a folder called `plans`.
+    pub plan_directory: Option<PathBuf>,
+    /// Follows links, if the caller can look at the disk.
+    pub resolve: Option<Resolver>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workspaces: Vec::new(),
+            trusted: true,
+            disable_always_allow: false,
+            protect_build_files: true,
+            workspace_may_widen: false,
+            plan_directory: None,
+            resolve: None,
+        }
+    }
+}
+
+/// All rules in force, sorted. Cheap to ask, and never touches the disk.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) rules: Vec<Rule>,
+    /// Rules about protected files, which stand beside the others.
+    pub(crate) protections: Vec<Rule>,
+    pub(crate) checkers: Vec<CheckerRule>,
+    pub(crate) unreadable: Vec<Unreadable>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) options: Options,
+    /// Whether any rule denies some commands only, so that a command must be understood even in yolo mode.
+    pub(crate) denies_commands: bool,
+    index: index::ProgramIndex,
+}
+
+/// A tool as far as exposure depends on it.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolFacts<'a> {
+    pub name: &'a str,
+    pub server: Option<&'a str>,
+    pub read_only: bool,
+    pub annotations: Option<&'a pollux_domain::JsonObject>,
+    pub subagent: Option<&'a str>,
+}
+
+impl Engine {
+    pub(crate) fn assemble(
+        mut rules: Vec<Rule>,
+        protections: Vec<Rule>,
+        mut checkers: Vec<CheckerRule>,
+        unreadable: Vec<Unreadable>,
+        problems: Vec<Problem>,
+        options: Options,
+    ) -> Self {
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.rank));
+        checkers.sort_by_key(|rule| std::cmp::Reverse(rule.rank));
+        let mut engine = Self {
+            rules,
+            protections,
+            checkers,
+            unreadable,
+            problems,
+            options,
+            denies_commands: false,
+            index: index::ProgramIndex::default(),
+        };
+        engine.take_stock();
+        engine
+    }
+
+    /// Recomputes what is derived from the sorted rules.
+    fn take_stock(&mut self) {
+        self.index = index::ProgramIndex::new(&self.rules);
+        self.denies_commands = self.rules.iter().any(|rule| {
+            rule.decision == Decision::Deny && !rule.condition.is_always() && rule.tool.covers_shell()
+        });
+    }
+
+    /// What is wrong with the files that were loaded.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// How many rules are in force.
+    pub fn rule_count(&self) -> usize {
+        self.rules.len() + self.protections.len()
+    }
+
+    /// Puts rules in force at once, such as an answer "always allow"; they come first among equals.
+    pub(crate) fn add(&mut self, rules: Vec<Rule>) {
+        self.rules.splice(0..0, rules);
+        self.rules.sort_by_key(|rule| std::cmp::Reverse(rule.rank));
+        self.take_stock();
+    }
+
+    /// Decides on one call.
+    pub fn decide(&self, request: &Request<'_>) -> Verdict {
+        let call = Call::new(request);
+        let mut verdict = match call.command {
+            Some(_) if call.name.is_shell() => self.decide_shell(&call),
+            _ => self.decide_plain(&call),
+        };
+        self.protect(&call, &mut verdict);
+        self.fail_closed(&call, &mut verdict);
+        self.check(&call, &mut verdict);
+        settle(request.interactive, &mut verdict);
+        verdict
+    }
+
+    /// Whether the model is told of a tool at all: not if the first rule that speaks of every call denies.
+    pub fn exposes(&self, tool: &ToolFacts<'_>, mode: ApprovalMode, interactive: bool) -> bool {
+        let args = pollux_domain::JsonObject::new();
+        let request = Request {
+            tool: tool.name,
+            server: tool.server,
+            read_only: tool.read_only,
+            annotations: tool.annotations,
+            args: &args,
+            effect: &Effect::None,
+            mode,
+            interactive,
+            subagent: tool.subagent,
+        };
+        let call = Call::new(&request);
+        let mut silent = Silent::default();
+        for rule in self.candidates(&call) {
+            let conditional = !rule.condition.is_always();
+            if silent.includes(rule) || (rule.decision == Decision::Deny && conditional) {
+                continue;
+            }
+            if rule.decision != Decision::Deny && self.may_only_tighten(rule, &call) {
+                if !conditional {
+                    silent.add(rule);
+                }
+                continue;
+            }
+            return rule.decision != Decision::Deny;
+        }
+        default_decision(mode, interactive) != Decision::Deny
+    }
+
+    /// Brings an external checker's answer into a verdict; a failure denies.
+    pub fn apply_check(
+        &self,
+        verdict: &mut Verdict,
+        check: &ExternalCheck,
+        answer: Result<CheckAnswer, CheckFailure>,
+        interactive: bool,
+    ) {
+        let answer = answer
+            .unwrap_or_else(|failure| CheckAnswer { decision: Decision::Deny, reason: failure.to_string() });
+        tighten(verdict, answer.decision, Some(&check.source), answer.reason);
+        settle(interactive, verdict);
+    }
+
+    fn decide_plain(&self, call: &Call<'_>) -> Verdict {
+        let hit = self.first(call, None, self.candidates(call));
+        let mut verdict = self.verdict(call, &hit);
+        if hit.rule.is_some_and(|rule| rule.tier == Tier::Default) {
+            self.keep_to_plan_files(call, &mut verdict);
+        }
+        if verdict.decision == Decision::Allow
+            && call.request.mode != ApprovalMode::Yolo
+            && let Some(reason) = self.extra_permissions(call)
+        {
+            tighten(&mut verdict, Decision::Ask, None, reason);
+        }
+        verdict
+    }
+
+    /// The rules about such calls, their conditions aside.
+    fn candidates<'e>(&'e self, call: &Call<'_>) -> impl Iterator<Item = &'e Rule> {
+        self.rules.iter().filter(|rule| self.applies(rule, call))
+    }
+
+    /// The first of the candidates whose condition holds; for shell calls, of one part of the command.
+    fn first<'e>(
+        &self,
+        call: &Call<'_>,
+        part: Option<&shell_call::PartSubject<'_>>,
+        candidates: impl Iterator<Item = &'e Rule>,
+    ) -> Hit<'e> {
+        let mut silent = Silent::default();
+        let mut possible = None;
+        let mut at_least_ask = None;
+        let mut found = None;
+        for rule in candidates {
+            if silent.includes(rule) {
+                continue;
+            }
+            match call.meets(rule, part) {
+                call::Met::No => continue,
+                call::Met::Perhaps => {
+                    if rule.decision == Decision::Deny {
+                        possible = possible.or(Some(rule));
+                    }
+                    continue;
+                }
+                call::Met::Yes => {}
+            }
+            if rule.decision != Decision::Deny && self.may_only_tighten(rule, call) {
+                if rule.decision == Decision::Ask {
+                    at_least_ask = at_least_ask.or(Some(rule));
+                }
+                silent.add(rule);
+                continue;
+            }
+            found = Some(rule);
+            break;
+        }
+        let default = || default_decision(call.request.mode, call.request.interactive);
+        let decision = found.map_or_else(default, |rule| rule.decision);
+        match at_least_ask {
+            Some(rule) if decision <= Decision::Ask => {
+                Hit { rule: Some(rule), decision: Decision::Ask, possible }
+            }
+            _ => Hit { rule: found, decision, possible },
+        }
+    }
+
+    /// Whether a rule's author may make a decision stricter, but not milder, than the rules below.
+    fn may_only_tighten(&self, rule: &Rule, call: &Call<'_>) -> bool {
+        rule.tier == Tier::Extension
+            || (is_workspace(rule) && !self.options.workspace_may_widen)
+            || call.opens_plan_mode(rule)
+    }
+
+    /// Whether a rule is about such calls, its condition aside.
+    fn applies(&self, rule: &Rule, call: &Call<'_>) -> bool {
+        let request = call.request;
+        rule.modes.includes(request.mode)
+            && rule.interactive.is_none_or(|wanted| wanted == request.interactive)
+            && !(self.options.disable_always_allow && rule.rank.is_always())
+            && rule.tool.matches(&call.name)
+            && rule.subagent.as_deref().is_none_or(|name| request.subagent == Some(name))
+            && call.has_annotations(&rule.annotations)
+    }
+
+    fn verdict(&self, call: &Call<'_>, hit: &Hit<'_>) -> Verdict {
+        let source = hit.rule.map(|rule| rule.source.clone());
+        let mut verdict = Verdict {
+            decision: hit.decision,
+            reason: reason(hit, call),
+            rule: source,
+            deny_message: hit.rule.and_then(|rule| rule.deny_message.clone()),
+            would_ask: false,
+            shell: None,
+            parts: Vec::new(),
+            checks: Vec::new(),
+        };
+        if let Some(rule) = hit.possible {
+            let reason = format!("it may be what {} denies", named(&rule.source));
+            tighten(&mut verdict, Decision::Ask, Some(&rule.source), reason);
+        }
+        verdict
+    }
+
+    /// Rules that could not be read may have denied this call.
+    fn fail_closed(&self, call: &Call<'_>, verdict: &mut Verdict) {
+        if !call.changes() {
+            return;
+        }
+        for unreadable in &self.unreadable {
+            let about = unreadable
+                .tools
+                .as_ref()
+                .is_none_or(|tools| tools.iter().any(|tool| tool.matches(&call.name)));
+            if about {
+                tighten(verdict, Decision::Ask, None, unreadable.reason.clone());
+            }
+        }
+    }
+
+    fn check(&self, call: &Call<'_>, verdict: &mut Verdict) {
+        for rule in &self.checkers {
+            let applies = rule.modes.includes(call.request.mode)
+                && rule.tool.matches(&call.name)
+                && call.has_annotations(&rule.annotations)
+                && call.meets_loosely(&rule.condition);
+            if !applies || verdict.decision == Decision::Deny {
+                continue;
+            }
+            match rule.kind {
+                CheckerKind::External => verdict.checks.push(ExternalCheck::from(rule)),
+                CheckerKind::InProcess if rule.name == "allowed-path" => {
+                    let directory = self.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
+                    let answer = checker::allowed_path(
+                        call.request.args,
+                        rule.config.as_ref(),
+                        &self.options.workspaces,
+                        directory,
+                        self.options.resolve.as_ref(),
+                    );
+                    tighten(verdict, answer.decision, Some(&rule.source), answer.reason);
+                }
+                CheckerKind::InProcess => {}
+            }
+        }
+    }
+
+    /// Whether a path stays in the workspace.
+    fn inside(&self, directory: &Path, text: &str) -> bool {
+        let resolve = self.options.resolve.as_ref();
+        let path = checker::place(directory, text, resolve);
+        self.options.workspaces.iter().any(|root| path.starts_with(checker::place(root, "", resolve)))
+    }
+
+    fn extra_permissions(&self, call: &Call<'_>) -> Option<String> {
+        let wanted = call.request.args.get("additional_permissions")?;
+        let mut paths = Vec::new();
+        strings(wanted, &mut paths);
+        let root = self.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
+        let outside = paths.into_iter().find(|path| !self.inside(root, path))?;
+        Some(format!("it asks for access to `{outside}`, which is outside the workspace"))
+    }
+}
+
+fn strings<'v>(value: &'v serde_json::Value, out: &mut Vec<&'v str>) {
+    match value {
+        serde_json::Value::String(text) => out.push(text),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| strings(item, out)),
+        serde_json::Value::Object(map) => map.values().for_each(|item| strings(item, out)),
+        _ => {}
+    }
+}
+
+/// Tiers that have spoken of a call and can say nothing more: their rules further down were overruled by their own.
+#[derive(Default)]
+struct Silent {
+    workspace: bool,
+    extension: bool,
+}
+
+impl Silent {
+    fn add(&mut self, rule: &Rule) {
+        self.workspace |= is_workspace(rule);
+        self.extension |= rule.tier == Tier::Extension;
+    }
+
+    fn includes(&self, rule: &Rule) -> bool {
+        (self.workspace && is_workspace(rule)) || (self.extension && rule.tier == Tier::Extension)
+    }
+}
+
+fn is_workspace(rule: &Rule) -> bool {
+    rule.tier == Tier::Workspace && !rule.from_session
+}
+
+/// What happens when no rule speaks.
+fn default_decision(mode: ApprovalMode, interactive: bool) -> Decision {
+    match (mode, interactive) {
+        (ApprovalMode::Yolo, _) => Decision::Allow,
+        (_, true) => Decision::Ask,
+        (_, false) => Decision::Deny,
+    }
+}
+
+/// Makes a verdict stricter, never milder.
+fn tighten(verdict: &mut Verdict, decision: Decision, rule: Option<&RuleSource>, reason: String) {
+    if decision > verdict.decision {
+        verdict.decision = decision;
+        verdict.rule = rule.cloned();
+        verdict.reason = reason;
+        verdict.deny_message = None;
+    }
+}
+
+/// Where nobody can be asked, asking is refusing.
+fn settle(interactive: bool, verdict: &mut Verdict) {
+    if verdict.decision == Decision::Ask && !interactive {
+        verdict.decision = Decision::Deny;
+        verdict.would_ask = true;
+        verdict.reason = format!("{}; nobody can be asked in a run without a terminal", verdict.reason);
+    }
+    if verdict.decision == Decision::Deny {
+        verdict.checks.clear();
+    }
+}
+
+/// A rule for people: what it says and where it stands.
+pub(crate) fn named(source: &RuleSource) -> String {
+    let line = source.line.map(|line| format!(":{line}")).unwrap_or_default();
+    format!("rule `{}` ({}, {}{line})", source.label, source.tier, source.source)
+}
+
+fn reason(hit: &Hit<'_>, call: &Call<'_>) -> String {
+    let verb = match hit.decision {
+        Decision::Allow => "allowed",
+        Decision::Ask => "to be asked for",
+        Decision::Deny => "denied",
+    };
+    match hit.rule {
+        Some(rule) => format!("{verb} by {}", named(&rule.source)),
+        None => {
+            let how = if call.request.interactive { "" } else { " without a terminal" };
+            format!("{verb}: no rule speaks of `{}` in mode {}{how}", call.request.tool, call.request.mode)
+        }
+    }
+}
+
+/// A name for a tool that a rule may use, from what a caller knows.
+pub(crate) fn called<'a>(request: &Request<'a>) -> CalledName<'a> {
+    let agent = request.args.get("agent_name").and_then(serde_json::Value::as_str);
+    CalledName::new(request.tool, request.server, agent)
+}
+
+#[cfg(test)]
+mod tests;

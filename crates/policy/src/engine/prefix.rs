@@ -1,0 +1,248 @@
+//! How the first words of a rule compare with a command.
+
+use crate::pattern::Found;
+use crate::shell::Part;
+
+/// Wrappers that run a command as it is, with no more rights and nowhere else.
+const TRANSPARENT: &[&str] = &[
+    "bash",
+    "builtin",
+    "busybox",
+    "caffeinate",
+    "chrt",
+    "command",
+    "dash",
+    "env",
+    "eval",
+    "exec",
+    "find",
+    "gtimeout",
+    "ionice",
+    "nice",
+    "nohup",
+    "parallel",
+    "setsid",
+    "sh",
+    "stdbuf",
+    "taskset",
+    "time",
+    "timeout",
+    "toybox",
+    "trap",
+    "unbuffer",
+    "watch",
+    "xargs",
+    "zsh",
+];
+
+/// Whether an allow rule's words vouch for a command: literally, word by word, from the start.
+pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
+    if part.behind.is_empty() {
+        let words = part.words.iter().map(Option::as_deref);
+        return prefix.len() <= part.words.len()
+            && prefix.iter().zip(words).all(|(wanted, word)| word == Some(wanted.as_str()));
+    }
+    let opaque = part.behind.iter().filter(|wrapper| is_opaque(wrapper));
+    let mut words =
+        opaque.map(|wrapper| Some(wrapper.as_str())).chain(part.words.iter().map(Option::as_deref));
+    let starts = prefix.iter().all(|wanted| words.next().flatten() == Some(wanted));
+    // `sudo` alone must not vouch for what it runs.
+    starts && prefix.len() > opaque_wrappers(part)
+}
+
+/// How many wrappers change the rights, the machine or the place a command runs with.
+pub(crate) fn opaque_wrappers(part: &Part) -> usize {
+    part.behind.iter().filter(|wrapper| is_opaque(wrapper)).count()
+}
+
+fn is_opaque(wrapper: &str) -> bool {
+    !TRANSPARENT.contains(&base(wrapper))
+}
+
+/// Whether the words spell out the whole command.
+pub(crate) fn is_whole(prefix: &[String], part: &Part) -> bool {
+    prefix.len() == part.words.len() && vouches(prefix, part)
+}
+
+/// Whether a deny or ask rule's words catch a command, however it is spelt.
+pub(crate) fn catches(prefix: &[String], part: &Part) -> Found {
+    let Some((program, rest)) = prefix.split_first() else {
+        return Found::No;
+    };
+    let mut result = Found::No;
+    for start in 0..=part.behind.len() {
+        let wrapper = part.behind.get(start).map(|name| Some(name.as_str()));
+        let Some(first) = wrapper.or_else(|| part.words.first().map(Option::as_deref)) else {
+            break;
+        };
+        let found = match first {
+            None => Found::Unknown,
+            Some(name) if same_program(name, program) => {
+                let wrappers = part.behind.iter().map(|name| Some(name.as_str()));
+                let all = wrappers.chain(part.words.iter().map(Option::as_deref));
+                catches_args(rest, &all.skip(start + 1).collect::<Vec<_>>())
+            }
+            Some(_) => Found::No,
+        };
+        match found {
+            Found::Yes => return Found::Yes,
+            Found::Unknown => result = Found::Unknown,
+            Found::No => {}
+        }
+    }
+    result
+}
+
+/// Compared without directory, `.exe` and case: some file systems do not tell `RM` from `rm`.
+fn same_program(name: &str, wanted: &str) -> bool {
+    stem(name).eq_ignore_ascii_case(stem(wanted))
+}
+
+/// What programs are compared by.
+pub(super) fn program_key(program: &str) -> String {
+    stem(program).to_ascii_lowercase()
+}
+
+fn stem(program: &str) -> &str {
+    let name = base(program);
+    let end = name.len().checked_sub(4).filter(|end| name.is_char_boundary(*end));
+    match end.map(|end| name.split_at(end)) {
+        Some((stem, suffix)) if suffix.eq_ignore_ascii_case(".exe") => stem,
+        _ => name,
+    }
+}
+
+/// A program's name without its directory.
+pub(crate) fn base(program: &str) -> &str {
+    program.rsplit(['/', '\\']).next().unwrap_or(program)
+}
+
+/// The wanted words in order; options of the program itself may stand between, short options in any grouping.
+fn catches_args(wanted: &[String], args: &[Option<&str>]) -> Found {
+    let Some((first, rest)) = wanted.split_first() else {
+        return Found::Yes;
+    };
+    if let Some(letters) = short_options(first) {
+        let found = has_options(letters, args);
+        return match found {
+            Found::Yes => catches_args(rest, args),
+            other => other,
+        };
+    }
+    let mut after_option = false;
+    let mut unknown = false;
+    for (index, arg) in args.iter().enumerate() {
+        let Some(arg) = arg else {
+            unknown = true;
+            after_option = false;
+            continue;
+        };
+        if arg == first {
+            let remaining = args.get(index + 1..).unwrap_or_default();
+            match catches_args(rest, remaining) {
+                Found::No => {}
+                found => return found,
+            }
+        }
+        let is_option = arg.starts_with('-') && arg.len() > 1;
+        if !is_option && !after_option {
+            break;
+        }
+        after_option = is_option && !arg.contains('=');
+    }
+    if unknown { Found::Unknown } else { Found::No }
+}
+
+fn short_options(word: &str) -> Option<&str> {
+    let letters = word.strip_prefix('-')?;
+    (!letters.is_empty() && letters.chars().all(|c| c.is_ascii_alphabetic())).then_some(letters)
+}
+
+/// Whether every letter is given as a short option, alone or grouped, or by its usual long name.
+fn has_options(letters: &str, args: &[Option<&str>]) -> Found {
+    let literal = args.iter().flatten().any(|arg| short_options(arg) == Some(letters));
+    let given = |letter: char| {
+        args.iter().flatten().any(|arg| match short_options(arg) {
+            Some(group) => group.chars().any(|c| c == letter || (letter == 'r' && c == 'R')),
+            None => {
+                arg.len() > 3
+                    && match letter {
+                        'r' | 'R' => "--recursive".starts_with(arg),
+                        'f' => "--force".starts_with(arg),
+                        _ => false,
+                    }
+            }
+        })
+    };
+    if literal || letters.chars().all(given) {
+        Found::Yes
+    } else if args.iter().any(Option::is_none) {
+        Found::Unknown
+    } else {
+        Found::No
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(text: &str, behind: &[&str]) -> Part {
+        Part {
+            text: text.to_owned(),
+            words: text.split(' ').map(|word| (word != "?").then(|| word.to_owned())).collect(),
+            behind: behind.iter().map(|name| (*name).to_owned()).collect(),
+            ..Part::default()
+        }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_deny_is_not_dodged_by_spelling() {
+        let table = [
+            ("rm", "rm x", &[][..], Found::Yes),
+            ("rm", "/bin/rm x", &[], Found::Yes),
+            ("rm", "rm x", &["sudo"], Found::Yes),
+            ("sudo", "ls", &["sudo"], Found::Yes),
+            ("sudo rm", "rm x", &["sudo"], Found::Yes),
+            ("rm", "rmdir x", &[], Found::No),
+            ("rm", "? x", &[], Found::Unknown),
+            ("git push", "git push", &[], Found::Yes),
+            ("git push", "git -C /x push", &[], Found::Yes),
+            ("git push", "git --no-pager push origin", &[], Found::Yes),
+            ("git push", "git commit -m push", &[], Found::No),
+            ("git push", "git log push", &[], Found::No),
+            ("git push", "git ?", &[], Found::Unknown),
+            ("rm -rf", "rm -fr x", &[], Found::Yes),
+            ("rm -rf", "rm -r -f x", &[], Found::Yes),
+            ("rm -rf", "rm --recursive --force x", &[], Found::Yes),
+            ("rm -rf", "rm x", &[], Found::No),
+            ("git push --force", "git push origin --force", &[], Found::No),
+        ];
+        for (prefix, command, behind, expected) in table {
+            assert_eq!(catches(&words(prefix), &part(command, behind)), expected, "{prefix} / {command}");
+        }
+    }
+
+    #[test]
+    fn an_allow_vouches_only_for_what_it_spells() {
+        let table = [
+            ("git", "git status", &[][..], true),
+            ("git", "gitk", &[], false),
+            ("git", "/tmp/git status", &[], false),
+            ("git status", "git status -s", &[], true),
+            ("git status", "git ? -s", &[], false),
+            ("git", "git status", &["timeout"], true),
+            ("git", "git status", &["sudo"], false),
+            ("sudo", "rm x", &["sudo"], false),
+            ("sudo git", "git status", &["sudo"], true),
+            ("timeout", "rm x", &["timeout"], false),
+        ];
+        for (prefix, command, behind, expected) in table {
+            assert_eq!(vouches(&words(prefix), &part(command, behind)), expected, "{prefix} / {command}");
+        }
+    }
+}

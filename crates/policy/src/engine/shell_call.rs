@@ -1,0 +1,298 @@
+//! Decides on shell commands: every part must be allowed, any part can refuse.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use pollux_domain::approval::ApprovalMode;
+use serde_json::Value;
+
+use super::{Call, Engine, prefix, tighten};
+use crate::checker::place;
+use crate::pattern::canonical_json;
+use crate::request::{Decision, PartVerdict, Verdict};
+use crate::rule::{Condition, Rule};
+use crate::shell::{self, Part, Redirection, Understanding};
+use crate::tier::Tier;
+
+/// Files that swallow or repeat what is written, and keep nothing.
+const HARMLESS_TARGETS: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
+
+/// One part of a command, with the texts that expressions are tried on.
+pub(super) struct PartSubject<'p> {
+    part: &'p Part,
+    text: OnceCell<String>,
+    normal: OnceCell<String>,
+}
+
+impl<'p> PartSubject<'p> {
+    fn new(part: &'p Part) -> Self {
+        Self { part, text: OnceCell::new(), normal: OnceCell::new() }
+    }
+
+    pub(super) fn part(&self) -> &Part {
+        self.part
+    }
+
+    /// Whether the part runs by itself, not with other rights or elsewhere.
+    pub(super) fn is_plain(&self) -> bool {
+        prefix::opaque_wrappers(self.part) == 0 && matches!(self.part.words.first(), Some(Some(_)))
+    }
+
+    /// The call's arguments as if this part were the whole command.
+    pub(super) fn text_subject(&self, call: &Call<'_>) -> &str {
+        self.text.get_or_init(|| with_command(call, &self.part.text))
+    }
+
+    /// The same with quotes and the program's directory taken away as well.
+    fn normal_subject(&self, call: &Call<'_>) -> &str {
+        self.normal.get_or_init(|| {
+            let words = self.part.words.iter().enumerate().map(|(index, word)| match word.as_deref() {
+                Some(program) if index == 0 => prefix::base(program),
+                Some(word) => word,
+                None => "?",
+            });
+            with_command(call, &words.collect::<Vec<_>>().join(" "))
+        })
+    }
+
+    pub(super) fn subjects<'s>(&'s self, call: &'s Call<'_>) -> impl Iterator<Item = &'s str> {
+        [self.text_subject(call), self.normal_subject(call)].into_iter()
+    }
+}
+
+fn with_command(call: &Call<'_>, command: &str) -> String {
+    let mut args = call.request.args.clone();
+    // The model writes the description: it must not satisfy an expression about the command.
+    args.remove("description");
+    args.insert("command".to_owned(), Value::from(command));
+    canonical_json(&args)
+}
+
+impl Engine {
+    pub(super) fn decide_shell(&self, call: &Call<'_>) -> Verdict {
+        let understood = shell::understand(call.command.unwrap_or_default());
+        let places = Places::new(self, call, &understood);
+        let mut verdict: Option<Verdict> = None;
+        let mut parts = Vec::with_capacity(understood.parts.len());
+        let mut redirection_allowed = true;
+        let nothing = Part::default();
+        let subjects =
+            if understood.parts.is_empty() { std::slice::from_ref(&nothing) } else { &understood.parts };
+        for part in subjects {
+            let (found, may_redirect) = self.decide_part(call, part, &places);
+            redirection_allowed &= may_redirect;
+            if !understood.parts.is_empty() {
+                parts.push(PartVerdict {
+                    text: part.text.clone(),
+                    decision: found.decision,
+                    rule: found.rule.clone(),
+                    reason: found.reason.clone(),
+                });
+            }
+            if verdict.as_ref().is_none_or(|worst| found.decision > worst.decision) {
+                verdict = Some(found);
+            }
+        }
+        let mut verdict =
+            verdict.unwrap_or_else(|| self.verdict(call, &self.first(call, None, self.candidates(call))));
+        self.weigh_redirections(call, &understood, &places, redirection_allowed, &mut verdict);
+        self.weigh_doubts(call, &understood, &mut verdict);
+        self.weigh_place(call, &understood, &places, &mut verdict);
+        verdict.parts = parts;
+        verdict.shell = Some(understood);
+        verdict
+    }
+
+    /// The decision on one part, and whether the rule behind it also covers redirections.
+    fn decide_part(&self, call: &Call<'_>, part: &Part, places: &Places) -> (Verdict, bool) {
+        let subject = PartSubject::new(part);
+        let about = self.index.about(&self.rules, part);
+        let hit = self.first(call, Some(&subject), about.into_iter().filter(|rule| self.applies(rule, call)));
+        let may_redirect = hit.rule.is_some_and(|rule| rule.allow_redirection);
+        let mut verdict = self.verdict(call, &hit);
+        let yolo = call.request.mode == ApprovalMode::Yolo;
+        let plain_ask =
+            hit.decision == Decision::Ask && hit.rule.is_none_or(|rule| rule.tier == Tier::Default);
+        if plain_ask
+            && verdict.decision == Decision::Ask
+            && hit.possible.is_none()
+            && self.harmless(part, places)
+        {
+            verdict.decision = Decision::Allow;
+            verdict.rule = None;
+            verdict.reason = format!("`{}` only reads", part.text);
+        }
+        if verdict.decision == Decision::Allow
+            && !yolo
+            && !hit.rule.is_some_and(|rule| spells_out(rule, part))
+            && let Some(why) = shell::is_dangerous(part)
+        {
+            tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
+        }
+        (verdict, may_redirect)
+    }
+
+    fn harmless(&self, part: &Part, places: &Places) -> bool {
+        shell::is_known_safe_within(part, &|path: &str| places.holds(self, path))
+    }
+
+    /// Redirections need a rule that covers them, or a mode in which edits are free.
+    fn weigh_redirections(
+        &self,
+        call: &Call<'_>,
+        understood: &Understanding,
+        places: &Places,
+        covered: bool,
+        verdict: &mut Verdict,
+    ) {
+        if verdict.decision != Decision::Allow || call.request.mode == ApprovalMode::Yolo {
+            return;
+        }
+        for redirection in understood.redirections.iter().filter(|found| !keeps_nothing(found)) {
+            let target = redirection.target.as_deref();
+            let name = target.unwrap_or("a file only known at run time");
+            let inside = target.is_some_and(|target| places.holds(self, target));
+            if redirection.writes
+                && let Some(target) = target
+                && let Some(source) = places.all.iter().find_map(|dir| self.protected(call, dir, target))
+            {
+                let source = source.clone();
+                tighten(
+                    verdict,
+                    Decision::Ask,
+                    Some(&source),
+                    format!("it writes to `{name}`, a protected file"),
+                );
+                return;
+            }
+            let free = covered
+                || (inside && !redirection.writes)
+                || (inside && call.request.mode == ApprovalMode::AutoEdit);
+            if !free {
+                let verb = if redirection.writes { "writes to" } else { "reads" };
+                let plan = call.request.mode == ApprovalMode::Plan && redirection.writes;
+                let decision = if plan { Decision::Deny } else { Decision::Ask };
+                tighten(verdict, decision, None, format!("it {verb} `{name}` by redirection"));
+                return;
+            }
+        }
+    }
+
+    /// What is not understood is not allowed; in yolo mode only if a rule might have denied it.
+    fn weigh_doubts(&self, call: &Call<'_>, understood: &Understanding, verdict: &mut Verdict) {
+        if understood.doubts.is_empty() || verdict.decision != Decision::Allow {
+            return;
+        }
+        if call.request.mode == ApprovalMode::Yolo && !self.denies_commands {
+            return;
+        }
+        let reason = format!("the command is not fully understood: {}", understood.doubts.join("; "));
+        tighten(verdict, Decision::Ask, None, reason);
+    }
+
+    fn weigh_place(
+        &self,
+        call: &Call<'_>,
+        understood: &Understanding,
+        places: &Places,
+        verdict: &mut Verdict,
+    ) {
+        if verdict.decision != Decision::Allow {
+            return;
+        }
+        let runs_git = understood.parts.iter().any(|part| {
+            part.words
+                .first()
+                .and_then(Option::as_deref)
+                .is_some_and(|program| prefix::base(program) == "git")
+        });
+        if runs_git && !self.options.trusted {
+            let reason = "git runs what a folder configures, and this folder is not trusted".to_owned();
+            tighten(verdict, Decision::Ask, None, reason);
+        }
+        if call.request.mode == ApprovalMode::Yolo {
+            return;
+        }
+        if places.starts_outside {
+            tighten(verdict, Decision::Ask, None, "it runs outside the workspace".to_owned());
+        }
+        if let Some(reason) = self.extra_permissions(call) {
+            tighten(verdict, Decision::Ask, None, reason);
+        }
+    }
+}
+
+/// Whether a person's rule spells out the whole command, dangerous or not.
+fn spells_out(rule: &Rule, part: &Part) -> bool {
+    let own = rule.tier >= Tier::User || rule.from_session;
+    own && matches!(&rule.condition, Condition::Prefix(words) if prefix::is_whole(words, part))
+}
+
+/// Whether a redirection leaves no file behind.
+pub(crate) fn keeps_nothing(redirection: &Redirection) -> bool {
+    redirection.target.as_deref().is_some_and(|target| HARMLESS_TARGETS.contains(&target))
+}
+
+/// Where relative paths of a command may start: its directory and wherever it changes to.
+struct Places {
+    all: Vec<PathBuf>,
+    /// Whether it changes to a directory that cannot be told.
+    unknown: bool,
+    starts_outside: bool,
+}
+
+impl Places {
+    fn new(engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Self {
+        let root = engine.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
+        let given = call.request.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
+        let start = call.directory.map_or_else(|| place(root, given, None), Path::to_owned);
+        let starts_outside = !engine.options.workspaces.is_empty() && !engine.inside(&start, "");
+        let mut places = Self { all: vec![start], unknown: false, starts_outside };
+        for part in &understood.parts {
+            places.follow(part);
+        }
+        places
+    }
+
+    fn follow(&mut self, part: &Part) {
+        let Some(Some(program)) = part.words.first() else {
+            return;
+        };
+        match program.as_str() {
+            "cd" | "chdir" | "pushd" => {}
+            "popd" => {
+                self.unknown = true;
+                return;
+            }
+            _ => return,
+        }
+        let target = match part.words.get(1..).unwrap_or_default() {
+            [Some(target)] if !target.starts_with(['-', '~', '+']) && !target.is_empty() => target,
+            _ => {
+                self.unknown = true;
+                return;
+            }
+        };
+        if self.all.len() > 8 {
+            self.unknown = true;
+            return;
+        }
+        let next: Vec<PathBuf> = self.all.iter().map(|from| place(from, target, None)).collect();
+        for dir in next {
+            if !self.all.contains(&dir) {
+                self.all.push(dir);
+            }
+        }
+    }
+
+    /// Whether a path stays in the workspace, wherever the command stands when it uses it.
+    fn holds(&self, engine: &Engine, path: &str) -> bool {
+        if path.starts_with("/dev/fd/") || HARMLESS_TARGETS.contains(&path) {
+            return true;
+        }
+        if path.starts_with('~') || (self.unknown && !Path::new(path).is_absolute()) {
+            return false;
+        }
+        !engine.options.workspaces.is_empty() && self.all.iter().all(|dir| engine.inside(dir, path))
+    }
+}

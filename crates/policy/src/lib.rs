@@ -1,0 +1,24 @@
+//! Decides whether a tool call may run.
+//!
+//! Owns: policy files and their tiers, rule matching, what a shell command would run, safety checkers, and the
+//! explanation of a decision. Does not ask the user, run anything or read settings.
+//! Start at [`engine::Engine::decide`] and [`shell::understand`]. After loading, nothing here touches the disk or
+//! waits, so every rule can be tested with a table.
+
+pub mod always;
+pub mod checker;
+pub mod engine;
+pub mod explain;
+mod file;
+pub mod load;
+mod pattern;
+pub mod request;
+mod rule;
+pub mod settings_rules;
+pub mod shell;
+mod tier;
+mod tool_name;
+
+pub use file::{Problem, Severity};
+pub use tier::Tier;
+pub use tool_name::{BUILT_IN, canonical as canonical_tool_name, qualified as qualified_tool_name};

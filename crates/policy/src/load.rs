@@ -1,0 +1,222 @@
+//! From files, settings and flags to an [`Engine`].
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use pollux_config::paths::sha256_hex;
+
+use crate::engine::{Engine, Options};
+use crate::file::{FileRules, MAX_FILE, Place, Problem, parse};
+use crate::request::Decision;
+use crate::rule::{Condition, Unreadable};
+use crate::settings_rules::{self, Lists};
+use crate::tier::Tier;
+
+/// The rules that come with the program.
+const SHIPPED: &[(&str, &str)] = &[
+    ("read-only.toml", include_str!("../rules/read-only.toml")),
+    ("write.toml", include_str!("../rules/write.toml")),
+    ("agent.toml", include_str!("../rules/agent.toml")),
+    ("yolo.toml", include_str!("../rules/yolo.toml")),
+    ("discovered.toml", include_str!("../rules/discovered.toml")),
+    ("plan.toml", include_str!("../rules/plan.toml")),
+    ("non-interactive.toml", include_str!("../rules/non-interactive.toml")),
+    ("build-files.toml", include_str!("../rules/build-files.toml")),
+];
+
+/// Where policies are. Paths are directories or single files.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// `~/.gemini/policies`, or what `--policy` and `policyPaths` put in its place.
+    pub user: Vec<PathBuf>,
+    /// `.gemini/policies` of a trusted folder.
+    pub workspace: Option<PathBuf>,
+    /// The machine's directory; must belong to the administrator.
+    pub system: Option<PathBuf>,
+    /// `--admin-policy` and `adminPolicyPaths`; only without system policies.
+    pub admin: Vec<PathBuf>,
+    /// The extensions' `policies` directories.
+    pub extension: Vec<PathBuf>,
+    pub lists: Lists,
+}
+
+/// Reads everything. Never fails: what is wrong is in [`Engine::problems`], and what may have denied something
+/// makes the engine ask.
+pub fn load(sources: &Sources, options: Options) -> Engine {
+    let mut found = FileRules::default();
+    load_admin(sources, &mut found);
+    for path in &sources.user {
+        found.append(read_path(Tier::User, path));
+    }
+    found.rules.extend(settings_rules::rules(&sources.lists));
+    if let Some(path) = &sources.workspace {
+        found.append(read_path(Tier::Workspace, path));
+    }
+    for path in &sources.extension {
+        found.append(without_widening(read_path(Tier::Extension, path)));
+    }
+    for (name, text) in SHIPPED {
+        let place = Place { tier: Tier::Default, source: (*name).to_owned(), path: None };
+        found.append(parse(text, &place));
+    }
+    let (protections, rules) = found
+        .rules
+        .into_iter()
+        .partition(|rule| rule.tier == Tier::Default && matches!(rule.condition, Condition::Path(_)));
+    Engine::assemble(rules, protections, found.checkers, found.unreadable, found.problems, options)
+}
+
+fn load_admin(sources: &Sources, found: &mut FileRules) {
+    let mut system_rules = false;
+    if let Some(dir) = &sources.system {
+        let place = Place::of_file(Tier::Admin, dir);
+        match (dir.exists(), owned_by_administrator(dir)) {
+            (false, _) => {}
+            (true, Ok(())) => {
+                system_rules = !toml_files(dir).unwrap_or_default().is_empty();
+                found.append(read_path(Tier::Admin, dir));
+            }
+            (true, Err(why)) => {
+                let text =
+                    format!("Security Warning: Skipping system policies from {}: {why}", dir.display());
+                found.problems.push(Problem::warning(&place, text));
+            }
+        }
+        if system_rules && !sources.admin.is_empty() {
+            let text = format!(
+                "Security Warning: Ignoring --admin-policy because system policies are already defined in {}",
+                dir.display()
+            );
+            found.problems.push(Problem::warning(&place, text));
+        }
+    }
+    if !system_rules {
+        for path in &sources.admin {
+            found.append(read_path(Tier::Admin, path));
+        }
+    }
+}
+
+/// An extension may only make things stricter, and has no say in yolo mode.
+fn without_widening(mut found: FileRules) -> FileRules {
+    let mut dropped = Vec::new();
+    found.rules.retain(|rule| {
+        let widens = rule.decision == Decision::Allow;
+        let yolo = rule.modes.names(pollux_domain::approval::ApprovalMode::Yolo);
+        if widens || yolo {
+            let why = if widens { "extensions cannot allow" } else { "extensions have no say in yolo mode" };
+            dropped.push((rule.source.clone(), why));
+        }
+        !(widens || yolo)
+    });
+    found.checkers.retain(|rule| !rule.modes.names(pollux_domain::approval::ApprovalMode::Yolo));
+    for (source, why) in dropped {
+        let place = Place { tier: Tier::Extension, source: source.source, path: source.path };
+        let text = format!("Rule `{}` is left out: {why}", source.label);
+        found.problems.push(Problem::warning(&place, text).at(source.line));
+    }
+    found
+}
+
+/// One file, or every `.toml` directly in a directory, sorted by name. A path that does not exist has no rules.
+pub(crate) fn read_path(tier: Tier, path: &Path) -> FileRules {
+    let mut found = FileRules::default();
+    let files = match toml_files(path) {
+        Ok(files) => files,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
+        Err(error) => {
+            unreadable(tier, path, &error, &mut found);
+            return found;
+        }
+    };
+    for file in files {
+        match read_text(&file) {
+            Ok(text) => found.append(parse(&text, &Place::of_file(tier, &file))),
+            Err(error) => unreadable(tier, &file, &error, &mut found),
+        }
+    }
+    found
+}
+
+/// What could not be read may have denied something.
+fn unreadable(tier: Tier, path: &Path, error: &io::Error, found: &mut FileRules) {
+    let place = Place::of_file(tier, path);
+    found.problems.push(
+        Problem::error(&place, "Failed to read policy path")
+            .details(error.to_string())
+            .suggest("Check that the file is readable text"),
+    );
+    let reason = format!("policy file `{}` could not be read and may deny this", place.source);
+    found.unreadable.push(Unreadable { tools: None, reason });
+}
+
+fn toml_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|end| end == "toml") && !file.is_dir() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_text(file: &Path) -> io::Result<String> {
+    if !fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = String::new();
+    let read = fs::File::open(file)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if read as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("longer than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}
+
+/// Whether only the administrator can change a directory; the error says why not.
+#[cfg(unix)]
+pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+
+    let data = fs::symlink_metadata(dir).map_err(|error| error.to_string())?;
+    if !data.is_dir() {
+        Err("it is not a directory".to_owned())
+    } else if data.uid() != 0 {
+        Err(format!("it belongs to user {}, not to root", data.uid()))
+    } else if data.mode() & 0o022 != 0 {
+        Err("others than root can write to it".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether only the administrator can change a directory; the error says why not.
+#[cfg(not(unix))]
+pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
+    if dir.is_dir() { Ok(()) } else { Err("it is not a directory".to_owned()) }
+}
+
+/// What a workspace's policies are, in one number: changes with any file's name or content.
+pub fn integrity(dir: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let files = match toml_files(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    for file in files {
+        let name = file.strip_prefix(dir).unwrap_or(&file);
+        bytes.extend_from_slice(name.to_string_lossy().replace('\\', "/").as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(read_text(&file)?.as_bytes());
+        bytes.push(0);
+    }
+    Ok(sha256_hex(&bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! What a shell command would run.
+//!
+//! [`understand`] reads a command line as bash does and lists every simple command in it. What it cannot vouch for
+//! becomes a doubt; it never guesses in favour of a command. Parsing is our own recursive descent in `parser` and
+//! `word`: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash, and a difference
+//! between the parser that decides and the one that executes is a hole.
+
+mod arithmetic;
+mod braces;
+mod compound;
+mod danger;
+mod embedded;
+mod expansion;
+mod git;
+mod heredoc;
+mod names;
+mod parser;
+mod safe;
+mod salvage;
+mod scripts;
+mod variables;
+mod word;
+mod wrapper;
+
+pub use danger::is_dangerous;
+pub use names::program_names;
+pub use safe::{is_known_safe, is_known_safe_within};
+
+/// Commands longer than this are not read.
+const MAX_BYTES: usize = 64 * 1024;
+/// More simple commands than this are not listed.
+const MAX_PARTS: usize = 2_000;
+/// Substitutions, groups and wrappers inside one another.
+const MAX_DEPTH: usize = 40;
+
+/// What a command line would run, as far as it can be told without running it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Understanding {
+    /// Every simple command that would run, in order, those inside wrappers and substitutions included.
+    pub parts: Vec<Part>,
+    /// Redirections to files, with where they write or read.
+    pub redirections: Vec<Redirection>,
+    /// Why the command cannot be vouched for; empty if it is fully understood.
+    pub doubts: Vec<String>,
+}
+
+/// One simple command.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Part {
+    /// The text as written.
+    pub text: String,
+    /// The program and its arguments with quotes removed; `None` where a word is only known at run time.
+    pub words: Vec<Option<String>>,
+    /// `NAME=value` before the command.
+    pub assignments: Vec<(String, Option<String>)>,
+    /// Which wrappers it stands behind, such as `sudo` or `xargs`, outermost first.
+    pub behind: Vec<String>,
+    /// For words that are `None` because they are file name patterns: their place in `words` and the pattern.
+    pub patterns: Vec<(usize, String)>,
+}
+
+/// A redirection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirection {
+    pub writes: bool,
+    /// The file; `None` where it is only known at run time.
+    pub target: Option<String>,
+}
+
+/// Lists what a command line would run. Total: any input gives an answer in bounded time and memory.
+pub fn understand(command: &str) -> Understanding {
+    let mut found = Found::default();
+    if command.len() > MAX_BYTES {
+        found.doubt(format!("the command is longer than {} KB", MAX_BYTES / 1024));
+        return found.finish();
+    }
+    if let Some(what) = unreadable(command) {
+        found.doubt(what);
+    }
+    run(command, &Context::default(), &mut found);
+    found.finish()
+}
+
+/// Where a command line stands.
+#[derive(Debug, Clone, Default)]
+struct Context {
+    depth: usize,
+    behind: Vec<String>,
+}
+
+impl Context {
+    fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1, behind: self.behind.clone() }
+    }
+
+    fn behind(&self, name: &str) -> Self {
+        let mut inner = self.deeper();
+        inner.behind.push(name.to_owned());
+        inner
+    }
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Found {
+    parts: Vec<Part>,
+    redirections: Vec<Redirection>,
+    doubts: Vec<String>,
+    functions: Vec<String>,
+    /// Variables that were given whole numbers.
+    numbers: Vec<String>,
+}
+
+impl Found {
+    fn doubt(&mut self, why: impl Into<String>) {
+        let why = why.into();
+        if self.doubts.len() < 20 && !self.doubts.contains(&why) {
+            self.doubts.push(why);
+        }
+    }
+
+    fn part(&mut self, part: Part) {
+        if self.parts.len() < MAX_PARTS {
+            self.parts.push(part);
+        } else {
+            self.doubt(format!("it runs more than {MAX_PARTS} commands"));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.len() >= MAX_PARTS
+    }
+
+    fn finish(self) -> Understanding {
+        Understanding { parts: self.parts, redirections: self.redirections, doubts: self.doubts }
+    }
+}
+
+/// Reads one piece of shell text: the command itself, or what `eval`, `sh -c` and the like are given.
+fn run(text: &str, context: &Context, found: &mut Found) {
+    if context.depth > MAX_DEPTH {
+        found.doubt("it is nested too deeply");
+        return;
+    }
+    let characters: Vec<char> = text.chars().collect();
+    let mut parser = parser::Parser::new(&characters, context.clone(), found);
+    if let Err(problem) = parser.program() {
+        let rest: String = characters.get(parser.statement_start()..).unwrap_or_default().iter().collect();
+        found.doubt(problem);
+        // So that a deny rule still sees the names in what could not be read.
+        salvage::names_in(&rest, context, found);
+    }
+}
+
+/// Characters that a person does not see as what the shell takes them for.
+fn unreadable(command: &str) -> Option<String> {
+    command.chars().find_map(|c| {
+        let hidden = match c {
+            '\n' | '\t' => false,
+            c if c.is_control() => true,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180e}' => true,
+            '\u{200b}' | '\u{200c}' | '\u{200e}' | '\u{200f}' | '\u{feff}' | '\u{3164}' | '\u{ffa0}' => true,
+            '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}' => true,
+            c => c.is_whitespace() && c != ' ',
+        };
+        hidden.then(|| format!("it contains a hidden or misleading character (U+{:04X})", u32::from(c)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

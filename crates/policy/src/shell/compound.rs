@@ -1,0 +1,238 @@
+//! The grammar: groups, conditions, loops, functions.
+
+use super::parser::{Parser, Problem};
+use super::variables;
+use super::word::{Mode, Word, is_name};
+use super::wrapper;
+
+impl Parser<'_, '_> {
+    /// A compound command, if one starts here.
+    pub(super) fn compound(&mut self) -> Result<bool, Problem> {
+        if self.peek() == Some('(') {
+            if self.peek_at(1) == Some('(') {
+                if !self.arithmetic_at(2)? {
+                    return Err(Problem::syntax("`((` is ambiguous"));
+                }
+                return Ok(true);
+            }
+            self.skip(1);
+            self.nested(')')?;
+            return Ok(true);
+        }
+        let Some(word) = self.reserved() else { return Ok(false) };
+        match word.as_str() {
+            "{" => {
+                self.skip(1);
+                self.body(&["}"])?;
+            }
+            "if" => self.conditional()?,
+            "while" | "until" => {
+                self.skip(5);
+                self.body(&["do"])?;
+                self.body(&["done"])?;
+            }
+            "for" | "select" => self.iteration(word.len())?,
+            "case" => self.case()?,
+            "[[" => self.condition()?,
+            "function" => {
+                self.skip(8);
+                self.skip_blanks();
+                let name = self.word(Mode::Plain)?;
+                self.skip_blanks();
+                if self.peek() == Some('(') {
+                    self.skip(1);
+                    self.skip_blanks();
+                    self.expect(')')?;
+                }
+                self.function(&name)?;
+            }
+            "coproc" => {
+                self.doubt("it starts a co-process");
+                self.skip(6);
+                self.skip_blanks();
+                self.command()?;
+            }
+            "time" => {
+                self.skip(4);
+                self.skip_blanks();
+                while self.peek() == Some('-') && matches!(self.peek_at(1), Some('p' | '-')) {
+                    self.skip(2);
+                    self.skip_blanks();
+                }
+                if !matches!(self.peek(), None | Some('\n' | ';' | '&' | '|' | ')')) {
+                    self.pipeline_part()?;
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn pipeline_part(&mut self) -> Result<(), Problem> {
+        while self.reserved().as_deref() == Some("!") {
+            self.skip(1);
+            self.skip_blanks();
+        }
+        self.command()
+    }
+
+    /// A list and the reserved word that closes it.
+    fn body(&mut self, close: &[&str]) -> Result<String, Problem> {
+        self.list(close)?;
+        match self.reserved() {
+            Some(word) if close.contains(&word.as_str()) => {
+                self.skip(word.chars().count());
+                Ok(word)
+            }
+            _ => Err(Problem::syntax("a compound command is not closed")),
+        }
+    }
+
+    fn conditional(&mut self) -> Result<(), Problem> {
+        self.skip(2);
+        self.body(&["then"])?;
+        loop {
+            match self.body(&["elif", "else", "fi"])?.as_str() {
+                "elif" => {
+                    self.body(&["then"])?;
+                }
+                "else" => {
+                    self.body(&["fi"])?;
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn iteration(&mut self, keyword: usize) -> Result<(), Problem> {
+        self.skip(keyword);
+        self.skip_blanks();
+        if self.peek() == Some('(') && self.peek_at(1) == Some('(') {
+            if !self.arithmetic_at(2)? {
+                return Err(Problem::syntax("`for ((` is not closed"));
+            }
+        } else {
+            let name = self.word(Mode::Plain)?;
+            match name.text() {
+                Some(text) if is_name(text) => self.assigned(text, None),
+                _ => return Err(Problem::syntax("`for` needs a name")),
+            }
+            self.skip_blank_lines()?;
+            if self.reserved().as_deref() == Some("in") {
+                self.skip(2);
+                self.words()?;
+            }
+        }
+        self.skip_blanks();
+        if self.peek() == Some(';') {
+            self.skip(1);
+        }
+        self.skip_blank_lines()?;
+        match self.reserved().as_deref() {
+            Some("do") => {
+                self.skip(2);
+                self.body(&["done"])?;
+            }
+            Some("{") => {
+                self.skip(1);
+                self.body(&["}"])?;
+            }
+            _ => return Err(Problem::syntax("`for` has no body")),
+        }
+        Ok(())
+    }
+
+    fn case(&mut self) -> Result<(), Problem> {
+        self.skip(4);
+        self.skip_blanks();
+        self.word(Mode::Plain)?;
+        self.skip_blank_lines()?;
+        if self.reserved().as_deref() != Some("in") {
+            return Err(Problem::syntax("`case` needs `in`"));
+        }
+        self.skip(2);
+        loop {
+            self.skip_blank_lines()?;
+            if self.reserved().as_deref() == Some("esac") {
+                self.skip(4);
+                return Ok(());
+            }
+            if self.peek() == Some('(') {
+                self.skip(1);
+            }
+            loop {
+                self.skip_blanks();
+                self.word(Mode::Plain)?;
+                self.skip_blanks();
+                match self.next() {
+                    Some('|') => {}
+                    Some(')') => break,
+                    _ => return Err(Problem::syntax("a `case` pattern is not closed")),
+                }
+            }
+            self.list(&["esac"])?;
+            if self.peek() == Some(';') {
+                self.skip(1);
+                while matches!(self.peek(), Some(';' | '&')) {
+                    self.skip(1);
+                }
+            } else if self.reserved().as_deref() != Some("esac") {
+                return Err(Problem::syntax("`case` is not closed"));
+            }
+        }
+    }
+
+    fn condition(&mut self) -> Result<(), Problem> {
+        let start = self.position();
+        self.skip(2);
+        let mut words = vec![Word::plain("[[")];
+        let mut mode = Mode::Plain;
+        loop {
+            self.skip_blank_lines()?;
+            match (self.peek(), self.peek_at(1)) {
+                (None, _) => return Err(Problem::syntax("`[[` is not closed")),
+                (Some('&'), Some('&')) | (Some('|'), Some('|')) => self.skip(2),
+                (Some('<' | '>'), Some(c)) if c != '(' => self.skip(1),
+                (Some('(' | ')'), _) if mode == Mode::Plain => self.skip(1),
+                (Some(_), _) => {
+                    let word = self.word(mode)?;
+                    let closes = word.raw == "]]";
+                    mode = if word.raw == "=~" { Mode::Regex } else { Mode::Plain };
+                    words.push(word);
+                    if closes {
+                        break;
+                    }
+                }
+            }
+        }
+        let text = self.text_from(start);
+        self.check_condition(&words);
+        let context = self.context().clone();
+        wrapper::emit(text, &words, Vec::new(), &context, self.found());
+        Ok(())
+    }
+
+    fn function(&mut self, name: &Word) -> Result<(), Problem> {
+        match name.text() {
+            Some(text) if variables::is_command_name(text) => {
+                self.found().doubt(format!("it redefines `{text}` as a function"));
+            }
+            Some(text) => self.found().functions.push(text.to_owned()),
+            None => return Err(Problem::syntax("a function's name is only known at run time")),
+        }
+        self.skip_blank_lines()?;
+        if !self.compound()? {
+            return Err(Problem::syntax("a function has no body"));
+        }
+        self.redirections()
+    }
+
+    pub(super) fn function_after(&mut self, words: &[Word]) -> Result<(), Problem> {
+        let [name] = words else { return Err(Problem::syntax("a parenthesis stands in the wrong place")) };
+        self.skip(1);
+        self.skip_blanks();
+        self.expect(')')?;
+        self.function(name)
+    }
+}

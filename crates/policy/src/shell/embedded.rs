@@ -1,0 +1,297 @@
+//! Commands hidden in the arguments of programs that are not wrappers by trade.
+
+use super::Found;
+use super::word::Word;
+use super::wrapper::Call;
+
+/// Programs that start what their arguments name, in ways not followed here.
+const OPAQUE: &[&str] = &[
+    "parallel",
+    "ssh",
+    "mosh",
+    "su",
+    "runuser",
+    "script",
+    "strace",
+    "ltrace",
+    "gdb",
+    "lldb",
+    "valgrind",
+    "perf",
+    "rr",
+    "firejail",
+    "bwrap",
+    "systemd-run",
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "flock",
+    "at",
+    "batch",
+    "entr",
+    "expect",
+    "screen",
+    "tmux",
+    "dbus-run-session",
+    "xvfb-run",
+    "proot",
+    "fakeroot",
+    "start-stop-daemon",
+    "daemonize",
+    "setarch",
+    "linux32",
+    "linux64",
+    "prlimit",
+    "numactl",
+    "cgexec",
+    "ld.so",
+    "ld-linux-x86-64.so.2",
+    "rlwrap",
+    "socat",
+    "ncat",
+    "telnet",
+    "ftp",
+    "sftp",
+    "rsh",
+    "rlogin",
+    "remsh",
+    "dtach",
+    "abduco",
+    "run-parts",
+    "sg",
+    "newgrp",
+    "capsh",
+    "choom",
+    "chpst",
+    "runcon",
+    "ed",
+    "ex",
+    "zmodload",
+    "watchexec",
+    "nodemon",
+    "hyperfine",
+    "xdg-open",
+    "open",
+    "launchctl",
+    "softlimit",
+    "envdir",
+    "setuidgid",
+];
+
+/// Options, by program, whose value is a command.
+const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
+    (
+        "tar",
+        &[
+            "--checkpoint-action",
+            "--to-command",
+            "--use-compress-program",
+            "--rsh-command",
+            "--info-script",
+            "--new-volume-script",
+            "-I",
+            "-F",
+        ],
+    ),
+    (
+        "gtar",
+        &[
+            "--checkpoint-action",
+            "--to-command",
+            "--use-compress-program",
+            "--rsh-command",
+            "--info-script",
+            "-I",
+            "-F",
+        ],
+    ),
+    ("bsdtar", &["--use-compress-program"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("scp", &["-S", "-o", "-F"]),
+    ("sort", &["--compress-program"]),
+    ("split", &["--filter"]),
+    ("man", &["-P", "--pager", "-H", "--html", "-C"]),
+    ("vim", &["-c", "-S", "--cmd", "-s", "-u"]),
+    ("nvim", &["-c", "-S", "--cmd", "-l", "-u"]),
+    ("vi", &["-c", "-S", "--cmd", "-u"]),
+    ("view", &["-c", "-S", "--cmd", "-u"]),
+    ("rg", &["--pre", "--hostname-bin"]),
+    ("zip", &["-T", "-TT", "--unzip-command"]),
+    ("go", &["-toolexec", "-exec", "-vettool", "--toolexec", "--exec"]),
+    ("cargo", &["--config"]),
+    ("npm", &["--script-shell", "--userconfig", "--globalconfig"]),
+    ("curl", &["-K", "--config"]),
+    ("wget", &["--use-askpass", "-e", "--execute"]),
+    ("make", &["--eval", "-E"]),
+    ("gmake", &["--eval", "-E"]),
+    ("gcc", &["-wrapper"]),
+    ("cpio", &["--rsh-command"]),
+    ("mail", &["-S"]),
+    ("tcpdump", &["-z"]),
+    ("dpkg", &["--pre-invoke", "--post-invoke"]),
+    ("apt", &["-o"]),
+    ("apt-get", &["-o"]),
+    ("nmap", &["--script"]),
+    ("openssl", &["-engine"]),
+    ("gpg", &["--photo-viewer"]),
+    ("fzf", &["--bind", "--preview"]),
+    ("docker", &["-H", "--host", "--context", "--config"]),
+];
+
+/// Looks for commands in the arguments of a program.
+pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+    match call.name {
+        "find" | "gfind" => find(call, found),
+        "fd" | "fdfind" => fd(call, found),
+        "watch" => watch(call, found),
+        "less" | "more" | "most"
+            if call.arguments.iter().any(|w| {
+                w.text()
+                    .is_some_and(|t| t.starts_with('+') || t.starts_with("-k") || t.starts_with("--lesskey"))
+            }) =>
+        {
+            found.doubt(format!("`{}` is told to do something at start", call.name));
+        }
+        "vim" | "vi" | "nvim" | "view"
+            if call.arguments.iter().any(|w| w.text().is_some_and(|t| t.starts_with('+'))) =>
+        {
+            found.doubt("an editor is told to do something at start");
+        }
+        "tar" | "gtar" if short_cluster_has(call, &['I', 'F']) => {
+            found.doubt("`tar` runs a program named in its arguments")
+        }
+        "make" | "gmake"
+            if call.arguments.iter().any(|w| {
+                w.assignment
+                    .as_ref()
+                    .is_some_and(|(n, _)| matches!(n.as_str(), "SHELL" | "MAKE" | "CC" | "CXX"))
+            }) =>
+        {
+            found.doubt("`make` is told which program to use");
+        }
+        "rsync" if short_cluster_has(call, &['e']) => {
+            found.doubt("`rsync` runs a program named in its arguments")
+        }
+        name if OPAQUE.contains(&name) => opaque(call, found),
+        _ => {}
+    }
+    options(call, found);
+}
+
+fn find(call: &Call<'_>, found: &mut Found) {
+    let mut at = 0;
+    while let Some(word) = call.arguments.get(at) {
+        at += 1;
+        if !matches!(word.text(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
+            continue;
+        }
+        let rest = call.arguments.get(at..).unwrap_or_default();
+        let end = rest.iter().position(|w| matches!(w.text(), Some(";" | "+"))).unwrap_or(rest.len());
+        let inner: Vec<Word> = rest.iter().take(end).map(run_time_if_placeholder).collect();
+        if inner.is_empty() {
+            found.doubt("`find` runs nothing that can be read");
+        } else {
+            call.runs(&inner, found);
+        }
+        at += end;
+    }
+}
+
+fn run_time_if_placeholder(word: &Word) -> Word {
+    if word.raw.contains("{}") { Word::unknown(&word.raw) } else { word.clone() }
+}
+
+fn fd(call: &Call<'_>, found: &mut Found) {
+    let place =
+        call.arguments.iter().position(|w| matches!(w.text(), Some("-x" | "-X" | "--exec" | "--exec-batch")));
+    if let Some(place) = place {
+        let rest = call.arguments.get(place + 1..).unwrap_or_default();
+        let mut inner: Vec<Word> =
+            rest.iter().take_while(|w| w.text() != Some(";")).map(run_time_if_placeholder).collect();
+        inner.push(Word::unknown("…"));
+        call.runs(&inner, found);
+    } else if call.arguments.iter().any(|w| {
+        w.text().is_some_and(|t| t.starts_with("-x") || t.starts_with("-X") || t.starts_with("--exec"))
+    }) {
+        found.doubt("`fd` runs a program");
+    }
+}
+
+/// `watch` hands its arguments to `sh -c`.
+fn watch(call: &Call<'_>, found: &mut Found) {
+    let mut at = 0;
+    while let Some(text) = call.arguments.get(at).and_then(Word::text) {
+        match text {
+            "-n" | "--interval" | "-q" | "--equexit" => at += 2,
+            _ if text.starts_with('-') => at += 1,
+            _ => break,
+        }
+    }
+    let words: Option<Vec<&str>> =
+        call.arguments.get(at..).unwrap_or_default().iter().map(Word::text).collect();
+    match words {
+        Some(words) => super::run(&words.join(" "), &call.context.behind("watch"), found),
+        None => found.doubt("what `watch` runs is only known at run time"),
+    }
+}
+
+fn opaque(call: &Call<'_>, found: &mut Found) {
+    found.doubt(format!("`{}` starts programs in a way that is not followed", call.name));
+    // Guesses for deny rules: the first words that may be a program.
+    let candidates: Vec<usize> = call
+        .arguments
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| word.text().is_some_and(|text| !text.starts_with('-') && !text.is_empty()))
+        .map(|(i, _)| i)
+        .take(4)
+        .collect();
+    for i in candidates {
+        if let Some(text) = call.arguments.get(i).and_then(Word::text)
+            && text.contains([' ', ';', '|', '&'])
+        {
+            super::run(text, &call.context.behind(call.name), found);
+        } else {
+            call.runs(call.arguments.get(i..).unwrap_or_default(), found);
+        }
+    }
+}
+
+fn short_cluster_has(call: &Call<'_>, letters: &[char]) -> bool {
+    call.arguments.iter().enumerate().any(|(i, word)| {
+        word.text().is_some_and(|text| {
+            let dashed = text.starts_with('-') && !text.starts_with("--");
+            (dashed || call.name != "rsync" && i == 0 && text.chars().all(|c| c.is_ascii_alphabetic()))
+                && text.contains(letters)
+        })
+    })
+}
+
+fn options(call: &Call<'_>, found: &mut Found) {
+    let Some((_, options)) = COMMAND_OPTIONS.iter().find(|(name, _)| *name == call.name) else { return };
+    let mut arguments = call.arguments.iter();
+    while let Some(word) = arguments.next() {
+        let Some(text) = word.text() else { continue };
+        if text == "--" {
+            return;
+        }
+        let hit = options.iter().find(|option| {
+            let long = option.starts_with("--");
+            // Long options may be shortened.
+            let given = text.split('=').next().unwrap_or_default();
+            if long { given.len() > 4 && option.starts_with(given) } else { text.starts_with(*option) }
+        });
+        if hit.is_none() {
+            continue;
+        }
+        found.doubt(format!("`{text}` makes `{}` run a program of its own", call.name));
+        let value = match text.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => arguments.next().and_then(Word::text),
+        };
+        if let Some(value) = value {
+            let command = value.strip_prefix("exec=").unwrap_or(value);
+            super::run(command, &call.context.behind(call.name), found);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `$…`, backticks and process substitution.
+
+use super::parser::{Parser, Problem};
+use super::run;
+use super::word::{Draft, Mode};
+
+impl Parser<'_, '_> {
+    /// `$` and what follows it.
+    pub(super) fn dollar(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
+        match self.peek_at(1) {
+            Some('(') => {
+                draft.unknown();
+                if self.peek_at(2) == Some('(') && self.arithmetic_at(3)? {
+                    return Ok(());
+                }
+                self.skip(2);
+                self.nested(')')
+            }
+            Some('{') => {
+                draft.unknown();
+                self.skip(2);
+                self.parameter(in_quotes)
+            }
+            Some('[') => Err(Problem::syntax("`$[` arithmetic is not read")),
+            Some('\'') if !in_quotes => {
+                self.next();
+                self.ansi_quoted(draft)
+            }
+            Some('"') if !in_quotes => {
+                self.doubt("a translated string may say anything");
+                self.next();
+                self.double_quoted(draft)
+            }
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                draft.unknown();
+                self.next();
+                while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+                    self.next();
+                }
+                Ok(())
+            }
+            // Always a small number, so it stands for itself.
+            Some('?') => {
+                self.skip(2);
+                draft.quoted('$');
+                draft.quoted('?');
+                Ok(())
+            }
+            Some('0'..='9' | '@' | '*' | '#' | '-' | '$' | '!') => {
+                draft.unknown();
+                self.skip(2);
+                Ok(())
+            }
+            _ => {
+                self.next();
+                if in_quotes {
+                    draft.quoted('$')
+                } else {
+                    draft.bare('$')
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Commands up to a closing parenthesis; the opening one is read.
+    pub(super) fn nested(&mut self, close: char) -> Result<(), Problem> {
+        self.enter()?;
+        let outer = std::mem::take(&mut self.pending);
+        let start = self.position();
+        self.list(&[])?;
+        self.no_pending_heredoc()?;
+        self.expect(close)?;
+        if !outer.is_empty() && self.text_from(start).contains('\n') {
+            return Err(Problem::syntax("a here-document starts before a substitution with several lines"));
+        }
+        self.pending = outer;
+        self.leave();
+        Ok(())
+    }
+
+    pub(super) fn process_substitution(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        draft.unknown();
+        draft.pipe = true;
+        self.skip(2);
+        self.nested(')')
+    }
+
+    /// The inside of `${…}`.
+    fn parameter(&mut self, in_quotes: bool) -> Result<(), Problem> {
+        if self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '|')) {
+            return Err(Problem::syntax("`${ …}` is not read"));
+        }
+        if self.peek() == Some('!') {
+            self.doubt("a variable is named by another one");
+        }
+        self.enter()?;
+        let start = self.position();
+        let mut ignored = Draft::default();
+        // `${#x}` and the name itself, before any operator.
+        while self.peek().is_some_and(|c| {
+            c.is_ascii_alphanumeric() || matches!(c, '_' | '#' | '!' | '@' | '*' | '?' | '-' | '$')
+        }) {
+            if self.peek() == Some('@') && self.position() > start {
+                break;
+            }
+            self.next();
+            if self.position() == start + 1
+                && !self.peek_at(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+            {
+                break;
+            }
+        }
+        match (self.peek(), self.peek_at(1)) {
+            (Some('@'), _) => self.doubt("an expansion transforms a value (`@`)"),
+            (Some('['), _) => self.subscript(),
+            (Some(':'), Some('-' | '+' | '?')) | (Some('}'), _) => {}
+            (Some(':' | '='), _) => {
+                let text = self.text_from(start);
+                self.computed_operand(&text);
+            }
+            _ => {}
+        }
+        loop {
+            match self.peek() {
+                Some('}') => {
+                    self.next();
+                    self.leave();
+                    return Ok(());
+                }
+                None => return Err(Problem::syntax("`${` is not closed")),
+                Some('\\') => self.skip(2),
+                Some('\'') if !in_quotes => self.single_quoted(&mut ignored)?,
+                Some('"') => self.double_quoted(&mut ignored)?,
+                Some('$') => self.dollar(&mut ignored, in_quotes)?,
+                Some('`') => self.backticks(&mut ignored, in_quotes)?,
+                Some('<' | '>') if self.peek_at(1) == Some('(') => self.process_substitution(&mut ignored)?,
+                Some('@') if self.peek_at(1) == Some('P') => {
+                    self.doubt("an expansion transforms a value (`@P`)");
+                    self.next();
+                }
+                Some(_) => {
+                    self.next();
+                }
+            }
+        }
+    }
+
+    /// `${x[…]}`: bash computes the subscript.
+    fn subscript(&mut self) {
+        let inside: String =
+            (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != ']').take(200).collect();
+        if !matches!(inside.as_str(), "@" | "*") {
+            self.check_arithmetic(&inside);
+        }
+    }
+
+    /// `${x:from:count}` computes; `${x:=v}` assigns.
+    fn computed_operand(&mut self, name: &str) {
+        let assigns = self.peek() == Some('=') || self.peek_at(1) == Some('=');
+        if assigns {
+            self.assigned(name, None);
+        } else {
+            let inside: String =
+                (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != '}').take(200).collect();
+            self.check_arithmetic(&inside.replace(':', " "));
+        }
+    }
+
+    /// Old style substitution: the text is unescaped once and read anew.
+    pub(super) fn backticks(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
+        draft.unknown();
+        self.next();
+        let mut inside = String::new();
+        loop {
+            match self.next() {
+                Some('`') => break,
+                Some('\\') => match self.next() {
+                    Some(c @ ('`' | '\\' | '$')) => inside.push(c),
+                    Some('"') if in_quotes => inside.push('"'),
+                    Some(c) => inside.extend(['\\', c]),
+                    None => return Err(Problem::syntax("a backtick is not closed")),
+                },
+                Some(c) => inside.push(c),
+                None => return Err(Problem::syntax("a backtick is not closed")),
+            }
+        }
+        let context = self.context().deeper();
+        run(&inside, &context, self.found());
+        Ok(())
+    }
+
+    /// `$'…'`; the `$` is read.
+    fn ansi_quoted(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        self.next();
+        // An empty string still makes the word quoted.
+        let mut bytes: Vec<u8> = Vec::new();
+        loop {
+            match self.next() {
+                Some('\'') => break,
+                Some('\\') => self.ansi_escape(&mut bytes)?,
+                Some(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                None => return Err(Problem::syntax("a `$'` quote is not closed")),
+            }
+        }
+        let Ok(text) = String::from_utf8(bytes) else {
+            return Err(Problem::syntax("a `$'` quote is not UTF-8"));
+        };
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\x1b' | '\r')) {
+            self.doubt("a `$'` quote spells control characters");
+        }
+        if text.is_empty() {
+            draft.quoted(' ');
+            draft.unknown();
+        }
+        text.chars().for_each(|c| draft.quoted(c));
+        Ok(())
+    }
+
+    fn ansi_escape(&mut self, bytes: &mut Vec<u8>) -> Result<(), Problem> {
+        let unclosed = || Problem::syntax("a `$'` quote is not closed");
+        let c = self.next().ok_or_else(unclosed)?;
+        let code = match c {
+            'n' => 10,
+            't' => 9,
+            'r' => 13,
+            'a' => 7,
+            'b' => 8,
+            'e' | 'E' => 27,
+            'f' => 12,
+            'v' => 11,
+            '\\' | '\'' | '"' | '?' => u32::from(c),
+            'x' => self.digits(16, 2, 0).ok_or_else(unclosed)?,
+            'u' | 'U' => {
+                let value = self.digits(16, if c == 'u' { 4 } else { 8 }, 0).ok_or_else(unclosed)?;
+                let decoded = char::from_u32(value).filter(|c| *c != '\0').ok_or_else(unclosed)?;
+                bytes.extend(decoded.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+            '0'..='7' => self.digits(8, 2, c.to_digit(8).unwrap_or_default()).unwrap_or(u32::from(c) - 48),
+            'c' => u32::from(self.next().ok_or_else(unclosed)?) & 0x1f,
+            other => {
+                bytes.push(b'\\');
+                bytes.extend(other.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+        };
+        let byte = u8::try_from(code & 0xff).unwrap_or_default();
+        if byte == 0 {
+            return Err(Problem::syntax("a `$'` quote contains NUL"));
+        }
+        bytes.push(byte);
+        Ok(())
+    }
+
+    /// Up to `most` digits; `None` if there is none.
+    fn digits(&mut self, radix: u32, most: usize, before: u32) -> Option<u32> {
+        let mut value = before;
+        let mut count = 0;
+        while count < most {
+            let Some(digit) = self.peek().and_then(|c| c.to_digit(radix)) else { break };
+            value = value.wrapping_mul(radix).wrapping_add(digit);
+            self.next();
+            count += 1;
+        }
+        (count > 0).then_some(value)
+    }
+
+    /// Reads the words of a `for … in` or array until something that is no word.
+    pub(super) fn words(&mut self) -> Result<(), Problem> {
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None | Some('\n' | ';' | '&' | '|' | '(' | ')') => return Ok(()),
+                Some('#') => self.skip_comment(),
+                Some(_) => {
+                    self.word(Mode::Plain)?;
+                }
+            }
+        }
+    }
+}

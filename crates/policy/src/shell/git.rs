@@ -1,0 +1,225 @@
+//! Commands that git is made to run.
+
+use super::Found;
+use super::word::Word;
+use super::wrapper::Call;
+
+/// Configuration that starts nothing.
+const TAME_SECTIONS: &[&str] = &[
+    "user.", "color.", "advice.", "init.", "push.", "pull.", "fetch.", "branch.", "column.", "status.",
+    "log.",
+];
+const TAME_KEYS: &[&str] = &[
+    "core.quotepath",
+    "core.autocrlf",
+    "core.filemode",
+    "core.ignorecase",
+    "core.eol",
+    "core.safecrlf",
+    "core.longpaths",
+    "core.abbrev",
+    "core.bare",
+    "commit.gpgsign",
+    "tag.gpgsign",
+    "diff.renames",
+    "diff.algorithm",
+    "merge.ff",
+    "merge.conflictstyle",
+    "rebase.autostash",
+    "rebase.autosquash",
+    "rerere.enabled",
+    "gc.auto",
+    "http.postbuffer",
+];
+
+/// Whether setting a key can make git run something.
+fn is_tame(key: &str, value: Option<&str>) -> bool {
+    let key = key.to_ascii_lowercase();
+    if key == "core.pager" {
+        return matches!(value, Some("cat" | ""));
+    }
+    TAME_KEYS.contains(&key.as_str()) || TAME_SECTIONS.iter().any(|section| key.starts_with(section))
+}
+
+/// Splits `git`'s own options from the subcommand: the place of the latter.
+pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
+    let mut at = 1;
+    while let Some(Some(word)) = words.get(at) {
+        if !word.starts_with('-') {
+            break;
+        }
+        at += match word.as_str() {
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env"
+            | "--attr-source" => 2,
+            _ => 1,
+        };
+    }
+    at
+}
+
+pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+    if call.name != "git" {
+        return;
+    }
+    let mut at = 0;
+    while let Some(word) = call.arguments.get(at) {
+        let Some(text) = word.text() else {
+            found.doubt("what git does is only known at run time");
+            return;
+        };
+        if !text.starts_with('-') {
+            break;
+        }
+        at += 1;
+        match text {
+            "-c" => {
+                configured(call, call.arguments.get(at), found);
+                at += 1;
+            }
+            "-C" => at += 1,
+            "-p"
+            | "-P"
+            | "--paginate"
+            | "--no-pager"
+            | "--no-optional-locks"
+            | "--literal-pathspecs"
+            | "--version"
+            | "-v"
+            | "--help"
+            | "-h"
+            | "--no-replace-objects"
+            | "--bare" => {}
+            _ => {
+                found.doubt(format!("`{text}` changes what git runs or where it works"));
+                if matches!(
+                    text,
+                    "--git-dir"
+                        | "--work-tree"
+                        | "--namespace"
+                        | "--exec-path"
+                        | "--config-env"
+                        | "--super-prefix"
+                ) {
+                    at += 1;
+                }
+            }
+        }
+    }
+    let Some(subcommand) = call.arguments.get(at).and_then(Word::text) else { return };
+    subcommand_runs(call, subcommand, call.arguments.get(at + 1..).unwrap_or_default(), found);
+}
+
+/// `-c key=value`.
+fn configured(call: &Call<'_>, word: Option<&Word>, found: &mut Found) {
+    let Some(text) = word.and_then(Word::text) else {
+        found.doubt("a git setting is only known at run time");
+        return;
+    };
+    let (key, value) = text.split_once('=').unwrap_or((text, "true"));
+    if is_tame(key, Some(value)) {
+        return;
+    }
+    found.doubt(format!("the git setting `{key}` may run a program"));
+    let command = value.strip_prefix('!').unwrap_or(value);
+    if !command.is_empty() {
+        super::run(command, &call.context.behind("git"), found);
+    }
+}
+
+fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found: &mut Found) {
+    let texts: Vec<&str> = arguments.iter().filter_map(Word::text).collect();
+    let has = |wanted: &[&str]| {
+        texts.iter().any(|text| {
+            // Long options may be shortened.
+            let given = text.split('=').next().unwrap_or_default();
+            wanted
+                .iter()
+                .any(|w| given == *w || given.len() > 4 && w.starts_with("--") && w.starts_with(given))
+        })
+    };
+    match subcommand {
+        "rebase" => {
+            for (i, word) in arguments.iter().enumerate() {
+                match word.text() {
+                    Some("-x" | "--exec") => call.evaluates(arguments.get(i + 1), found),
+                    Some(text) if text.starts_with("--ex") || text.starts_with("-x") => {
+                        let command = text
+                            .split_once('=')
+                            .map_or_else(|| text.trim_start_matches("-x"), |(_, command)| command);
+                        super::run(command, &call.context.behind("git"), found);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        "bisect" if texts.first() == Some(&"run") => call.runs(arguments.get(1..).unwrap_or_default(), found),
+        "submodule" if texts.contains(&"foreach") => {
+            let rest: Vec<&str> = texts
+                .iter()
+                .skip_while(|t| **t != "foreach")
+                .skip(1)
+                .skip_while(|t| t.starts_with('-'))
+                .copied()
+                .collect();
+            super::run(&rest.join(" "), &call.context.behind("git"), found);
+            if texts.len() != arguments.len() {
+                found.doubt("what git runs is only known at run time");
+            }
+        }
+        "config" => config(arguments, &texts, found),
+        "filter-branch" | "difftool" | "mergetool" | "send-email" | "instaweb" | "daemon" | "shell"
+        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd" => {
+            found.doubt(format!("`git {subcommand}` runs other programs"));
+        }
+        "grep" if texts.iter().any(|t| t.starts_with("-O") || t.starts_with("--open-files-in-pager")) => {
+            found.doubt("`git grep -O` runs a pager");
+        }
+        "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack" | "send-pack"
+        | "remote" | "submodule" => {
+            if has(&["--upload-pack", "--receive-pack", "--exec", "--config", "--template"])
+                || subcommand == "clone" && has(&["-u", "-c"])
+            {
+                found.doubt(format!("`git {subcommand}` is told which program to run"));
+            }
+            if texts.iter().any(|t| t.contains("ext::") || t.starts_with("fd::")) {
+                found.doubt("a git address runs a program");
+            }
+        }
+        "diff" | "log" | "show" | "blame" if has(&["--ext-diff", "--textconv"]) => {
+            found.doubt("git runs a program from its settings");
+        }
+        _ => {}
+    }
+}
+
+fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
+    let reads = texts.iter().any(|t| {
+        matches!(
+            *t,
+            "--get"
+                | "--get-all"
+                | "--get-regexp"
+                | "--list"
+                | "-l"
+                | "list"
+                | "get"
+                | "--unset"
+                | "--unset-all"
+                | "unset"
+                | "--get-urlmatch"
+        )
+    });
+    let operands: Vec<&str> = texts.iter().copied().filter(|t| !t.starts_with('-') && *t != "set").collect();
+    if texts.len() != arguments.len() && !reads && operands.first().is_none_or(|key| !is_tame(key, None)) {
+        found.doubt("a git setting is only known at run time");
+    }
+    if texts.iter().any(|t| matches!(*t, "-e" | "--edit" | "edit")) {
+        found.doubt("`git config` starts an editor");
+    }
+    if !reads
+        && operands.len() > 1
+        && operands.first().is_some_and(|key| !is_tame(key, operands.get(1).copied()))
+    {
+        found.doubt("the git setting may run a program later");
+    }
+}

@@ -1,0 +1,359 @@
+//! The grammar: lists, pipelines, simple commands, redirections.
+
+use super::heredoc::Pending;
+use super::variables;
+use super::word::{Mode, Word};
+use super::wrapper;
+use super::{Context, Found, MAX_DEPTH, Redirection};
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub(super) struct Problem(String);
+
+impl Problem {
+    pub(super) fn syntax(what: &str) -> Self {
+        Self(format!("it cannot be read: {what}"))
+    }
+}
+
+impl From<Problem> for String {
+    fn from(problem: Problem) -> Self {
+        problem.0
+    }
+}
+
+/// Words that end a list at command position.
+const CLOSERS: &[&str] = &["then", "else", "elif", "fi", "do", "done", "esac", "}", "in"];
+
+pub(super) struct Parser<'s, 'f> {
+    source: &'s [char],
+    at: usize,
+    context: Context,
+    found: &'f mut Found,
+    pub(super) pending: Vec<Pending>,
+    statement: usize,
+}
+
+impl<'s, 'f> Parser<'s, 'f> {
+    pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
+        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.source.get(self.at).copied()
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> Option<char> {
+        self.source.get(self.at + ahead).copied()
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += 1;
+        Some(c)
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.source.len());
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn text_from(&self, start: usize) -> String {
+        self.source.get(start..self.at).unwrap_or_default().iter().collect()
+    }
+
+    pub(super) fn statement_start(&self) -> usize {
+        self.statement
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(super) fn found(&mut self) -> &mut Found {
+        self.found
+    }
+
+    pub(super) fn doubt(&mut self, why: &str) {
+        self.found.doubt(why);
+    }
+
+    pub(super) fn enter(&mut self) -> Result<(), Problem> {
+        self.context.depth += 1;
+        if self.context.depth > MAX_DEPTH {
+            return Err(Problem::syntax("it is nested too deeply"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.context.depth = self.context.depth.saturating_sub(1);
+    }
+
+    pub(super) fn assigned(&mut self, name: &str, value: Option<&str>) {
+        variables::assigned(name, value, self.found);
+    }
+
+    /// The whole text.
+    pub(super) fn program(&mut self) -> Result<(), Problem> {
+        self.list(&[])?;
+        self.no_pending_heredoc()?;
+        if self.peek().is_some() {
+            return Err(Problem::syntax("something unexpected follows a command"));
+        }
+        Ok(())
+    }
+
+    /// Commands until the end, a closing parenthesis, `;;`, or a word of `until` at command position.
+    pub(super) fn list(&mut self, until: &[&str]) -> Result<(), Problem> {
+        loop {
+            self.skip_blank_lines()?;
+            if self.context.depth == 0 {
+                self.statement = self.at;
+            }
+            match self.peek() {
+                None | Some(')') => return Ok(()),
+                Some(';') if matches!(self.peek_at(1), Some(';' | '&')) => return Ok(()),
+                Some(';' | '&' | '|') => return Err(Problem::syntax("an operator has no command before it")),
+                Some(_) => {}
+            }
+            if let Some(word) = self.reserved() {
+                if until.contains(&word.as_str()) {
+                    return Ok(());
+                }
+                if CLOSERS.contains(&word.as_str()) && word != "in" {
+                    return Err(Problem::syntax("a reserved word stands in the wrong place"));
+                }
+            }
+            self.and_or()?;
+            self.skip_blanks();
+            match self.peek() {
+                Some(';') if matches!(self.peek_at(1), Some(';' | '&')) => return Ok(()),
+                Some(';' | '&') => self.skip(1),
+                Some('\n') | None => {}
+                Some(')') => return Ok(()),
+                Some(_) => return Err(Problem::syntax("something unexpected follows a command")),
+            }
+            if self.found.is_full() {
+                return Err(Problem::syntax("it runs too many commands"));
+            }
+        }
+    }
+
+    fn and_or(&mut self) -> Result<(), Problem> {
+        loop {
+            self.pipeline()?;
+            self.skip_blanks();
+            match (self.peek(), self.peek_at(1)) {
+                (Some('&'), Some('&')) | (Some('|'), Some('|')) => self.skip(2),
+                _ => return Ok(()),
+            }
+            self.skip_blank_lines()?;
+        }
+    }
+
+    fn pipeline(&mut self) -> Result<(), Problem> {
+        loop {
+            while self.reserved().as_deref() == Some("!") {
+                self.skip(1);
+                self.skip_blanks();
+            }
+            self.command()?;
+            self.skip_blanks();
+            match (self.peek(), self.peek_at(1)) {
+                (Some('|'), Some('|')) => return Ok(()),
+                (Some('|'), Some('&')) => self.skip(2),
+                (Some('|'), _) => self.skip(1),
+                _ => return Ok(()),
+            }
+            self.skip_blank_lines()?;
+        }
+    }
+
+    pub(super) fn command(&mut self) -> Result<(), Problem> {
+        self.enter()?;
+        if self.compound()? {
+            self.redirections()?;
+        } else {
+            self.simple()?;
+        }
+        self.leave();
+        Ok(())
+    }
+
+    pub(super) fn redirections(&mut self) -> Result<(), Problem> {
+        loop {
+            self.skip_blanks();
+            if !self.redirection()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn simple(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        let mut words: Vec<Word> = Vec::new();
+        let mut assignments = Vec::new();
+        loop {
+            self.skip_blanks();
+            if self.redirection()? {
+                continue;
+            }
+            match self.peek() {
+                None | Some('\n' | ';' | '&' | '|' | ')') => break,
+                Some('#') => self.skip_comment(),
+                Some('(') => return self.function_after(&words),
+                Some(_) => {
+                    let word = self.word(Mode::Plain)?;
+                    match &word.assignment {
+                        Some((name, value)) if words.is_empty() => {
+                            self.assigned(name, value.as_deref());
+                            assignments.push((name.clone(), value.clone()));
+                        }
+                        _ => words.push(word),
+                    }
+                }
+            }
+        }
+        if self.at == start {
+            return Err(Problem::syntax("a command is expected"));
+        }
+        let text = self.text_from(start).trim_end().to_owned();
+        let context = self.context.clone();
+        wrapper::emit(text, &words, assignments, &context, self.found);
+        Ok(())
+    }
+
+    /// One redirection, if one stands here.
+    fn redirection(&mut self) -> Result<bool, Problem> {
+        let mut ahead = 0;
+        if self.peek() == Some('{') {
+            ahead = 1;
+            while self.peek_at(ahead).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+                ahead += 1;
+            }
+            if self.peek_at(ahead) != Some('}') || ahead == 1 {
+                return Ok(false);
+            }
+            ahead += 1;
+        } else {
+            while self.peek_at(ahead).is_some_and(|c| c.is_ascii_digit()) {
+                ahead += 1;
+            }
+        }
+        let (first, second) = (self.peek_at(ahead), self.peek_at(ahead + 1));
+        let both = ahead == 0 && first == Some('&') && second == Some('>');
+        if !both && (!matches!(first, Some('<' | '>')) || second == Some('(')) {
+            return Ok(false);
+        }
+        let named = ahead > 0;
+        self.skip(ahead);
+        let operator: String = if both && self.peek_at(2) == Some('>') {
+            "&>>".into()
+        } else {
+            let known = ["&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">"];
+            known
+                .iter()
+                .find(|o| o.chars().enumerate().all(|(i, c)| self.peek_at(i) == Some(c)))
+                .map_or_else(String::new, |o| (*o).to_owned())
+        };
+        self.skip(operator.chars().count());
+        self.skip_blanks();
+        let target = self.word(Mode::Plain)?;
+        match operator.as_str() {
+            "<<" | "<<-" => self.pending.push(Pending::new(&target, operator == "<<-")),
+            "<<<" => {}
+            "<&" | ">&"
+                if target
+                    .text()
+                    .is_some_and(|t| t.trim_end_matches('-').chars().all(|c| c.is_ascii_digit())) => {}
+            ">&" if named && target.text().is_none() => self.redirected(true, &target),
+            "<" | "<&" => self.redirected(false, &target),
+            _ => self.redirected(true, &target),
+        }
+        Ok(true)
+    }
+
+    fn redirected(&mut self, writes: bool, target: &Word) {
+        let file = target.text().map(str::to_owned);
+        match file.as_deref() {
+            Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin") => return,
+            Some(file) if file.starts_with("/dev/tcp/") || file.starts_with("/dev/udp/") => {
+                self.doubt("a redirection opens a network connection");
+            }
+            Some(file) if file.contains("/dev/tcp") || file.contains("/dev/udp") => {
+                self.doubt("a redirection may open a network connection");
+            }
+            _ => {}
+        }
+        self.found.redirections.push(Redirection { writes, target: file });
+    }
+
+    /// The unquoted word at this place, if it may be a reserved one.
+    pub(super) fn reserved(&self) -> Option<String> {
+        let mut word = String::new();
+        for i in 0..9 {
+            match self.peek_at(i) {
+                None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>') => break,
+                Some(c) => word.push(c),
+            }
+        }
+        let known = CLOSERS.contains(&word.as_str())
+            || matches!(
+                word.as_str(),
+                "!" | "{"
+                    | "if"
+                    | "while"
+                    | "until"
+                    | "for"
+                    | "select"
+                    | "case"
+                    | "[["
+                    | "function"
+                    | "coproc"
+                    | "time"
+            );
+        known.then_some(word)
+    }
+
+    pub(super) fn expect(&mut self, wanted: char) -> Result<(), Problem> {
+        if self.next() == Some(wanted) {
+            return Ok(());
+        }
+        Err(Problem::syntax(&format!("`{wanted}` is missing")))
+    }
+
+    pub(super) fn skip_blanks(&mut self) {
+        loop {
+            match (self.peek(), self.peek_at(1)) {
+                (Some(' ' | '\t'), _) => self.skip(1),
+                (Some('\\'), Some('\n')) => self.skip(2),
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn skip_comment(&mut self) {
+        while self.peek().is_some_and(|c| c != '\n') {
+            self.skip(1);
+        }
+    }
+
+    /// Blanks, comments and newlines, with the here-documents that start after one.
+    pub(super) fn skip_blank_lines(&mut self) -> Result<(), Problem> {
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                Some('#') => self.skip_comment(),
+                Some('\n') => {
+                    self.skip(1);
+                    self.heredocs()?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}

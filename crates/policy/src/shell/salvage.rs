@@ -1,0 +1,30 @@
+//! Names in text that could not be read.
+
+use super::{Context, Found, Part};
+
+/// Notes whatever may be a command, roughly. The text is doubted anyway; this serves deny rules only.
+pub(super) fn names_in(text: &str, context: &Context, found: &mut Found) {
+    let joined = text.replace("\\\n", "");
+    for piece in joined.split([';', '&', '|', '\n', '(', ')', '`', '{', '}', '<', '>']).take(500) {
+        let words: Vec<Option<String>> = piece
+            .split_whitespace()
+            .map(|word| word.replace(['\'', '"', '\\'], ""))
+            .filter(|word| {
+                !matches!(
+                    word.as_str(),
+                    "" | "!" | "if" | "then" | "else" | "do" | "while" | "until" | "time" | "$"
+                )
+            })
+            .map(|word| (!word.contains('$')).then_some(word))
+            .collect();
+        if words.is_empty() {
+            continue;
+        }
+        found.part(Part {
+            text: piece.trim().to_owned(),
+            words,
+            behind: context.behind.clone(),
+            ..Part::default()
+        });
+    }
+}

@@ -1,0 +1,415 @@
+//! Builtins, shells and interpreters that run text given to them.
+
+use super::Found;
+use super::variables;
+use super::word::{Word, is_name};
+use super::wrapper::Call;
+
+/// Looks for text that the command runs as shell or program code.
+pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+    match call.name {
+        name if SHELLS.contains(&name) => shell(call, found),
+        "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
+        | "elvish" | "xonsh" => {
+            if call.has(&["-c", "-Command", "-command", "/c", "/C", "-e", "-EncodedCommand", "--command"])
+                || call.arguments.is_empty()
+            {
+                found.doubt(format!("`{}` runs text in another language", call.name));
+            }
+        }
+        "eval" => eval(call, found),
+        "." | "source" => found.doubt("it runs a file inside this shell"),
+        "trap" => trap(call, found),
+        "alias" if !call.arguments.is_empty() && !call.has(&["-p"]) => found.doubt("it defines an alias"),
+        "enable" | "fc" | "bind" if !call.arguments.is_empty() => {
+            found.doubt(format!("`{}` changes the shell itself", call.name))
+        }
+        "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is read"),
+        "set" if call.has(&["posix", "-k"]) => found.doubt("`set` changes how the rest is read"),
+        "hash" if call.has(&["-p"]) => found.doubt("`hash -p` makes a name stand for another program"),
+        "complete" | "compgen" | "mapfile" | "readarray" if call.has(&["-C", "-F"]) => {
+            found.doubt(format!("`{}` runs a command of its own", call.name));
+        }
+        "jobs" if call.has(&["-x"]) => found.doubt("`jobs -x` runs a command"),
+        "let" => found.doubt("`let` computes with the contents of variables"),
+        "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
+        "read" | "mapfile" | "readarray" | "getopts" | "unset" => {
+            call.arguments.iter().for_each(|word| names_variable(word, found))
+        }
+        "printf" if call.arguments.first().and_then(Word::text).is_some_and(|t| t.starts_with("-v")) => {
+            call.arguments.iter().take(2).for_each(|word| names_variable(word, found));
+        }
+        "test" | "[" => {
+            let subscript = call.arguments.windows(2).any(|pair| {
+                pair.first().and_then(Word::text) == Some("-v")
+                    && !pair.get(1).and_then(Word::text).is_some_and(is_name)
+            });
+            if subscript {
+                found.doubt("a test computes a subscript");
+            }
+        }
+        _ => interpreter(call, found),
+    }
+}
+
+const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
+
+/// Whether the command does nothing but run text that is read here, so that its parts speak for it.
+pub(super) fn is_transparent(call: &Call<'_>) -> bool {
+    let literal = call.arguments.iter().all(|word| word.text().is_some());
+    literal
+        && !call.arguments.is_empty()
+        && (call.name == "eval" || SHELLS.contains(&call.name) && shell_command(call).is_some())
+}
+
+/// The place of the text that `sh -c` and the like run.
+fn shell_command(call: &Call<'_>) -> Option<usize> {
+    let mut wanted = false;
+    let mut at = 0;
+    while let Some(text) = call.arguments.get(at).and_then(Word::text) {
+        if !text.starts_with(['-', '+']) || text == "-" {
+            break;
+        }
+        at += 1;
+        if text == "--" {
+            break;
+        }
+        wanted |= text.contains('c') && !text.starts_with("--");
+        at += usize::from(
+            text.ends_with(['o', 'O']) && !text.starts_with("--")
+                || matches!(text, "--rcfile" | "--init-file"),
+        );
+    }
+    (wanted && at < call.arguments.len()).then_some(at)
+}
+
+fn shell(call: &Call<'_>, found: &mut Found) {
+    if call.has(&["--rcfile", "--init-file"]) {
+        found.doubt("a shell reads a start file");
+    }
+    if let Some(at) = shell_command(call) {
+        return call.evaluates(call.arguments.get(at), found);
+    }
+    if matches!(call.arguments.first().and_then(Word::text), Some("--version" | "--help")) {
+        return;
+    }
+    let script =
+        call.arguments.iter().find(|word| word.text().is_none_or(|text| !text.starts_with(['-', '+'])));
+    let reads = call
+        .arguments
+        .iter()
+        .filter_map(Word::text)
+        .any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('s'));
+    match script.map(Word::text) {
+        Some(Some(file)) if !reads && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
+        _ => found.doubt(format!("what `{}` runs is only known at run time", call.name)),
+    }
+}
+
+fn eval(call: &Call<'_>, found: &mut Found) {
+    let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
+    match words {
+        Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
+        None => found.doubt("what `eval` runs is only known at run time"),
+    }
+}
+
+fn trap(call: &Call<'_>, found: &mut Found) {
+    let mut arguments = call.arguments;
+    if arguments.first().and_then(Word::text) == Some("--") {
+        arguments = arguments.get(1..).unwrap_or_default();
+    }
+    match arguments.first().map(Word::text) {
+        None | Some(Some("-" | "" | "-l" | "-p")) => {}
+        Some(_) if arguments.len() == 1 => {}
+        Some(_) => call.evaluates(arguments.first(), found),
+    }
+}
+
+fn declaration(call: &Call<'_>, found: &mut Found) {
+    for word in call.arguments {
+        if let Some((name, value)) = &word.assignment {
+            variables::assigned(name, value.as_deref(), found);
+            continue;
+        }
+        match word.text() {
+            Some(text) if text.starts_with(['-', '+']) => {
+                if text.contains(['n', 'i']) && call.name != "export" {
+                    found.doubt("a variable gets a special meaning");
+                }
+                if text.contains('f') && call.name == "export" {
+                    found.doubt("it exports a function");
+                }
+            }
+            Some(text) => match text.split_once('=') {
+                Some((name, value)) => variables::assigned(name.trim_end_matches('+'), Some(value), found),
+                None => variables::assigned(text, None, found),
+            },
+            None => found.doubt(format!("what `{}` declares is only known at run time", call.name)),
+        }
+    }
+}
+
+/// An argument that may be the name of a variable to be set.
+fn names_variable(word: &Word, found: &mut Found) {
+    match word.text() {
+        Some(text) => {
+            let name = text.trim_start_matches("-v");
+            if variables::is_risky(name, None) {
+                found.doubt(format!("it sets `{name}`, which changes what programs do"));
+            }
+            if name.contains('[') && name.contains(['$', '`']) {
+                found.doubt("a subscript is computed");
+            }
+        }
+        None => found.doubt("which variable is set is only known at run time"),
+    }
+}
+
+/// Interpreters with options for code, by name; version suffixes are left off.
+const INLINE: &[(&str, &[&str])] = &[
+    ("python", &["-c", "-i"]),
+    ("pypy", &["-c", "-i"]),
+    (
+        "node",
+        &[
+            "-e",
+            "-p",
+            "-pe",
+            "-r",
+            "--eval",
+            "--print",
+            "--require",
+            "--import",
+            "--loader",
+            "-i",
+            "--experimental-loader",
+        ],
+    ),
+    ("nodejs", &["-e", "-p", "--eval", "--print", "-r", "--require", "-i"]),
+    ("bun", &["-e", "--eval", "-p", "--print", "eval", "-r", "--preload"]),
+    ("deno", &["eval", "repl", "-e"]),
+    ("perl", &["-e", "-E"]),
+    ("ruby", &["-e", "-r"]),
+    ("php", &["-r", "-B", "-R", "-E", "-d", "-a"]),
+    ("lua", &["-e", "-l", "-i"]),
+    ("luajit", &["-e", "-l", "-i"]),
+    ("osascript", &["-e"]),
+    ("Rscript", &["-e"]),
+    ("R", &["-e"]),
+    ("julia", &["-e", "-E", "--eval", "--print"]),
+    ("ghc", &["-e"]),
+    ("groovy", &["-e"]),
+    ("scala", &["-e"]),
+    ("elixir", &["-e", "--eval"]),
+    ("erl", &["-eval"]),
+    ("tclsh", &[]),
+    ("guile", &["-c"]),
+    ("sbcl", &["--eval"]),
+    ("emacs", &["--eval", "-eval", "-l", "--load", "-f"]),
+];
+
+fn interpreter(call: &Call<'_>, found: &mut Found) {
+    match call.name {
+        "sed" | "gsed" => return sed(call, found),
+        "awk" | "gawk" | "mawk" | "nawk" => return awk(call, found),
+        _ => {}
+    }
+    let stem = call.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let Some((_, options)) = INLINE.iter().find(|(name, _)| *name == stem || *name == call.name) else {
+        return;
+    };
+    let letters: Vec<char> =
+        options.iter().filter(|o| o.len() == 2).filter_map(|o| o.chars().nth(1)).collect();
+    let mut names_script = false;
+    let mut arguments = call.arguments.iter();
+    while let Some(word) = arguments.next() {
+        let Some(text) = word.text() else { break };
+        if matches!(text, "-W" | "-X" | "-I" | "-C" | "-L" | "--title" | "--conditions" | "--env-file") {
+            arguments.next();
+            continue;
+        }
+        let long = options.iter().any(|o| {
+            text == *o || o.starts_with("--") && text.strip_prefix(o).is_some_and(|r| r.starts_with('='))
+        });
+        let cluster = text.starts_with('-') && !text.starts_with("--") && text != "-m" && {
+            let body = text.trim_start_matches('-');
+            body.chars()
+                .take_while(|c| c.is_ascii_alphabetic() || c.is_ascii_digit())
+                .any(|c| letters.contains(&c))
+                && stem != "deno"
+        };
+        if text == "-m" || !text.starts_with('-') && !long {
+            names_script = text != "-" && !text.starts_with("/dev/") && !text.starts_with("/proc/");
+            break;
+        }
+        if long || cluster {
+            found.doubt(format!("`{}` runs code given in its arguments", call.name));
+            return;
+        }
+        if matches!(text, "--version" | "-V" | "-v" | "--help" | "-h" | "--test") {
+            return;
+        }
+    }
+    if !names_script && !matches!(stem, "bun" | "deno" | "ghc" | "emacs" | "R") {
+        found.doubt(format!("`{}` runs code that is not named here", call.name));
+    }
+}
+
+/// `sed` scripts may run commands (`e`) and write files (`w`).
+fn sed(call: &Call<'_>, found: &mut Found) {
+    let mut script_seen = false;
+    let mut arguments = call.arguments.iter();
+    while let Some(word) = arguments.next() {
+        let Some(text) = word.text() else {
+            if !script_seen {
+                found.doubt("what `sed` does is only known at run time");
+            }
+            script_seen = true;
+            continue;
+        };
+        let script = match text {
+            "-e" | "--expression" => arguments.next().map(|w| w.text().unwrap_or("e")),
+            "-f" | "--file" => Some("e"),
+            _ if text.starts_with("--expression=") => text.strip_prefix("--expression="),
+            "--follow-symlinks" => None,
+            _ if text.starts_with("--e") || text.starts_with("--f") => Some("e"),
+            _ if text.starts_with("--") => None,
+            _ if text.starts_with('-') && text.len() > 1 => {
+                let body = text.trim_start_matches('-');
+                match body.split_once(['e', 'f']) {
+                    Some((before, rest)) if !before.contains('i') => {
+                        if rest.is_empty() {
+                            arguments.next().map(|w| w.text().unwrap_or("e"))
+                        } else {
+                            Some(rest)
+                        }
+                    }
+                    _ => None,
+                }
+            }
+            _ if !script_seen => Some(text),
+            _ => None,
+        };
+        if let Some(script) = script {
+            script_seen = true;
+            if !sed_script_is_tame(script) {
+                found.doubt("the `sed` script may run commands or write files");
+            }
+        }
+    }
+}
+
+/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as wild.
+pub(super) fn sed_script_is_tame(script: &str) -> bool {
+    script.split(['\n']).all(|line| sed_line_is_tame(line.trim()))
+}
+
+fn sed_line_is_tame(line: &str) -> bool {
+    let mut characters: Vec<char> = line.chars().collect();
+    characters.reverse();
+    let mut next = || characters.pop();
+    let mut current = next();
+    loop {
+        // Addresses.
+        loop {
+            match current {
+                Some(c)
+                    if c.is_ascii_digit()
+                        || matches!(c, ',' | '$' | '!' | '~' | '+' | ' ' | ';' | '{' | '}') =>
+                {
+                    current = next()
+                }
+                Some('/') => {
+                    loop {
+                        match next() {
+                            Some('\\') => {
+                                next();
+                            }
+                            Some('/') => break,
+                            Some(_) => {}
+                            None => return false,
+                        }
+                    }
+                    current = next();
+                    while current == Some('I') || current == Some('M') {
+                        current = next();
+                    }
+                }
+                _ => break,
+            }
+        }
+        match current {
+            None => return true,
+            Some('p' | 'd' | 'q' | 'Q' | '=' | 'n' | 'N' | 'P' | 'D' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l') => {
+                current = next()
+            }
+            Some('#' | 'a' | 'i' | 'c' | ':' | 'b' | 't') => return true,
+            Some(command @ ('s' | 'y')) => {
+                let Some(delimiter) = next() else { return false };
+                for _ in 0..2 {
+                    loop {
+                        match next() {
+                            Some('\\') => {
+                                next();
+                            }
+                            Some(c) if c == delimiter => break,
+                            Some(_) => {}
+                            None => return false,
+                        }
+                    }
+                }
+                current = next();
+                while command == 's'
+                    && current
+                        .is_some_and(|c| matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M') || c.is_ascii_digit())
+                {
+                    current = next();
+                }
+                if !matches!(current, None | Some(';' | ' ' | '}')) {
+                    return false;
+                }
+            }
+            Some(_) => return false,
+        }
+    }
+}
+
+/// `awk` programs may run commands, open pipes and write files.
+fn awk(call: &Call<'_>, found: &mut Found) {
+    let mut arguments = call.arguments.iter();
+    while let Some(word) = arguments.next() {
+        match word.text() {
+            Some("-F" | "-v" | "--field-separator" | "--assign") => {
+                arguments.next();
+            }
+            Some(text) if text.starts_with("-F") || text.starts_with("-v") => {}
+            Some(text) if text.starts_with('-') => {
+                found.doubt(format!("`{text}` lets `awk` load or change files"));
+            }
+            Some(program) => {
+                if !awk_is_tame(program) {
+                    found.doubt("the `awk` program may run commands or write files");
+                }
+                return;
+            }
+            None => {
+                found.doubt("what `awk` does is only known at run time");
+                return;
+            }
+        }
+    }
+}
+
+pub(super) fn awk_is_tame(program: &str) -> bool {
+    let without_or = program.replace("||", "");
+    let prints_to_file = without_or
+        .split("print")
+        .skip(1)
+        .any(|after| after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'));
+    !without_or.contains('|')
+        && !program.contains("system")
+        && !program.contains("getline")
+        && !program.contains('@')
+        && !prints_to_file
+}

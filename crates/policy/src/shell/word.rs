@@ -1,0 +1,265 @@
+//! Words: quote removal and expansions, character by character as bash does it.
+
+use super::braces;
+use super::parser::{Parser, Problem};
+
+/// One word of a command.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Word {
+    /// As written.
+    pub raw: String,
+    /// After quote removal; `None` if only known at run time.
+    pub literal: Option<String>,
+    /// Whether any of it was quoted, so that it is no reserved word.
+    pub quoted: bool,
+    /// An unquoted file name pattern or a process substitution: `literal` is `None`, this is what stands for it.
+    pub pattern: Option<String>,
+    /// Has unquoted braces that expand.
+    pub braces: bool,
+    /// `NAME=value` written as an assignment.
+    pub assignment: Option<(String, Option<String>)>,
+}
+
+impl Word {
+    /// A word that needs no reading, as when a wrapper supplies it.
+    pub(super) fn plain(text: &str) -> Self {
+        Self { raw: text.to_owned(), literal: Some(text.to_owned()), ..Self::default() }
+    }
+
+    /// A word that only run time knows.
+    pub(super) fn unknown(raw: &str) -> Self {
+        Self { raw: raw.to_owned(), ..Self::default() }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        self.literal.as_deref()
+    }
+}
+
+/// A word under construction.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    text: String,
+    /// Where `text` got its characters unquoted.
+    bare: Vec<bool>,
+    /// How many pieces only run time knows.
+    unknown: usize,
+    quoted: bool,
+    assigns: Option<(String, usize)>,
+    /// Whether a process substitution is among them.
+    pub(super) pipe: bool,
+}
+
+impl Draft {
+    pub(super) fn bare(&mut self, c: char) {
+        self.text.push(c);
+        self.bare.push(true);
+    }
+
+    pub(super) fn quoted(&mut self, c: char) {
+        self.text.push(c);
+        self.bare.push(false);
+        self.quoted = true;
+    }
+
+    pub(super) fn unknown(&mut self) {
+        self.unknown += 1;
+    }
+
+    fn has_bare(&self, wanted: &[char]) -> bool {
+        self.text.chars().zip(&self.bare).any(|(c, bare)| *bare && wanted.contains(&c))
+    }
+
+    fn finish(self, raw: String) -> Word {
+        let braces = braces::expands(&self.text, &self.bare);
+        let is_assignment = self.assigns.is_some();
+        let globs =
+            !is_assignment && self.has_bare(&['*', '?', '[']) && self.text != "[" && self.text != "[[";
+        let unknown = self.unknown > 0;
+        let known = !unknown && !globs && (!braces || is_assignment);
+        let assignment = self.assigns.map(|(name, from)| {
+            let value: String = self.text.chars().skip(from).collect();
+            (name, (!unknown).then_some(value))
+        });
+        Word {
+            raw,
+            pattern: if self.pipe && self.unknown == 1 && self.text.is_empty() {
+                Some("/dev/fd/63".to_owned())
+            } else {
+                (!unknown && globs && !braces).then(|| self.text.clone())
+            },
+            literal: known.then_some(self.text),
+            quoted: self.quoted,
+            braces: braces && !is_assignment,
+            assignment,
+        }
+    }
+}
+
+/// How a word ends and what is special in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Plain,
+    /// The right side of `=~`, where `(`, `)` and `|` belong to the word.
+    Regex,
+}
+
+impl Parser<'_, '_> {
+    /// Reads a word; the caller has made sure that one starts here.
+    pub(super) fn word(&mut self, mode: Mode) -> Result<Word, Problem> {
+        let start = self.position();
+        let mut draft = Draft::default();
+        let mut open = 0_usize;
+        while let Some(c) = self.peek() {
+            match c {
+                ' ' | '\t' | '\n' if open == 0 => break,
+                '<' | '>' if self.peek_at(1) == Some('(') => self.process_substitution(&mut draft)?,
+                ';' | '&' | '<' | '>' => break,
+                '(' if mode == Mode::Regex => {
+                    open += 1;
+                    self.keep(&mut draft);
+                }
+                ')' if mode == Mode::Regex && open > 0 => {
+                    open -= 1;
+                    self.keep(&mut draft);
+                }
+                '|' if mode == Mode::Regex && (open > 0 || self.peek_at(1) != Some('|')) => {
+                    self.keep(&mut draft)
+                }
+                '(' if draft.assigns.as_ref().is_some_and(|(_, from)| *from == draft.bare.len()) => {
+                    self.array(&mut draft)?;
+                }
+                '(' | ')' | '|' => break,
+                '\\' => self.escape(&mut draft),
+                '\'' => self.single_quoted(&mut draft)?,
+                '"' => self.double_quoted(&mut draft)?,
+                '$' => self.dollar(&mut draft, false)?,
+                '`' => self.backticks(&mut draft, false)?,
+                '=' => self.equals(&mut draft),
+                _ => self.keep(&mut draft),
+            }
+        }
+        if open > 0 || self.position() == start {
+            return Err(Problem::syntax("a word is expected"));
+        }
+        Ok(draft.finish(self.text_from(start)))
+    }
+
+    fn keep(&mut self, draft: &mut Draft) {
+        if let Some(c) = self.next() {
+            draft.bare(c);
+        }
+    }
+
+    /// The first `=` after a bare name makes the word an assignment.
+    fn equals(&mut self, draft: &mut Draft) {
+        if draft.assigns.is_none() && !draft.quoted && draft.unknown == 0 {
+            let target = draft.text.strip_suffix('+').unwrap_or(&draft.text);
+            let name = target.split('[').next().unwrap_or_default();
+            let subscripted = target.len() == name.len() || target.ends_with(']');
+            if is_name(name) && subscripted {
+                let name = name.to_owned();
+                if target.len() != name.len() {
+                    self.check_arithmetic(&target.replace(&name, "").replace(['[', ']'], " "));
+                }
+                draft.assigns = Some((name, draft.bare.len() + 1));
+            }
+        } else if draft.assigns.is_none() && is_name(draft.text.split('[').next().unwrap_or_default()) {
+            // `a[$i]=x`: an assignment whose subscript is computed.
+            let name = draft.text.split('[').next().unwrap_or_default().to_owned();
+            if draft.text.contains('[') && draft.text.ends_with(']') {
+                self.doubt("a subscript is computed");
+                draft.assigns = Some((name, draft.bare.len() + 1));
+            }
+        }
+        self.keep(draft);
+    }
+
+    fn array(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        self.next();
+        draft.unknown();
+        loop {
+            self.skip_blank_lines()?;
+            match self.peek() {
+                Some(')') => {
+                    self.next();
+                    return Ok(());
+                }
+                None => return Err(Problem::syntax("an array is not closed")),
+                Some(_) => {
+                    self.word(Mode::Plain)?;
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, draft: &mut Draft) {
+        self.next();
+        match self.next() {
+            Some('\n') => {}
+            Some(c) => draft.quoted(c),
+            None => draft.quoted('\\'),
+        }
+    }
+
+    pub(super) fn single_quoted(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        self.next();
+        draft.quoted = true;
+        loop {
+            match self.next() {
+                Some('\'') => return Ok(()),
+                Some(c) => draft.quoted(c),
+                None => return Err(Problem::syntax("a single quote is not closed")),
+            }
+        }
+    }
+
+    pub(super) fn double_quoted(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        self.next();
+        draft.quoted = true;
+        loop {
+            match self.peek() {
+                Some('"') => {
+                    self.next();
+                    return Ok(());
+                }
+                None => return Err(Problem::syntax("a double quote is not closed")),
+                Some(_) => self.in_double_quotes(draft)?,
+            }
+        }
+    }
+
+    /// One step of what double quotes, here-documents and the like leave special.
+    pub(super) fn in_double_quotes(&mut self, draft: &mut Draft) -> Result<(), Problem> {
+        match self.peek() {
+            Some('\\') => {
+                self.next();
+                match self.peek() {
+                    Some('\n') => {
+                        self.next();
+                    }
+                    Some(c @ ('$' | '`' | '"' | '\\')) => {
+                        self.next();
+                        draft.quoted(c);
+                    }
+                    _ => draft.quoted('\\'),
+                }
+            }
+            Some('$') => self.dollar(draft, true)?,
+            Some('`') => self.backticks(draft, true)?,
+            Some(c) => {
+                self.next();
+                draft.quoted(c);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is a shell variable's name.
+pub(super) fn is_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

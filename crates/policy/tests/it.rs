@@ -1,0 +1,6 @@
+//! Tests of the crate as its users see it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "it/corpus.rs"]
+mod corpus;

@@ -1,0 +1,356 @@
+//! The corpus of commands, and real bash as the judge of what they run.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pollux_policy::shell::{Part, Understanding, is_dangerous, is_known_safe, program_names, understand};
+use proptest::prelude::*;
+
+const COMMANDS: &str = include_str!("../../corpus/commands.tsv");
+const RUNNABLE: &str = include_str!("../../corpus/runnable.tsv");
+
+struct Line {
+    number: usize,
+    expectation: String,
+    programs: Vec<String>,
+    command: String,
+}
+
+fn lines() -> Vec<Line> {
+    let lines = COMMANDS.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+    lines
+        .map(|(i, line)| {
+            let fields: Vec<&str> = line.splitn(3, '\t').collect();
+            let [expectation, programs, command] = fields[..] else {
+                panic!("line {}: three fields expected", i + 1)
+            };
+            Line {
+                number: i + 1,
+                expectation: expectation.to_owned(),
+                programs: programs.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+                command: unescape(command),
+            }
+        })
+        .collect()
+}
+
+fn unescape(text: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        if c != '\\' {
+            plain.push(c);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => plain.push('\n'),
+            Some('t') => plain.push('\t'),
+            Some('r') => plain.push('\r'),
+            Some('0') => plain.push('\0'),
+            Some('u') => {
+                let code: String = characters.by_ref().take(4).collect();
+                plain.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
+            }
+            Some(other) => plain.push(other),
+            None => {}
+        }
+    }
+    plain
+}
+
+fn programs(understood: &Understanding) -> Vec<&str> {
+    understood.parts.iter().flat_map(program_names).collect()
+}
+
+fn is_safe(understood: &Understanding) -> bool {
+    understood.doubts.is_empty()
+        && understood.parts.iter().all(is_known_safe)
+        && understood
+            .redirections
+            .iter()
+            .all(|r| !r.writes && r.target.as_deref().is_some_and(|t| !t.starts_with(['/', '~'])))
+}
+
+/// What is wrong with a line, if anything.
+fn complaint(line: &Line) -> Option<String> {
+    let understood = understand(&line.command);
+    let found = programs(&understood);
+    if let Some(missing) = line.programs.iter().find(|program| !found.contains(&program.as_str())) {
+        return Some(format!("`{missing}` is not found, only {found:?}"));
+    }
+    let dangers: Vec<String> = understood.parts.iter().filter_map(is_dangerous).collect();
+    let doubts = &understood.doubts;
+    match line.expectation.as_str() {
+        "safe" if !is_safe(&understood) => {
+            let unsafe_parts: Vec<&Part> =
+                understood.parts.iter().filter(|part| !is_known_safe(part)).collect();
+            Some(format!("not safe: {doubts:?} {unsafe_parts:?} {:?}", understood.redirections))
+        }
+        "safe" | "plain" if !dangers.is_empty() => Some(format!("dangerous: {dangers:?}")),
+        "plain" if !doubts.is_empty() => Some(format!("doubted: {doubts:?}")),
+        "plain" if is_safe(&understood) => Some("taken for known safe".into()),
+        "danger" if dangers.is_empty() => Some(format!("not dangerous: {:?}", understood.parts)),
+        "danger" if is_safe(&understood) => Some("taken for known safe".into()),
+        "doubt" if doubts.is_empty() => Some(format!("not doubted: {:?}", understood.parts)),
+        "safe" | "plain" | "danger" | "doubt" => None,
+        other => Some(format!("unknown expectation `{other}`")),
+    }
+}
+
+#[test]
+fn every_line_of_the_corpus_is_understood_as_expected() {
+    let lines = lines();
+    assert!(lines.len() >= 500);
+    let wrong: Vec<String> = lines
+        .iter()
+        .filter_map(|line| complaint(line).map(|why| format!("{}: {:?}: {why}", line.number, line.command)))
+        .collect();
+    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A directory of programs that only note that they ran.
+fn tripwires(directory: &Path) {
+    let names = [
+        "rm", "curl", "git", "cat", "ls", "sort", "grep", "wc", "tee", "diff", "head", "tripwire", "t1",
+        "t2", "t3", "mv", "find", "sed", "awk", "tar",
+    ];
+    // Nothing else is on the path but what runs other programs and does no harm itself.
+    for name in ["env", "timeout", "nohup", "nice", "xargs", "setsid", "stdbuf", "sh", "bash", "dash"] {
+        if let Some(real) =
+            ["/usr/bin", "/bin"].iter().map(|d| Path::new(d).join(name)).find(|path| path.exists())
+        {
+            std::os::unix::fs::symlink(real, directory.join(name)).unwrap();
+        }
+    }
+    let script = "#!/bin/sh\necho \"${0##*/}\" >> \"$TRIPWIRE_LOG\"\n";
+    for name in names {
+        let path = directory.join(name);
+        #[expect(clippy::disallowed_methods, reason = "a test file")]
+        fs::write(&path, script).unwrap();
+        let mut rights = fs::metadata(&path).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
+        fs::set_permissions(&path, rights).unwrap();
+    }
+}
+
+/// The programs that bash really ran.
+fn ran(command: &str, bin: &Path) -> Vec<String> {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let log = home.path().join("log");
+    let _ran = Command::new("/bin/bash")
+        .args(["-c", &format!("shopt -u promptvars nullglob extglob nocaseglob dotglob;{command}\nwait")])
+        .env_clear()
+        .env("PATH", bin)
+        .env("TRIPWIRE_LOG", &log)
+        .env("HOME", &work)
+        .current_dir(&work)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn whatever_bash_really_runs_is_found_or_doubted() {
+    let mut tripped = 0;
+    for line in RUNNABLE.lines().filter(|line| !line.starts_with('#')) {
+        let command = unescape(line);
+        let understood = understand(&command);
+        let found = programs(&understood);
+        for program in ran(&command, tripwire_directory()) {
+            tripped += 1;
+            assert!(
+                !understood.doubts.is_empty() || found.contains(&program.as_str()),
+                "bash ran `{program}` for {command:?}, found {found:?}"
+            );
+        }
+    }
+    assert!(tripped >= 100, "only {tripped} programs ran: the tripwires do not work");
+}
+
+/// A command that is known to be found, wrapped and joined at random.
+fn composed() -> impl Strategy<Value = (Vec<String>, String)> {
+    let leaf = prop::sample::select(vec!["rm", "curl", "git", "ls", "make", "tripwire"])
+        .prop_map(|name| (vec![name.to_owned()], format!("{name} -x 'a b'")));
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let joined = (
+            inner.clone(),
+            prop::sample::select(vec![" ; ", " && ", " || ", " | ", " & ", "\n"]),
+            inner.clone(),
+        )
+            .prop_map(|((mut a, left), joint, (b, right))| {
+                a.extend(b);
+                (a, format!("{left}{joint}{right}"))
+            });
+        let around = prop::sample::select(vec![
+            "echo $(@)",
+            "echo \"x $(@) y\"",
+            "( @ )",
+            "{ @\n}",
+            "if true; then @\nfi",
+            "while false; do @\ndone",
+            "diff <(@) b",
+            "f() { @\n}",
+            "cat <<EOT\n$(@)\nEOT",
+            "for x in a; do @\ndone",
+            "echo ${x:-$(@)}",
+            "! { @\n}",
+            "case a in a) @\nesac",
+        ]);
+        let surrounded =
+            (inner.clone(), around).prop_map(|((names, text), around)| (names, around.replace('@', &text)));
+        let quoting = prop::sample::select(vec![
+            "sh -c ",
+            "bash -lc ",
+            "eval ",
+            "timeout 5 bash -c ",
+            "env A=1 nohup sh -c ",
+            "trap -- ",
+        ]);
+        let quoted = (inner, quoting).prop_map(|((names, text), shell)| {
+            let tail = if shell.starts_with("trap") { " EXIT" } else { "" };
+            (names, format!("{shell}'{}'{tail}", text.replace('\'', r"'\''")))
+        });
+        prop_oneof![joined, surrounded, quoted]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_answered(text in "\\PC*") {
+        understand(&text);
+    }
+
+    #[test]
+    fn any_shell_like_text_is_answered(text in "[a-z$(){}<>|&;'\"`\\\\ \n\t=!*?#\\[\\]0-9@-]{0,80}") {
+        let understood = understand(&text);
+        understood.parts.iter().for_each(|part| { is_known_safe(part); is_dangerous(part); program_names(part); });
+    }
+
+    #[test]
+    fn mutated_corpus_lines_are_answered(pick in 0_usize..10_000, cut in 0_usize..200, insert in "[$(){}'\"`\\\\\n<]{0,3}") {
+        let lines = lines();
+        let command = &lines[pick % lines.len()].command;
+        let at = cut % (command.chars().count() + 1);
+        let mutated: String = command.chars().take(at).chain(insert.chars()).chain(command.chars().skip(at + 1)).collect();
+        let understood = understand(&mutated);
+        understood.parts.iter().for_each(|part| { is_known_safe(part); is_dangerous(part); program_names(part); });
+    }
+
+    #[test]
+    fn every_program_of_a_composition_is_found_or_doubted((names, command) in composed()) {
+        let understood = understand(&command);
+        let found = programs(&understood);
+        for name in &names {
+            prop_assert!(!understood.doubts.is_empty() || found.contains(&name.as_str()), "{name} in {command:?}");
+        }
+    }
+}
+
+#[rustfmt::skip]
+const PIECES: &[&str] = &[
+    "t1", "t2 x", "t3", " ", " ", "\n", "\n", ";", "; ", " && ", " || ", " | ", " & ", "'", "\"", "\"", "`",
+    "\\", "\\\n", "$(", "$(", ")", ")", "(", "${x:-", "}", "}", "{ ", "; }", "#", " #", "<<E\n", "<<'E'\n",
+    "\nE\n", "\nE\n", "<<<", " > o ", "2>&1", ">&2", "<(", ">(", "$((", "))", "((", "1", "[[ a", " ]]", " =~ ",
+    "if ", "then ", " fi", "; then ", "; fi", "for i in a", "; do ", "; done", "case a in ", "a) ", ";;",
+    " esac", "f() ", "eval ", "eval '", "sh -c '", "env ", "$'", "\\'", "!", " ! ", "x=", "x=(", "echo ",
+    "echo \"", "true", "time ", "command ", "exec ", "$x", "*", "{t1,t2}", "~", "=", "\t", "<<-E\n",
+    "function g ", "coproc ", "until ", "while ", "&>", "|&", "${#x}", "${x#", "%", "/", "[", "]", "@", ":",
+    "trap t1 EXIT", "nohup ", "$\"", "in", "do", "-",
+];
+
+/// Pieces of shell grammar in any order: most are nonsense, the rest is what no one would write.
+fn soup() -> impl Strategy<Value = String> {
+    let pieces = PIECES.to_vec();
+    prop::collection::vec(prop::sample::select(pieces), 1..14).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bash_runs_nothing_out_of_a_soup_that_is_neither_found_nor_doubted(command in soup()) {
+        let understood = understand(&command);
+        // Loops would not end; what is doubted needs no proof.
+        if understood.doubts.is_empty() && !command.contains("while ") && !command.contains("until ") {
+            let bin = tripwire_directory();
+            let found = programs(&understood);
+            for program in ran(&command, bin) {
+                prop_assert!(found.contains(&program.as_str()), "bash ran `{program}` for {command:?}, found {found:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bash_runs_nothing_out_of_a_changed_line_that_is_neither_found_nor_doubted(
+        pick in 0_usize..10_000,
+        place in 0_usize..200,
+        piece in prop::sample::select(vec![
+            "'", "\"", "`", "\\", "$(", ")", "(", ";", "\n", "#", " #", "}", "{", "${x:-", "<<E\n", "\nE\n", "&", "|", " ", "\\\n", "$'", "<(", "$((", "))", "=", "x=", "!", " ! ", "; t1;", "$(t1)",
+        ]),
+    ) {
+        let lines: Vec<&str> = RUNNABLE.lines().filter(|line| !line.starts_with('#') && !line.contains("while") && !line.contains("until")).collect();
+        let line = unescape(lines[pick % lines.len()]);
+        let at = place % (line.chars().count() + 1);
+        let command: String = line.chars().take(at).chain(piece.chars()).chain(line.chars().skip(at)).collect();
+        let understood = understand(&command);
+        if understood.doubts.is_empty() {
+            let found = programs(&understood);
+            for program in ran(&command, tripwire_directory()) {
+                prop_assert!(found.contains(&program.as_str()), "bash ran `{program}` for {command:?}, found {found:?}");
+            }
+        }
+    }
+}
+
+fn tripwire_directory() -> &'static Path {
+    static DIRECTORY: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
+    DIRECTORY
+        .get_or_init(|| {
+            let directory = tempfile::tempdir().unwrap();
+            tripwires(directory.path());
+            directory
+        })
+        .path()
+}
+
+#[test]
+fn long_chains_and_deep_nesting_end_with_a_doubt_or_a_full_list() {
+    let chain = vec!["ls"; 10_000].join(";");
+    let understood = understand(&chain);
+    assert!(!understood.doubts.is_empty() || understood.parts.len() == 10_000);
+    for (open, close) in [
+        ("$(", ")"),
+        ("(", ")"),
+        ("{ ", ";}"),
+        ("`", "`"),
+        ("${x:-", "}"),
+        ("if ", ";then :;fi"),
+        ("<(", ")"),
+        ("\"$(", ")\""),
+        ("eval ", ""),
+        ("! ", ""),
+        ("a=(", ")"),
+        ("[[ ( ", " ) ]]"),
+    ] {
+        for depth in [39, 200, 20_000] {
+            let nested = format!("echo {}rm{}", open.repeat(depth), close.repeat(depth));
+            understand(&nested);
+            understand(&format!("{}rm{}", open.repeat(depth), close.repeat(depth)));
+        }
+    }
+    let deep = format!("{}rm -rf x{}", "$(".repeat(1_000), ")".repeat(1_000));
+    assert!(!understand(&deep).doubts.is_empty());
+    assert!(!understand(&"a".repeat(1_000_000)).doubts.is_empty());
+}

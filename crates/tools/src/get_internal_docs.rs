@@ -1,0 +1,165 @@
+//! `get_internal_docs`: the program's own handbook.
+
+use std::sync::Arc;
+
+use pollux_domain::tool::{
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+
+macro_rules! pages {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../docs/src/", $name)))),*]
+    };
+}
+
+/// Every page by its path in the book.
+const PAGES: &[(&str, &str)] = pages![
+    "SUMMARY.md",
+    "configuration.md",
+    "context-files.md",
+    "exit-codes.md",
+    "from-gemini-cli.md",
+    "getting-started.md",
+    "glossary.md",
+    "headless.md",
+    "introduction.md",
+    "output.md",
+    "scripted-models.md",
+    "sessions.md",
+    "settings.md",
+    "telemetry.md",
+    "tools.md",
+];
+
+/// The tool.
+pub(crate) struct GetInternalDocs {
+    spec: Arc<ToolSpec>,
+}
+
+struct Call {
+    path: Option<String>,
+}
+
+impl GetInternalDocs {
+    pub(crate) fn new() -> Self {
+        let spec = ToolSpec {
+            name: "get_internal_docs".to_owned(),
+            display_name: "GetInternalDocs".to_owned(),
+            description:
+                "Returns a page of this program's own documentation, or, without a path, the list of \
+                pages. For questions about how the program itself works."
+                    .to_owned(),
+            kind: ToolKind::Think,
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "A page from the list, such as 'settings.md'."}
+                }
+            }),
+            output_is_markdown: true,
+            offloads_long_output: false,
+        };
+        Self { spec: Arc::new(spec) }
+    }
+}
+
+impl Tool for GetInternalDocs {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        let path = Arguments(args).text("path")?.filter(|path| !path.trim().is_empty());
+        Ok(Box::new(Call { path: path.map(str::to_owned) }))
+    }
+}
+
+impl Invocation for Call {
+    fn describe(&self) -> String {
+        match &self.path {
+            Some(path) => format!("Reading internal documentation: {path}"),
+            None => "Listing all available internal documentation".to_owned(),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::None
+    }
+
+    fn run<'a>(self: Box<Self>, _: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            match self.path.as_deref().map(page) {
+                None => ToolOutcome::text(
+                    list(),
+                    Display::Text(format!("Found {} documentation files.", PAGES.len())),
+                ),
+                Some(Ok((name, text))) => {
+                    ToolOutcome::text(text, Display::Text(format!("Successfully read documentation: {name}")))
+                }
+                Some(Err(message)) => ToolOutcome::failed(ToolErrorKind::ExecutionFailed, message),
+            }
+        })
+    }
+}
+
+fn list() -> String {
+    let names: Vec<String> = PAGES.iter().map(|(name, _)| format!("- {name}")).collect();
+    // Upstream's words.
+    format!("Available Gemini CLI documentation files:\n\n{}", names.join("\n"))
+}
+
+fn page(path: &str) -> Result<(&'static str, &'static str), String> {
+    let outside = || "Access denied: Requested path is outside the documentation directory.".to_owned();
+    if path.starts_with(['/', '\\', '~']) {
+        return Err(outside());
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.trim().split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop().ok_or_else(outside)?;
+            }
+            part => parts.push(part),
+        }
+    }
+    let wanted = parts.join("/");
+    let is_wanted = |name: &str| name == wanted || name.strip_suffix(".md") == Some(wanted.as_str());
+    let found = PAGES.iter().find(|(name, _)| is_wanted(name));
+    found
+        .copied()
+        .ok_or_else(|| format!("There is no documentation page `{wanted}`. Call without a path for a list."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_book_is_embedded_whole() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".md"))
+            .collect();
+        names.sort();
+        let embedded: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(embedded, names, "add the page to PAGES");
+    }
+
+    #[test]
+    fn pages_are_found_and_nothing_else() {
+        assert_eq!(page("settings.md").unwrap().0, "settings.md");
+        assert_eq!(page("./a/../settings").unwrap().0, "settings.md");
+        for path in ["../Cargo.toml", "/etc/passwd", "a/../../x", "~/x", "\\x"] {
+            assert!(page(path).unwrap_err().starts_with("Access denied"), "{path}");
+        }
+        assert!(page("nothing.md").unwrap_err().contains("`nothing.md`"));
+        assert!(list().contains("\n- settings.md\n"));
+    }
+}
