@@ -20,6 +20,12 @@ use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin};
 /// Keys that this version acts upon. The others are accepted and kept for programs that know them; the
 /// table says so, because a setting that silently does nothing costs somebody an afternoon.
 const IN_EFFECT: &[&str] = &[
+    "useWriteTodos",
+    "tools.confirmationRequired",
+    "security.disableAlwaysAllow",
+    "security.protectBuildFiles",
+    "policyPaths",
+    "adminPolicyPaths",
     "advanced.excludedEnvVars",
     "advanced.ignoreLocalEnv",
     "api.key",

@@ -8,6 +8,10 @@ impl Parser<'_, '_> {
     /// `$` and what follows it.
     pub(super) fn dollar(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
         match self.peek_at(1) {
+            // Bash joins the lines first, so this may be any expansion.
+            Some('\\') if self.peek_at(2) == Some('\n') => {
+                Err(Problem::syntax("a line is continued after `$`"))
+            }
             Some('(') => {
                 draft.unknown();
                 if self.peek_at(2) == Some('(') && self.arithmetic_at(3)? {
@@ -129,6 +133,9 @@ impl Parser<'_, '_> {
                     return Ok(());
                 }
                 None => return Err(Problem::syntax("`${` is not closed")),
+                Some('\\') if self.peek_at(1) == Some('\n') => {
+                    return Err(Problem::syntax("a line is continued inside `${`"));
+                }
                 Some('\\') => self.skip(2),
                 Some('\'') if !in_quotes => self.single_quoted(&mut ignored)?,
                 Some('"') => self.double_quoted(&mut ignored)?,

@@ -66,6 +66,11 @@ impl Parser<'_, '_> {
     }
 
     fn expand_heredoc(&mut self, body: &[char]) -> Result<(), Problem> {
+        let text: String = body.iter().collect();
+        let quotes = |inside: &str| inside.split('}').next().unwrap_or_default().contains(['"', '\'', '\\']);
+        if text.split("${").skip(1).any(quotes) {
+            self.doubt("a here-document has quotes inside `${`");
+        }
         let context = self.context().deeper();
         let mut inner = Parser::new(body, context, self.found());
         inner.enter()?;

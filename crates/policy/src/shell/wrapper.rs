@@ -159,6 +159,9 @@ pub(super) fn emit(
     if program.contains(['\n', '\t', ' ']) || program.starts_with('~') {
         found.doubt("the program's name is odd");
     }
+    if is_keyword(program) && !text.starts_with("[[") {
+        found.doubt(format!("`{program}` may be a word of the shell's grammar"));
+    }
     let call = Call { name: &name, words, arguments: words.get(1..).unwrap_or_default(), context };
     if call.wrapped(&assignments, &text, found) {
         return;
@@ -427,6 +430,32 @@ impl Call<'_> {
         self.runs(&inner, found);
         true
     }
+}
+
+/// Words that mean something else when bash joins continued lines before it looks at them.
+fn is_keyword(program: &str) -> bool {
+    matches!(
+        program,
+        "if" | "then"
+            | "else"
+            | "elif"
+            | "fi"
+            | "do"
+            | "done"
+            | "case"
+            | "esac"
+            | "for"
+            | "select"
+            | "while"
+            | "until"
+            | "function"
+            | "coproc"
+            | "{"
+            | "}"
+            | "!"
+            | "[["
+            | "]]"
+    )
 }
 
 /// Replaces words with braces by what they expand to.
