@@ -23,4 +23,5 @@ mod toolbox;
 mod truncate;
 mod turn;
 
+pub use schema::check as check_arguments;
 pub use session::{Handle, Ports, SessionSpec, open};

@@ -10,7 +10,7 @@ use serde_json::Value;
 const MAX_DEPTH: usize = 32;
 
 /// Checks `args`; the error is the sentence for the model.
-pub(crate) fn check(schema: &Value, args: &JsonObject) -> Result<(), String> {
+pub fn check(schema: &Value, args: &JsonObject) -> Result<(), String> {
     let mut faults = Vec::new();
     object(schema, args, "params", 0, &mut faults);
     // As upstream's checker, which stops at the first fault.

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pollux_config::env::Env;
+use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
 use serde_json::Value;
@@ -42,6 +43,10 @@ pub(crate) enum Launch {
     Interactive(Box<Options>),
     Config {
         command: ConfigCommand,
+        options: Box<Options>,
+    },
+    Policy {
+        command: PolicyCommand,
         options: Box<Options>,
     },
     Demo(Box<Options>),
@@ -132,6 +137,33 @@ pub(crate) enum ConfigCommand {
     Show { origin: bool, json: bool },
     Get { key: String },
     Set { key: String, value: String, scope: Scope },
+}
+
+/// `pollux policy …`
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PolicyCommand {
+    Explain {
+        call: PolicyCall,
+        json: bool,
+    },
+    /// Without files: everything that a run would load.
+    Lint {
+        files: Vec<PathBuf>,
+    },
+    Test {
+        file: PathBuf,
+    },
+}
+
+/// A call that nobody makes: what would happen with it?
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyCall {
+    pub(crate) tool: String,
+    pub(crate) args: JsonObject,
+    /// `None` for the mode a run would have.
+    pub(crate) mode: Option<ApprovalMode>,
+    /// Nobody can be asked.
+    pub(crate) headless: bool,
 }
 
 /// Which settings file is changed.

@@ -24,7 +24,7 @@ use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, help_text};
 use crate::report::{Colour, Failure};
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
-use crate::{config_command, wire};
+use crate::{config_command, policy_command, wire};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -46,6 +46,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Config { command, options } => wire::settings(options, env).and_then(|mut settings| {
             note(settings.notes());
             config_command::run(command, &mut *settings, &mut io::stdout())
+        }),
+        Launch::Policy { command, options } => wire::rules(options, env).and_then(|rules| {
+            note(rules.notes());
+            policy_command::run(command, &*rules, env.cwd(), &mut io::stdout())
         }),
         Launch::Interactive(_) => Err(Failure::new(ExitKind::Failure, NO_TERMINAL_YET)),
         Launch::Demo(options) => return tour(options, env),
@@ -138,7 +142,7 @@ fn prepare<'a>(
     Ok(wire::Turn { options, loaded, session, credentials, permission, prompt })
 }
 
-fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Result<(), Failure> {
+pub(crate) fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Result<(), Failure> {
     if options.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
         return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
             .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));

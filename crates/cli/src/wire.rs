@@ -4,6 +4,7 @@
 
 mod machine;
 mod policy;
+mod policy_command;
 mod prompt;
 mod sessions;
 mod settings;
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 use crate::launch::Options;
 use crate::report::Failure;
 
+pub(crate) use policy_command::rules;
 pub(crate) use sessions::{Chosen, choose_session, delete_session, list_sessions};
 pub(crate) use settings::settings;
 pub(crate) use turn::run_turn;

@@ -28,6 +28,7 @@ const PAGES: &[(&str, &str)] = pages![
     "headless.md",
     "introduction.md",
     "output.md",
+    "policy.md",
     "scripted-models.md",
     "sessions.md",
     "settings.md",

@@ -10,7 +10,7 @@ use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome}
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use super::scene::{Options, Scene, calls, echo, ends, says, tool};
+use super::scene::{Options, Scene, calls, ends, says, tool};
 
 #[tokio::test]
 async fn a_call_is_answered_in_the_next_request_and_recorded_with_its_result() {

@@ -2,6 +2,8 @@
 //!
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
+mod policy;
+
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -31,7 +33,6 @@ const LATER_COMMANDS: &[&str] = &[
     "hooks",
     "hook",
     "sessions",
-    "policy",
     "memory",
     "auth",
     "gemma",
@@ -77,6 +78,7 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         None if given.flag("help")? => Ok(Parsed::Done(Launch::Help(Topic::Main))),
         None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
+        Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
         Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
     }
@@ -132,6 +134,7 @@ fn grammar() -> Command {
             flag("help").short('h').global(true),
         ])
         .subcommand(config_grammar())
+        .subcommand(policy::grammar())
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
@@ -330,7 +333,7 @@ fn overrides(given: &Given<'_>) -> Result<Vec<(String, Value)>, UsageError> {
         ("output.dialect", given.choice("output-dialect", DIALECTS)?),
     ];
     let set = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-    Ok(set.collect())
+    Ok(set.chain(policy::overrides(given)).collect())
 }
 
 fn script(given: &Given<'_>) -> ScriptedModel {
@@ -346,10 +349,6 @@ fn refuse_unavailable(given: &Given<'_>) -> Result<(), UsageError> {
         "--acp"
     } else if given.text("worktree").is_some() {
         "--worktree"
-    } else if !given.list("policy").is_empty() {
-        "--policy"
-    } else if !given.list("admin-policy").is_empty() {
-        "--admin-policy"
     } else {
         return Ok(());
     };

@@ -5,6 +5,7 @@
 pub(crate) enum Topic {
     Main,
     Config,
+    Policy,
     Demo,
 }
 
@@ -12,6 +13,7 @@ pub(crate) fn text(topic: Topic) -> &'static str {
     match topic {
         Topic::Main => MAIN,
         Topic::Config => CONFIG,
+        Topic::Policy => POLICY,
         Topic::Demo => DEMO,
     }
 }
@@ -23,6 +25,7 @@ Usage: pollux [options] [prompt..]
 
 Commands:
   config show|get|set      what is set, and where it comes from
+  policy explain|test|lint  what the rules say about a call, and whether they are sound
   demo                     a tour on a throw-away project, without a key or a network
 
 Prompt:
@@ -41,6 +44,8 @@ What it may do:
       --approval-mode <mode>     default, auto_edit, yolo or plan
   -y, --yolo                     approve everything that no rule denies
       --allowed-tools <list>     tools that need no approval
+      --policy <list>            policy files or folders instead of ~/.gemini/policies
+      --admin-policy <list>      the same with the rank of the administrator
   -s, --sandbox[=false]          run tools in a sandbox, or not
       --skip-trust               trust this folder for this run
       --include-directories <list>  further folders of the workspace
@@ -95,6 +100,28 @@ Examples:
   pollux config show --origin
   pollux config get model.name
   pollux config set model.name gemini-2.5-pro
+"#;
+
+const POLICY: &str = r#"Policy: what the rules say about a call, and whether they are sound
+
+Usage: pollux policy explain [--json] --tool NAME --args JSON [--approval-mode MODE] [--headless]
+       pollux policy test <file>
+       pollux policy lint [files..]
+
+  explain  the final outcome of one call, which is not made: allow, ask or deny, and why
+  test     a table of calls with what is expected of each; exit 1 if one turns out otherwise
+  lint     what is wrong with policy files, those of a run unless some are named; exit 1 on errors
+
+Options:
+      --headless                 nobody can be asked, as in `pollux -p`
+      --policy <list>            policy files or folders instead of ~/.gemini/policies
+      --admin-policy <list>      the same with the rank of the administrator
+      --skip-trust               trust this folder for this question
+
+Examples:
+  pollux policy explain --tool run_shell_command --args '{"command": "git push"}'
+  pollux policy explain --json --tool write_file --args '{"file_path": "a", "content": ""}' --headless
+  pollux policy lint .gemini/policies
 "#;
 
 const DEMO: &str = r#"A tour on a throw-away project

@@ -36,6 +36,8 @@ pub(crate) enum UsageError {
     FlagUnavailable { flag: &'static str },
     #[error("the command `{name}` is not available in this version")]
     CommandUnavailable { name: String },
+    #[error("`--args` takes a JSON object: {0}")]
+    NotAnObject(String),
     #[error("`{0}` needs a subcommand")]
     MissingSubcommand(&'static str),
     #[error("{0}")]
@@ -73,10 +75,6 @@ impl UsageError {
             Self::CommandUnavailable { name } => Some(format!(
                 "to send these words to the model, write `pollux -p \"{name} …\"`"
             )),
-            Self::FlagUnavailable { flag: "--policy" | "--admin-policy" } => Some(
-                "a policy that would be ignored is refused; use `tools.exclude` and `--approval-mode` for now"
-                    .into(),
-            ),
             _ => None,
         }
     }

@@ -1,0 +1,154 @@
+//! `pollux policy`: what the rules say about a call, and whether they are sound.
+
+mod cases;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use pollux_domain::exit::ExitKind;
+use serde_json::Value;
+
+use crate::headless::PlainText;
+use crate::launch::{PolicyCall, PolicyCommand};
+use crate::report::Failure;
+
+/// Largest table of cases that is read, in bytes.
+const MAX_CASES: u64 = 4 * 1024 * 1024;
+
+/// What happens with a call, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// `allow`, `ask` or `deny`.
+    pub(crate) decision: &'static str,
+    /// Why, in one sentence.
+    pub(crate) reason: String,
+    /// For people.
+    pub(crate) text: String,
+    /// For programs: `decision`, `rule`, `source`, `parts`, `reason`.
+    pub(crate) json: Value,
+}
+
+/// Something wrong with a policy file.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    /// A rule or file is not in force because of it.
+    pub(crate) is_error: bool,
+    pub(crate) text: String,
+}
+
+/// The rules of a run, as this command needs them.
+pub(crate) trait Rules {
+    /// Lines about what was found on the way to them, for stderr.
+    fn notes(&self) -> &[String];
+
+    /// The final outcome of a call.
+    fn explain(&self, call: &PolicyCall) -> Result<Outcome, Failure>;
+
+    /// What is wrong with these files and folders; without any, with those of a run.
+    fn lint(&self, files: &[PathBuf]) -> Vec<Finding>;
+}
+
+/// Runs the command; the result goes to `out`. Paths are relative to `here`.
+pub(crate) fn run(
+    command: &PolicyCommand,
+    rules: &dyn Rules,
+    here: &Path,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match command {
+        PolicyCommand::Explain { call, json } => {
+            warn_of_problems(rules);
+            let outcome = rules.explain(call)?;
+            let text = if *json { format!("{:#}\n", outcome.json) } else { plain(&outcome.text) };
+            print(out, &text)
+        }
+        PolicyCommand::Lint { files } => lint(files, rules, here, out),
+        PolicyCommand::Test { file } => {
+            warn_of_problems(rules);
+            test(&here.join(file), rules, out)
+        }
+    }
+}
+
+/// A file that cannot be read changes every answer, so it is named beside each.
+fn warn_of_problems(rules: &dyn Rules) {
+    for finding in rules.lint(&[]) {
+        let _ = writeln!(io::stderr(), "{}", plain(&finding.text));
+    }
+}
+
+fn lint(files: &[PathBuf], rules: &dyn Rules, here: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    if let Some(gone) = files.iter().find(|file| !file.exists()) {
+        return Err(Failure::new(ExitKind::Failure, format!("there is no file `{}`", gone.display())));
+    }
+    let findings = rules.lint(&files);
+    let errors = findings.iter().filter(|finding| finding.is_error).count();
+    let mut text: String = findings.iter().map(|finding| format!("{}\n", plain(&finding.text))).collect();
+    if findings.is_empty() {
+        text.push_str("No problems found.\n");
+    }
+    print(out, &text)?;
+    match errors {
+        0 => Ok(()),
+        1 => Err(Failure::new(ExitKind::Failure, "1 error")),
+        many => Err(Failure::new(ExitKind::Failure, format!("{many} errors"))),
+    }
+}
+
+fn test(file: &Path, rules: &dyn Rules, out: &mut dyn Write) -> Result<(), Failure> {
+    let cases = cases::parse(&read(file)?, file)
+        .map_err(|error| Failure::from_error(ExitKind::Failure, &error).hint(cases::FORM))?;
+    let mut wrong = 0;
+    for case in &cases {
+        let outcome = rules.explain(&case.call)?;
+        if outcome.decision == case.expected {
+            continue;
+        }
+        wrong += 1;
+        let args = Value::Object(case.call.args.clone());
+        let text = format!(
+            "{}:{}: {} {args}: expected {}, but {}: {}\n",
+            file.display(),
+            case.line,
+            case.call.tool,
+            case.expected,
+            outcome.decision,
+            outcome.reason
+        );
+        print(out, &plain(&text))?;
+    }
+    print(out, &format!("{} of {} cases as expected.\n", cases.len() - wrong, cases.len()))?;
+    match wrong {
+        0 => Ok(()),
+        _ => Err(Failure::new(ExitKind::Failure, format!("{wrong} of {} cases failed", cases.len()))),
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(ExitKind::Failure, format!("could not read `{}`", file.display())).because(&error)
+    };
+    let mut text = String::new();
+    let opened = fs::File::open(file).map_err(failed)?;
+    let length = opened.take(MAX_CASES + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > MAX_CASES {
+        return Err(failed(io::Error::other(format!("it is longer than {MAX_CASES} bytes"))));
+    }
+    Ok(text)
+}
+
+/// Commands and file names may hold terminal control sequences.
+fn plain(text: &str) -> String {
+    PlainText::default().push(text)
+}
+
+fn print(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        // Whoever closed the pipe has read enough.
+        let gone = error.kind() == io::ErrorKind::BrokenPipe;
+        let exit = if gone { ExitKind::Success } else { ExitKind::Failure };
+        Failure::new(exit, format!("could not write to stdout: {error}"))
+    })
+}
