@@ -26,8 +26,9 @@ use crate::report::{Colour, Failure};
 use crate::signals::Received;
 use answer::Answer;
 use ending::Trouble;
-use plain::PlainText;
 use stats::Stats;
+
+pub(crate) use plain::PlainText;
 pub(crate) use stats::millis;
 
 /// How a run's output is written.

@@ -11,6 +11,7 @@ mod headless;
 mod input;
 mod launch;
 mod mentions;
+mod policy_command;
 mod report;
 mod run;
 mod signals;

@@ -127,6 +127,7 @@ fn prepare<'a>(
     console: &mut Console,
 ) -> Result<wire::Turn<'a>, Failure> {
     refuse_forbidden_yolo(options, &loaded.groups)?;
+    wire::check_policy_files(options, loaded)?;
     let session = wire::choose_session(options, loaded)?;
     let credentials = wire::check_credentials(loaded)?;
     let permission = wire::check_trust(options, loaded)?;

@@ -162,6 +162,18 @@ pub(crate) fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure>
     })
 }
 
+/// Whether the policy files that flags name are there (52). Without them a run would have fewer rules than
+/// the person at the keyboard believes.
+pub(crate) fn check_policy_files(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
+    let named = options.overrides.iter().filter(|(key, _)| key == "policyPaths" || key == "adminPolicyPaths");
+    let mut paths = named.filter_map(|(_, value)| value.as_array()).flatten().filter_map(Value::as_str);
+    match paths.find(|path| !loaded.env.cwd().join(path).exists()) {
+        None => Ok(()),
+        Some(path) => Err(Failure::new(ExitKind::Config, format!("there is no policy file `{path}`"))
+            .hint("`--policy` and `--admin-policy` take files or folders")),
+    }
+}
+
 /// Whether the wished sandbox works (44).
 pub(crate) fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
     let wish = &loaded.groups.tools.sandbox;

@@ -34,6 +34,8 @@ mod input;
 mod mentions;
 #[path = "it/output.rs"]
 mod output;
+#[path = "it/policy.rs"]
+mod policy;
 #[path = "it/requests.rs"]
 mod requests;
 #[path = "it/scene.rs"]

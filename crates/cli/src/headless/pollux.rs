@@ -37,7 +37,8 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
 fn shown(report: &CallReport) -> String {
     match &report.display {
         // Nothing for a screen, yet a program that watches wants to know what was read.
-        Display::Nothing => plain(&report.answer),
+        Display::Nothing if report.kind.is_read_only() => plain(&report.answer),
+        Display::Nothing => String::new(),
         Display::Text(text) => plain(text),
         Display::Diff(diff) => plain(&diff.unified),
         Display::List { summary, items } => {

@@ -230,11 +230,26 @@ fn an_argument_that_is_no_text_is_named_by_its_place() {
 
 #[test]
 fn every_flag_of_the_grammar_that_is_not_hidden_stands_in_the_help() {
-    let hidden =
-        ["fake-responses", "record-responses", "acp", "worktree", "allowed-mcp-server-names"];
+    let hidden = ["fake-responses", "record-responses", "acp", "worktree", "allowed-mcp-server-names"];
     for name in args::flag_names() {
         let shown = help_text(Topic::Main).contains(&format!("--{name}"));
         let is_hidden = hidden.iter().any(|word| name.contains(word));
         assert_ne!(shown, is_hidden, "--{name}");
     }
+}
+
+#[test]
+fn policy_flags_are_settings_and_a_subcommands_own_win() {
+    let run = headless(&["-p", "x", "--policy", "a.toml, b.toml", "--policy=c", "--admin-policy", "d"]);
+    let expected = [
+        ("policyPaths".to_owned(), json!(["a.toml", "b.toml", "c"])),
+        ("adminPolicyPaths".to_owned(), json!(["d"])),
+    ];
+    assert_eq!(run.overrides, expected);
+    let words =
+        ["--policy", "a", "-y", "policy", "explain", "--tool", "t", "--args", "{}", "--policy", "b", "c"];
+    let Ok(Launch::Policy { command, options }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    assert_eq!(options.overrides, [("policyPaths".to_owned(), json!(["b", "c"]))]);
+    let PolicyCommand::Explain { call, json: false } = command else { panic!("{command:?}") };
+    assert_eq!((call.tool.as_str(), call.mode, call.headless), ("t", Some(ApprovalMode::Yolo), false));
 }

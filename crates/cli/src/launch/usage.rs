@@ -65,6 +65,7 @@ impl UsageError {
                 | Self::FlagUnavailable { .. }
                 | Self::CommandUnavailable { .. }
                 | Self::NotUtf8 { .. }
+                | Self::NotAnObject(_)
         )
     }
 
@@ -72,9 +73,9 @@ impl UsageError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
-            Self::CommandUnavailable { name } => Some(format!(
-                "to send these words to the model, write `pollux -p \"{name} …\"`"
-            )),
+            Self::CommandUnavailable { name } => {
+                Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))
+            }
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
-use toml::Spanned;
+use toml::de::DeTable;
 
 use crate::launch::PolicyCall;
 
@@ -73,17 +73,104 @@ fn line_row(line: &str) -> Result<Row<'_>, String> {
 
 fn from_toml(text: &str) -> Result<Vec<Case>, (usize, String)> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-    let table = toml::de::DeTable::parse(text).map_err(|error| {
+    let wrong = |error: toml::de::Error| {
         (error.span().map_or(1, |span| line(span.start)), error.message().to_owned())
-    })?;
-    let mut cases = Vec::new();
-    let found = table.get_ref().get("case").map(Spanned::get_ref);
-    let items = found.and_then(|value| value.as_array()).ok_or((1, "there is no `[[case]]`".to_owned()))?;
-    for item in items.iter() {
-        let number = line(item.span().start);
-        let source = text.get(item.span()).unwrap_or_default();
-        let _ = source;
-        cases.push(toml_case(item, number).map_err(|why| (number, why))?);
+    };
+    let none = || (1, "there is no `[[case]]`".to_owned());
+    // Read twice: once for the places, once for the values.
+    let table = DeTable::parse(text).map_err(wrong)?;
+    let places = table.get_ref().get("case").and_then(|value| value.get_ref().as_array()).ok_or_else(none)?;
+    let values: Value = toml::from_str(text).map_err(wrong)?;
+    let values = values.get("case").and_then(Value::as_array).ok_or_else(none)?;
+    let numbered = places.iter().map(|place| line(place.span().start)).zip(values);
+    numbered
+        .map(|(number, value)| {
+            let row = table_row(value).map_err(|why| (number, why))?;
+            case(row, number).map_err(|why| (number, why))
+        })
+        .collect()
+}
+
+fn table_row(value: &Value) -> Result<Row<'_>, String> {
+    const KEYS: [&str; 5] = ["tool", "args", "mode", "headless", "expect"];
+    let table = value.as_object().ok_or("a case is a table, written `[[case]]`")?;
+    if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("a case has no `{key}`"));
     }
-    Ok(cases)
+    let text = |key: &str| match table.get(key) {
+        None => Ok(""),
+        Some(value) => value.as_str().ok_or_else(|| format!("`{key}` must be a text")),
+    };
+    let headless = match table.get("headless") {
+        None => false,
+        Some(value) => value.as_bool().ok_or("`headless` must be true or false")?,
+    };
+    let args = table.get("args").cloned().unwrap_or_else(|| Value::Object(JsonObject::new()));
+    Ok(Row { tool: text("tool")?, args, mode: text("mode")?, headless, expect: text("expect")? })
+}
+
+fn case(row: Row<'_>, line: usize) -> Result<Case, String> {
+    if row.tool.is_empty() {
+        return Err("the case names no tool".to_owned());
+    }
+    let args = match row.args {
+        Value::String(text) => serde_json::from_str(&text).map_err(|error| format!("args: {error}"))?,
+        value => value,
+    };
+    let Value::Object(args) = args else { return Err("args must be an object".to_owned()) };
+    let mode = match row.mode {
+        "" => None,
+        text => Some(text.parse::<ApprovalMode>().map_err(|_| format!("there is no mode `{text}`"))?),
+    };
+    let expected = DECISIONS.into_iter().find(|word| *word == row.expect);
+    let expected = expected.ok_or_else(|| format!("allow, ask or deny is expected, not `{}`", row.expect))?;
+    Ok(Case {
+        call: PolicyCall { tool: row.tool.to_owned(), args, mode, headless: row.headless },
+        expected,
+        line,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let lines = "# tool, args, mode, headless, expect\n\nglob\t{\"pattern\": \"*\"}\tplan\ttrue\tallow\n";
+        let toml = "\n\n[[case]]\ntool = \"glob\"\nargs = {pattern = \"*\"}\nmode = \"plan\"\nheadless = true\nexpect = \"allow\"\n";
+        let args = json!({"pattern": "*"}).as_object().cloned().unwrap();
+        let call = PolicyCall { tool: "glob".into(), args, mode: Some(ApprovalMode::Plan), headless: true };
+        let expected = vec![Case { call, expected: "allow", line: 3 }];
+        assert_eq!(parse(lines, Path::new("a.tsv")).unwrap(), expected);
+        assert_eq!(parse(toml, Path::new("a.toml")).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_bad_case_is_named_by_its_line() {
+        let cases = [
+            ("a.tsv", "glob\t{}\n", "a.tsv:1: 5 fields are needed, 2 are there"),
+            (
+                "a.tsv",
+                "\nglob\t{\t\t\tallow",
+                "a.tsv:2: args: EOF while parsing an object at line 1 column 1",
+            ),
+            ("a.tsv", "glob\t[]\t\t\tallow", "a.tsv:1: args must be an object"),
+            ("a.tsv", "glob\t{}\tfast\t\tallow", "a.tsv:1: there is no mode `fast`"),
+            ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless is `true` or `false`, not `no`"),
+            ("a.tsv", "glob\t{}\t\t\tmaybe", "a.tsv:1: allow, ask or deny is expected, not `maybe`"),
+            ("a.toml", "x = 1\n", "a.toml:1: there is no `[[case]]`"),
+            ("a.toml", "\n[[case]]\nexpect = \"deny\"\n", "a.toml:2: the case names no tool"),
+            (
+                "a.toml",
+                "[[case]]\ntool = \"glob\"\nexpects = \"deny\"\n",
+                "a.toml:1: a case has no `expects`",
+            ),
+        ];
+        for (file, text, expected) in cases {
+            assert_eq!(parse(text, Path::new(file)).unwrap_err().to_string(), expected);
+        }
+    }
 }

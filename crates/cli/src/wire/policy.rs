@@ -22,7 +22,7 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
         trusted,
         disable_always_allow: flag(loaded, "security.disableAlwaysAllow"),
         protect_build_files: security.protect_build_files,
-        resolve: Some(Arc::new(|path| resolved(path))),
+        resolve: Some(Arc::new(resolved)),
         ..Facts::default()
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))

@@ -13,6 +13,7 @@ use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
@@ -21,10 +22,9 @@ use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
-use pollux_domain::tool::Tool;
 use pollux_tools::{
-    ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, google_web_search, read_many_files, save_memory,
-    web_fetch, write_todos,
+    ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, google_web_search, read_many_files,
+    save_memory, web_fetch, write_todos,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +91,11 @@ pub(crate) async fn run_turn(
 }
 
 /// Every tool there is; which of them the model sees is decided by the policy.
-fn all_tools(setup: ToolSetup, loaded: &Loaded, model: &Arc<dyn ModelClient>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+pub(super) fn all_tools(
+    setup: ToolSetup,
+    loaded: &Loaded,
+    model: &Arc<dyn ModelClient>,
+) -> Result<Vec<Arc<dyn Tool>>, Failure> {
     let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
     let fetching = WebFetchSetup::new(Arc::clone(model), Arc::clone(&setup.clock), http);
     let web_fetch = web_fetch(fetching).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
@@ -193,7 +197,7 @@ fn gemini(turn: &Turn<'_>, catalogue: Arc<Catalogue>) -> Result<GeminiClient, Fa
     GeminiClient::new(options).map_err(|error| Failure::from_error(ExitKind::Config, &error))
 }
 
-fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
+pub(super) fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
     Workspace::open(&WorkspaceSetup {
         root: loaded.project.root().to_path_buf(),
         include_directories: loaded.groups.context.include_directories.clone(),

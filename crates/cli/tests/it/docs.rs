@@ -20,11 +20,6 @@ use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin};
 /// Keys that this version acts upon. The others are accepted and kept for programs that know them; the
 /// table says so, because a setting that silently does nothing costs somebody an afternoon.
 const IN_EFFECT: &[&str] = &[
-    "useWriteTodos",
-    "tools.confirmationRequired",
-    "security.disableAlwaysAllow",
-    "security.protectBuildFiles",
-    "policyPaths",
     "adminPolicyPaths",
     "advanced.excludedEnvVars",
     "advanced.ignoreLocalEnv",
@@ -56,26 +51,31 @@ const IN_EFFECT: &[&str] = &[
     "modelConfigs.overrides",
     "output.dialect",
     "output.format",
+    "policyPaths",
     "security.auth.enforcedType",
     "security.auth.selectedType",
     "security.auth.useExternal",
+    "security.disableAlwaysAllow",
     "security.disableYoloMode",
     "security.environmentVariableRedaction.allowed",
     "security.environmentVariableRedaction.blocked",
     "security.environmentVariableRedaction.enabled",
     "security.folderTrust.enabled",
     "security.folderTrust.headless",
+    "security.protectBuildFiles",
     "telemetry.enabled",
     "telemetry.logPrompts",
     "telemetry.outfile",
     "tools.allowed",
     "tools.approvalMode",
+    "tools.confirmationRequired",
     "tools.core",
     "tools.exclude",
     "tools.sandbox",
     "tools.shell.inactivityTimeout",
     "tools.shell.pager",
     "tools.truncateToolOutputThreshold",
+    "useWriteTodos",
 ];
 
 /// Flags for tests, which the help leaves out.

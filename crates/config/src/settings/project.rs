@@ -14,6 +14,8 @@ const NEVER: &[&str] = &[
     "adminPolicyPaths",
     "api",
     "experimental.gemmaModelRouter",
+    // It would stand in the place of the user's own rules.
+    "policyPaths",
     "security.auth",
     "security.folderTrust",
     "telemetry",
