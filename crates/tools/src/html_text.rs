@@ -2,43 +2,28 @@
 //!
 //! Works on the tokens, without building a tree: depth and memory stay bounded whatever the page does.
 
-use std::cell::RefCell;
-use std::time::{Duration, Instant};
-
-use html5ever::tendril::StrTendril;
-use html5ever::tokenizer::states::RawKind;
-use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
-
 mod layout;
+mod tokens;
 
 use layout::Layout;
-
-/// The tokenizer is fed in pieces, and time is looked at in between: a tag with a million attributes
-/// costs it the square of that.
-const PIECE_BYTES: usize = 4 << 10;
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+use tokens::{Token, Tokens};
 
 /// The text of a page, at most about `limit` bytes of it.
 pub(crate) fn text_of_html(html: &str, limit: usize) -> String {
-    let sink = Sink(RefCell::new(Reader { layout: Layout::new(limit), hidden: None }));
-    let tokenizer = Tokenizer::new(sink, Default::default());
-    let queue = BufferQueue::default();
-    let started = Instant::now();
-    let mut rest = html;
-    while !rest.is_empty() && started.elapsed() < TIME_LIMIT && !tokenizer.sink.0.borrow().layout.is_full() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES.min(rest.len())));
-        rest = after;
-        queue.push_back(StrTendril::from_slice(piece));
-        // A script end tag interrupts; what is left in the queue is read on.
-        while !queue.is_empty() {
-            let _ = tokenizer.feed(&queue);
+    let mut reader = Reader { layout: Layout::new(limit), hidden: None };
+    for token in Tokens::new(html) {
+        if reader.layout.is_full() {
+            break;
+        }
+        match token {
+            Token::Text(text) if reader.hidden.is_none() => reader.layout.text(&text),
+            Token::Text(_) => {}
+            Token::Start { name, self_closing, start } => reader.start(&name, self_closing, start),
+            Token::End(name) => reader.end(&name),
         }
     }
-    tokenizer.end();
-    tokenizer.sink.0.into_inner().layout.finish()
+    reader.layout.finish()
 }
-
-struct Sink(RefCell<Reader>);
 
 struct Reader {
     layout: Layout,
@@ -46,46 +31,10 @@ struct Reader {
     hidden: Option<(String, u32)>,
 }
 
-impl TokenSink for Sink {
-    type Handle = ();
-
-    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
-        let mut reader = self.0.borrow_mut();
-        match token {
-            Token::CharacterTokens(text) => {
-                if reader.hidden.is_none() {
-                    reader.layout.text(&text);
-                }
-            }
-            Token::TagToken(tag) => return reader.tag(&tag),
-            Token::DoctypeToken(_)
-            | Token::CommentToken(_)
-            | Token::NullCharacterToken
-            | Token::EOFToken
-            | Token::ParseError(_) => {}
-        }
-        TokenSinkResult::Continue
-    }
-}
-
 impl Reader {
-    fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
-        let name: &str = &tag.name;
-        match tag.kind {
-            TagKind::StartTag => {
-                self.start(name, tag);
-                raw_kind(name)
-            }
-            TagKind::EndTag => {
-                self.end(name);
-                TokenSinkResult::Continue
-            }
-        }
-    }
-
-    fn start(&mut self, name: &str, tag: &Tag) {
+    fn start(&mut self, name: &str, self_closing: bool, start: Option<i32>) {
         if let Some((hidden, depth)) = &mut self.hidden {
-            if hidden == name && !tag.self_closing {
+            if hidden == name && !self_closing {
                 *depth += 1;
             }
             return;
@@ -107,10 +56,10 @@ impl Reader {
                 | "video"
         );
         // Only foreign elements close themselves; on others the slash means nothing.
-        if is_hidden && !(tag.self_closing && matches!(name, "svg" | "math")) {
+        if is_hidden && !(self_closing && matches!(name, "svg" | "math")) {
             self.hidden = Some((name.to_owned(), 1));
         } else if !is_hidden {
-            self.layout.open(name, start_number(tag));
+            self.layout.open(name, start);
         }
     }
 
@@ -126,23 +75,6 @@ impl Reader {
             None => self.layout.close(name),
         }
     }
-}
-
-/// How the content of an element is to be read.
-fn raw_kind(name: &str) -> TokenSinkResult<()> {
-    match name {
-        "script" => TokenSinkResult::RawData(RawKind::ScriptData),
-        "style" | "iframe" | "noembed" | "noframes" | "xmp" => TokenSinkResult::RawData(RawKind::Rawtext),
-        "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
-        "plaintext" => TokenSinkResult::Plaintext,
-        _ => TokenSinkResult::Continue,
-    }
-}
-
-/// Where an ordered list begins to count.
-fn start_number(tag: &Tag) -> Option<i32> {
-    let start = tag.attrs.iter().find(|attribute| &*attribute.name.local == "start")?;
-    start.value.trim().parse().ok()
 }
 
 #[cfg(test)]
