@@ -259,7 +259,7 @@ mod tests {
             (json!({"file_path": "src/a.rs"}), Decision::Allow),
             (json!({"file_path": "/etc/passwd"}), Decision::Deny),
             (json!({"file_path": "../x"}), Decision::Deny),
-            (json!({"file_path": "/work/x"}), Decision::Deny),
+            (json!({"file_path": "/srv/x"}), Decision::Deny),
             (json!({"file_path": ".git/config"}), Decision::Deny),
             (json!({"file_path": "a/.ENV"}), Decision::Deny),
             (json!({"destination": "node_modules/x"}), Decision::Deny),

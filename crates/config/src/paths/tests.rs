@@ -67,8 +67,8 @@ fn system_files_follow_their_overrides() {
 #[test]
 fn a_project_is_known_by_the_hash_of_its_path() {
     let home = Home::at("/h".into());
-    let project = Project::locate(&home, Path::new("/work/app/"));
-    assert_eq!(project.hash(), sha256_hex(b"/work/app"));
+    let project = Project::locate(&home, Path::new("/srv/app/"));
+    assert_eq!(project.hash(), sha256_hex(b"/srv/app"));
     assert_eq!(sha256_hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_eq!(project.temp_dir(), home.tmp_dir().join(project.hash()));
     assert_eq!(
@@ -83,9 +83,9 @@ fn a_registered_short_name_is_written_to_and_the_hash_is_still_read() {
     let home = scratch.home();
     let register = |text: &str| {
         scratch.write("home/.gemini/projects.json", text);
-        Project::locate(&home, Path::new("/work/app"))
+        Project::locate(&home, Path::new("/srv/app"))
     };
-    let project = register(r#"{"projects": {"/work/app": "app-1", "/other": "BAD"}}"#);
+    let project = register(r#"{"projects": {"/srv/app": "app-1", "/other": "BAD"}}"#);
     let by_hash = home.tmp_dir().join(project.hash());
     assert_eq!(project.temp_dir(), home.tmp_dir().join("app-1"));
     assert_eq!(
@@ -100,14 +100,14 @@ fn a_registered_short_name_is_written_to_and_the_hash_is_still_read() {
         "not json",
         "[]",
         "{}",
-        r#"{"projects": {"/work/app": "../up"}}"#,
-        r#"{"projects": {"/work/app": ""}}"#,
+        r#"{"projects": {"/srv/app": "../up"}}"#,
+        r#"{"projects": {"/srv/app": ""}}"#,
     ] {
         assert_eq!(register(unusable).temp_dir(), by_hash, "{unusable}");
     }
     scratch.write("home/.gemini/tmp/app-1/.project_root", "/somebody/else");
-    assert_eq!(register(r#"{"projects": {"/work/app": "app-1"}}"#).temp_dir(), by_hash, "a foreign marker");
-    scratch.write("home/.gemini/tmp/app-1/.project_root", "/work/app");
-    assert_ne!(register(r#"{"projects": {"/work/app": "app-1"}}"#).temp_dir(), by_hash);
+    assert_eq!(register(r#"{"projects": {"/srv/app": "app-1"}}"#).temp_dir(), by_hash, "a foreign marker");
+    scratch.write("home/.gemini/tmp/app-1/.project_root", "/srv/app");
+    assert_ne!(register(r#"{"projects": {"/srv/app": "app-1"}}"#).temp_dir(), by_hash);
     assert_eq!(scratch.names("home/.gemini"), ["projects.json", "tmp"], "nothing is created");
 }
