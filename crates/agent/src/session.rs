@@ -119,7 +119,7 @@ impl Session {
     fn new(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Self {
         // An id from a session file may hold anything, also the way to another folder.
         let plans = spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
-        let prompt = PromptInputs { plans_dir: plans.clone(), ..spec.prompt };
+        let prompt = PromptInputs { plans_dir: plans, ..spec.prompt };
         let approvals = Approvals::new(spec.policy, spec.approval, spec.interactive);
         let toolbox = Toolbox::new(ports.tools, &approvals);
         let declared = toolbox.declared();

@@ -4,27 +4,12 @@ use std::sync::Arc;
 
 use pollux_domain::spelling::distance;
 use pollux_domain::tool::{Tool, ToolSpec};
+use pollux_policy::canonical_tool_name;
 
 use crate::approval::Approvals;
 
-/// Names that older releases and other documents use for the same tools: accepted, never declared.
-const ALIASES: [(&str, &str); 7] = [
-    ("search_file_content", "grep_search"),
-    ("grep", "grep_search"),
-    ("search_files", "grep_search"),
-    ("edit_file", "replace"),
-    ("shell", "run_shell_command"),
-    ("shell_execute", "run_shell_command"),
-    ("ShellTool", "run_shell_command"),
-];
-
 /// Tools that the model may call, as older conversations do, and that are not declared to it, as upstream has it.
 const UNDECLARED: [&str; 1] = ["read_many_files"];
-
-/// The name a tool is registered under.
-pub(crate) fn canonical(name: &str) -> &str {
-    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
-}
 
 /// The tools of one session.
 pub(crate) struct Toolbox {
@@ -50,7 +35,7 @@ impl Toolbox {
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
         // A tool's own name comes before an alias for another.
         let named = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
-        named(name).or_else(|| named(canonical(name))).ok_or_else(|| self.unknown(name))
+        named(name).or_else(|| named(canonical_tool_name(name))).ok_or_else(|| self.unknown(name))
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -63,16 +48,5 @@ impl Toolbox {
             [only] => format!("Tool \"{name}\" not found. Did you mean {only}?"),
             several => format!("Tool \"{name}\" not found. Did you mean one of: {}?", several.join(", ")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_names_lead_to_the_same_tools() {
-        assert_eq!(canonical("search_file_content"), "grep_search");
-        assert_eq!(canonical("glob"), "glob");
     }
 }

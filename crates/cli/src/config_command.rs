@@ -1,6 +1,6 @@
 //! `pollux config`: what is set, where it comes from, and changing it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
@@ -9,7 +9,7 @@ use pollux_domain::spelling::distance;
 use serde_json::{Value, json};
 
 use crate::launch::{ConfigCommand, Scope};
-use crate::report::Failure;
+use crate::report::{Failure, print_result};
 
 /// One setting as it holds.
 #[derive(Debug, Clone)]
@@ -56,16 +56,7 @@ pub(crate) fn run(
         ConfigCommand::Get { key } => format!("{}\n", get(&settings.rows(), key)?),
         ConfigCommand::Set { key, value, scope } => set(settings, key, value, *scope)?,
     };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(unwritable)
-}
-
-fn unwritable(error: io::Error) -> Failure {
-    // Whoever closed the pipe has read enough.
-    let exit = match error.kind() {
-        io::ErrorKind::BrokenPipe => ExitKind::Success,
-        _ => ExitKind::Failure,
-    };
-    Failure::new(exit, format!("could not write to stdout: {error}"))
+    print_result(out, &text)
 }
 
 fn table(rows: &[Row], origin: bool) -> String {

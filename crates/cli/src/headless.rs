@@ -28,7 +28,8 @@ use answer::Answer;
 use ending::Trouble;
 use stats::Stats;
 
-pub(crate) use plain::PlainText;
+use plain::PlainText;
+pub(crate) use plain::plain;
 pub(crate) use stats::millis;
 
 /// How a run's output is written.
@@ -181,7 +182,7 @@ impl Run {
                 self.answer.push(&self.piece);
             }
             Event::Notice { code: NoticeCode::LoopDetected, message, .. } => {
-                self.warnings.push(plain::plain(message));
+                self.warnings.push(plain(message));
             }
             _ => {}
         }
@@ -214,7 +215,7 @@ impl Run {
             _ => {}
         }
         if let TurnEnd::Loop(message) = end {
-            let message = plain::plain(message);
+            let message = plain(message);
             if !self.warnings.contains(&message) {
                 let _ = writeln!(err, "Warning: {message}");
                 self.warnings.push(message.clone());

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use pollux_domain::exit::ExitKind;
 use serde_json::Value;
 
-use crate::headless::PlainText;
+use crate::headless::plain;
 use crate::launch::{PolicyCall, PolicyCommand};
-use crate::report::Failure;
+use crate::report::{Failure, print_result};
 
 /// Largest table of cases that is read, in bytes.
 const MAX_CASES: u64 = 4 * 1024 * 1024;
@@ -61,7 +61,7 @@ pub(crate) fn run(
             warn_of_problems(rules);
             let outcome = rules.explain(call)?;
             let text = if *json { format!("{:#}\n", outcome.json) } else { plain(&outcome.text) };
-            print(out, &text)
+            print_result(out, &text)
         }
         PolicyCommand::Lint { files } => lint(files, rules, here, out),
         PolicyCommand::Test { file } => {
@@ -89,7 +89,7 @@ fn lint(files: &[PathBuf], rules: &dyn Rules, here: &Path, out: &mut dyn Write) 
     if findings.is_empty() {
         text.push_str("No problems found.\n");
     }
-    print(out, &text)?;
+    print_result(out, &text)?;
     match errors {
         0 => Ok(()),
         1 => Err(Failure::new(ExitKind::Failure, "1 error")),
@@ -117,9 +117,9 @@ fn test(file: &Path, rules: &dyn Rules, out: &mut dyn Write) -> Result<(), Failu
             outcome.decision,
             outcome.reason
         );
-        print(out, &plain(&text))?;
+        print_result(out, &plain(&text))?;
     }
-    print(out, &format!("{} of {} cases as expected.\n", cases.len() - wrong, cases.len()))?;
+    print_result(out, &format!("{} of {} cases as expected.\n", cases.len() - wrong, cases.len()))?;
     match wrong {
         0 => Ok(()),
         _ => Err(Failure::new(ExitKind::Failure, format!("{wrong} of {} cases failed", cases.len()))),
@@ -137,18 +137,4 @@ fn read(file: &Path) -> Result<String, Failure> {
         return Err(failed(io::Error::other(format!("it is longer than {MAX_CASES} bytes"))));
     }
     Ok(text)
-}
-
-/// Commands and file names may hold terminal control sequences.
-fn plain(text: &str) -> String {
-    PlainText::default().push(text)
-}
-
-fn print(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
-        // Whoever closed the pipe has read enough.
-        let gone = error.kind() == io::ErrorKind::BrokenPipe;
-        let exit = if gone { ExitKind::Success } else { ExitKind::Failure };
-        Failure::new(exit, format!("could not write to stdout: {error}"))
-    })
 }

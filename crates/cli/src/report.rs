@@ -17,6 +17,15 @@ pub(crate) struct Failure {
     pub(crate) exit: ExitKind,
 }
 
+/// Prints a result. Whoever closed the pipe has read enough: that is no failure to tell.
+pub(crate) fn print_result(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        let gone = error.kind() == io::ErrorKind::BrokenPipe;
+        let exit = if gone { ExitKind::Success } else { ExitKind::Failure };
+        Failure::new(exit, format!("could not write to stdout: {error}"))
+    })
+}
+
 /// Whether colour may be used on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {

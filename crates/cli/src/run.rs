@@ -21,7 +21,7 @@ use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, help_text};
-use crate::report::{Colour, Failure};
+use crate::report::{Colour, Failure, print_result};
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::{config_command, policy_command, wire};
@@ -71,12 +71,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
 
 /// Prints a result.
 fn say(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
-        let gone = error.kind() == io::ErrorKind::BrokenPipe;
-        let exit = if gone { ExitKind::Success } else { ExitKind::Failure };
-        Failure::new(exit, format!("could not write to stdout: {error}"))
-    })
+    print_result(&mut io::stdout(), text)
 }
 
 /// Lines beside the result. Nobody can be told when stderr is gone.

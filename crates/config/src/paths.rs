@@ -247,7 +247,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 /// Whether two paths are the same place; false when either does not exist.
-pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+pub fn same_place(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         (Err(_), _) | (_, Err(_)) => false,

@@ -48,7 +48,7 @@ use pollux_net::client::ClientError;
 pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
 pub use web_fetch::WebFetchSetup;
-pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup};
+pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};
 
 use file_scope::FileScope;
 

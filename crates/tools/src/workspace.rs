@@ -18,7 +18,8 @@ pub(crate) use location::shortened;
 pub(crate) use opening::OpenError;
 pub(crate) use saving::SaveError;
 
-use location::{absolute, blocked_below, real_path};
+pub use location::real_path;
+use location::{absolute, blocked_below};
 
 /// How many directories can be added to the project root.
 pub const MAX_EXTRA_DIRECTORIES: usize = 5;

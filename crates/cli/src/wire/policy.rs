@@ -1,6 +1,6 @@
 //! The rules of a run: shipped, the user's, the project's, the administrator's, and what settings and flags say.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::paths::system_dir;
@@ -8,6 +8,7 @@ use pollux_config::trust::FolderTrust;
 use pollux_policy::engine::{Engine, Options as Facts};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::settings_rules::Lists;
+use pollux_tools::real_path;
 use serde_json::Value;
 
 use super::Loaded;
@@ -22,7 +23,7 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
         trusted,
         disable_always_allow: flag(loaded, "security.disableAlwaysAllow"),
         protect_build_files: security.protect_build_files,
-        resolve: Some(Arc::new(resolved)),
+        resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
         ..Facts::default()
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))
@@ -55,17 +56,6 @@ fn sources(options: &Options, loaded: &Loaded, trusted: bool) -> Sources {
             remote_agents: Vec::new(),
         },
     }
-}
-
-/// Where a path leads once links are followed; of a path that is not there yet, as far as it is.
-fn resolved(path: &Path) -> PathBuf {
-    for (missing, ancestor) in path.ancestors().enumerate() {
-        if let Ok(real) = std::fs::canonicalize(ancestor) {
-            let rest: PathBuf = path.components().skip(path.components().count() - missing).collect();
-            return if missing == 0 { real } else { real.join(rest) };
-        }
-    }
-    path.to_path_buf()
 }
 
 fn texts(loaded: &Loaded, key: &str) -> Vec<String> {

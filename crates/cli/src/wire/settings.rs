@@ -1,8 +1,9 @@
 //! `pollux config`, and what people are told about their settings.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pollux_config::env::Env;
+use pollux_config::paths::same_place;
 use pollux_config::settings::{self, Settings as Loaded};
 use pollux_config::startup::Start;
 use pollux_config::trust::FolderTrust;
@@ -102,9 +103,4 @@ impl Settings for Files {
         })?;
         Ok(Change { file: file.clone(), before, after: value })
     }
-}
-
-fn same_place(a: &Path, b: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    real(a) == real(b)
 }

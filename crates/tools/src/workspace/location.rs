@@ -88,7 +88,7 @@ pub(super) fn absolute(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// Resolves symlinks also where the end of the path does not exist, and behind dangling links.
-pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     let mut current = path.to_owned();
     // Names after what exists; the next one is last.
     let mut missing: Vec<OsString> = Vec::new();
