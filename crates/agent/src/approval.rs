@@ -1,73 +1,146 @@
-//! What may run in this session: the policy's rules under the session's mode.
+//! What may run in this session: the policy's rules under the session's mode, which may change.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::tool::{Effect, ToolSpec};
+use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::tool::{Effect, Tool, ToolSpec};
+use pollux_policy::always::Grant;
 use pollux_policy::engine::{Engine, ToolFacts};
-use pollux_policy::request::{self, Request};
+use pollux_policy::request::Request;
 
-/// What is to happen with a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
-    Allow,
-    Deny(String),
-    Ask,
-}
-
-/// The rules of one session.
-#[derive(Clone)]
-pub(crate) struct Approvals {
-    engine: Arc<Engine>,
-    mode: ApprovalMode,
-    interactive: bool,
-}
+use crate::desk::Desk;
 
 /// These belong to the shell: where it is not available, they have nothing to tell.
 const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_background_output"];
 
 const SHELL: &str = "run_shell_command";
 
+/// The rules of one session. Shared by the session, the tools that change the mode, and the front end's wishes.
+pub(crate) struct Approvals {
+    state: Mutex<State>,
+    pub(crate) interactive: bool,
+    trusted: bool,
+}
+
+struct State {
+    engine: Arc<Engine>,
+    mode: ApprovalMode,
+    /// The mode to go back to when planning is over.
+    before_plan: Option<ApprovalMode>,
+}
+
+/// A mode that a folder without trust does not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Cannot enable privileged approval modes in an untrusted folder.")]
+pub(crate) struct ModeRefused;
+
 impl Approvals {
-    pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool) -> Self {
-        Self { engine, mode, interactive }
+    pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool, trusted: bool) -> Self {
+        Self { state: Mutex::new(State { engine, mode, before_plan: None }), interactive, trusted }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mode(&self) -> ApprovalMode {
+        self.state().mode
+    }
+
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.state().engine)
+    }
+
+    /// Changes the mode; says whether it was another one before.
+    pub(crate) fn set_mode(&self, mode: ApprovalMode) -> Result<bool, ModeRefused> {
+        if mode.is_privileged() && !self.trusted {
+            return Err(ModeRefused);
+        }
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.mode, mode);
+        state.before_plan = match (before, mode) {
+            (ApprovalMode::Plan, ApprovalMode::Plan) => state.before_plan,
+            (other, ApprovalMode::Plan) => Some(other),
+            _ => None,
+        };
+        Ok(before != mode)
+    }
+
+    /// Changes the mode and tells the front ends.
+    pub(crate) async fn enter(&self, mode: ApprovalMode, desk: &Desk) {
+        match self.set_mode(mode) {
+            Ok(true) => desk.tell(Event::ModeChanged(mode)).await,
+            Ok(false) => {}
+            Err(refused) => {
+                let (severity, code) = (Severity::Warning, NoticeCode::Policy);
+                desk.tell(Event::Notice { severity, code, message: refused.to_string() }).await;
+            }
+        }
+    }
+
+    /// The mode that planning interrupted; a session that began with planning has nothing more to go back to
+    /// than the default.
+    pub(crate) fn mode_before_plan(&self) -> ApprovalMode {
+        self.state().before_plan.unwrap_or_default()
+    }
+
+    /// Puts an answer in force for the rest of the session.
+    pub(crate) fn allow_for_session(&self, grant: &Grant) {
+        Arc::make_mut(&mut self.state().engine).allow_for_session(grant);
+    }
+
+    /// Puts an answer in force that is in a file as well.
+    pub(crate) fn allow_and_saved(&self, grant: &Grant, file: &Path) {
+        Arc::make_mut(&mut self.state().engine).allow_and_saved(grant, file.to_owned());
     }
 
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
     /// is not offered.
-    pub(crate) fn exposes(&self, spec: &ToolSpec) -> bool {
+    pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
+        let spec = tool.spec();
+        let planning = self.mode() == ApprovalMode::Plan;
         let companion = SHELL_COMPANIONS.contains(&spec.name.as_str());
-        self.is_exposed(&spec.name, spec.kind.is_read_only()) && (!companion || self.is_exposed(SHELL, false))
-    }
-
-    fn is_exposed(&self, name: &str, read_only: bool) -> bool {
-        let facts = ToolFacts { name, server: None, read_only, annotations: None, subagent: None };
-        self.engine.exposes(&facts, self.mode, self.interactive)
-    }
-
-    /// Decides on one call.
-    pub(crate) fn decide(&self, spec: &ToolSpec, args: &JsonObject, effect: &Effect) -> Decision {
-        let verdict = self.engine.decide(&Request {
-            tool: &spec.name,
-            server: None,
+        match spec.name.as_str() {
+            "enter_plan_mode" if planning => return false,
+            "exit_plan_mode" if !planning => return false,
+            _ => {}
+        }
+        let facts = ToolFacts {
+            name: &spec.name,
+            server: tool.server(),
             read_only: spec.kind.is_read_only(),
-            annotations: None,
+            annotations: tool.annotations(),
+            subagent: None,
+        };
+        self.is_exposed(&facts) && (!companion || self.is_exposed(&ToolFacts { name: SHELL, ..facts }))
+    }
+
+    fn is_exposed(&self, facts: &ToolFacts<'_>) -> bool {
+        let state = self.state();
+        state.engine.exposes(facts, state.mode, self.interactive)
+    }
+
+    /// A call as the policy looks at it.
+    pub(crate) fn request<'a>(
+        &self,
+        spec: &'a ToolSpec,
+        tool: Option<&'a dyn Tool>,
+        args: &'a JsonObject,
+        effect: &'a Effect,
+    ) -> Request<'a> {
+        Request {
+            tool: &spec.name,
+            server: tool.and_then(Tool::server),
+            read_only: spec.kind.is_read_only(),
+            annotations: tool.and_then(Tool::annotations),
             args,
             effect,
-            mode: self.mode,
+            mode: self.mode(),
             interactive: self.interactive,
             subagent: None,
-        });
-        match verdict.decision {
-            request::Decision::Allow if verdict.checks.is_empty() => Decision::Allow,
-            // No external checker can be run yet; what it might have refused is not let through.
-            request::Decision::Allow => {
-                Decision::Deny("A safety checker that has to be asked is not available.".into())
-            }
-            request::Decision::Ask => Decision::Ask,
-            request::Decision::Deny if verdict.would_ask => Decision::Ask,
-            request::Decision::Deny => Decision::Deny(verdict.deny_message.unwrap_or_default()),
         }
     }
 }
@@ -75,14 +148,25 @@ impl Approvals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::tool::ToolKind;
+    use pollux_domain::tool::{ArgError, Invocation, ToolKind};
     use pollux_policy::engine::Options;
     use pollux_policy::load::{Sources, load};
-    use pollux_policy::settings_rules::Lists;
     use serde_json::json;
 
-    fn spec(name: &str, kind: ToolKind) -> ToolSpec {
-        ToolSpec {
+    struct Named(Arc<ToolSpec>);
+
+    impl Tool for Named {
+        fn spec(&self) -> &Arc<ToolSpec> {
+            &self.0
+        }
+
+        fn prepare(&self, _args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+            Err(ArgError("never called".into()))
+        }
+    }
+
+    fn tool(name: &str, kind: ToolKind) -> Named {
+        Named(Arc::new(ToolSpec {
             name: name.into(),
             display_name: name.into(),
             description: String::new(),
@@ -90,72 +174,41 @@ mod tests {
             parameters: json!({}),
             output_is_markdown: false,
             offloads_long_output: false,
-        }
+        }))
     }
 
-    fn approvals(mode: ApprovalMode, interactive: bool, lists: Lists) -> Approvals {
-        let options = Options { workspaces: vec!["/w".into()], ..Options::default() };
-        let engine = load(&Sources { lists, ..Sources::default() }, options);
-        assert!(engine.problems().is_empty(), "{:?}", engine.problems());
-        Approvals::new(Arc::new(engine), mode, interactive)
-    }
-
-    fn run(rules: &Approvals, command: &str) -> Decision {
-        let effect = Effect::Execute { command: command.into(), directory: "/w".into() };
-        let args = json!({"command": command});
-        rules.decide(&spec(SHELL, ToolKind::Execute), args.as_object().unwrap(), &effect)
-    }
-
-    fn edit(rules: &Approvals, path: &str) -> Decision {
-        let args = json!({"file_path": path, "old_string": "a", "new_string": "b", "instruction": "i"});
-        rules.decide(&spec("replace", ToolKind::Edit), args.as_object().unwrap(), &Effect::Edit(path.into()))
-    }
-
-    #[test]
-    fn modes_decide_what_is_free() {
-        let read = (spec("read_file", ToolKind::Read), Effect::Read(vec!["/w/a".into()]));
-        let cases = [
-            (ApprovalMode::Default, [Decision::Allow, Decision::Ask, Decision::Ask]),
-            (ApprovalMode::AutoEdit, [Decision::Allow, Decision::Allow, Decision::Ask]),
-            (ApprovalMode::Yolo, [Decision::Allow, Decision::Allow, Decision::Allow]),
-        ];
-        for (mode, expected) in cases {
-            let rules = approvals(mode, true, Lists::default());
-            let args = json!({"file_path": "/w/a"});
-            let looked = rules.decide(&read.0, args.as_object().unwrap(), &read.1);
-            assert_eq!([looked, edit(&rules, "/w/a"), run(&rules, "make install")], expected, "{mode}");
-        }
+    fn approvals(mode: ApprovalMode, trusted: bool) -> Approvals {
+        Approvals::new(Arc::new(load(&Sources::default(), Options::default())), mode, false, trusted)
     }
 
     #[test]
     fn without_anyone_to_ask_a_tool_that_would_ask_is_not_offered() {
-        let rules = approvals(ApprovalMode::Default, false, Lists::default());
-        assert!(rules.exposes(&spec("glob", ToolKind::Search)));
-        assert!(!rules.exposes(&spec("write_file", ToolKind::Edit)));
-        assert!(!rules.exposes(&spec("read_background_output", ToolKind::Read)));
-        let editing = approvals(ApprovalMode::AutoEdit, false, Lists::default());
-        assert!(editing.exposes(&spec("write_file", ToolKind::Edit)));
-        assert!(!editing.exposes(&spec(SHELL, ToolKind::Execute)));
+        let rules = approvals(ApprovalMode::Default, true);
+        assert!(rules.exposes(&tool("glob", ToolKind::Search)));
+        assert!(!rules.exposes(&tool("write_file", ToolKind::Edit)));
+        assert!(!rules.exposes(&tool("read_background_output", ToolKind::Read)));
+        assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Ok(true));
+        assert!(rules.exposes(&tool("write_file", ToolKind::Edit)));
+        assert!(!rules.exposes(&tool(SHELL, ToolKind::Execute)));
     }
 
     #[test]
-    fn exclusion_beats_everything() {
-        let lists = Lists { exclude: vec![SHELL.into()], allowed: vec![SHELL.into()], ..Lists::default() };
-        let rules = approvals(ApprovalMode::Yolo, false, lists);
-        assert!(!rules.exposes(&spec(SHELL, ToolKind::Execute)));
-        assert!(matches!(run(&rules, "ls"), Decision::Deny(_)));
+    fn planning_ends_where_it_began_and_never_higher() {
+        let rules = approvals(ApprovalMode::AutoEdit, true);
+        assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
+        assert!(rules.exposes(&tool("exit_plan_mode", ToolKind::Plan)));
+        assert!(!rules.exposes(&tool("enter_plan_mode", ToolKind::Plan)));
+        assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(false));
+        assert_eq!(rules.mode_before_plan(), ApprovalMode::AutoEdit);
+        assert_eq!(approvals(ApprovalMode::Plan, true).mode_before_plan(), ApprovalMode::Default);
     }
 
     #[test]
-    fn a_shell_prefix_vouches_for_its_own_command_only() {
-        let lists = Lists { allowed: vec!["run_shell_command(git status)".into()], ..Lists::default() };
-        let rules = approvals(ApprovalMode::Default, false, lists);
-        assert!(rules.exposes(&spec(SHELL, ToolKind::Execute)));
-        assert_eq!(run(&rules, "git status -s src"), Decision::Allow);
-        for command in
-            ["git statusx", "git status; rm -rf .", "git status $(id)", "git status > /etc/x", "git push"]
-        {
-            assert_ne!(run(&rules, command), Decision::Allow, "{command}");
-        }
+    fn a_folder_without_trust_gets_no_privileged_mode() {
+        let rules = approvals(ApprovalMode::Default, false);
+        assert_eq!(rules.set_mode(ApprovalMode::Yolo), Err(ModeRefused));
+        assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Err(ModeRefused));
+        assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
+        assert_eq!(rules.mode(), ApprovalMode::Plan);
     }
 }

@@ -1,4 +1,4 @@
-//! Running the calls of a step: find, check, decide, run, answer.
+//! Running the calls of a step: find, check, run, answer. What may run is decided in `permission.rs`.
 
 mod answer;
 
@@ -13,13 +13,12 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{
-    Display, Effect, Invocation, LineDelta, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome,
-    ToolSpec,
+    Display, Effect, FileDiff, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolFailure,
+    ToolKind, ToolOutcome, ToolSpec,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{Approvals, Decision};
 use crate::schema;
 use crate::toolbox::Toolbox;
 
@@ -40,10 +39,24 @@ pub(crate) struct Call {
 pub(crate) struct Ready {
     pub(crate) call: Call,
     pub(crate) spec: Option<Arc<ToolSpec>>,
+    pub(crate) tool: Option<Arc<dyn Tool>>,
+    /// The arguments as the tool takes them.
+    pub(crate) args: JsonObject,
     pub(crate) description: String,
     pub(crate) effect: Effect,
     pub(crate) decision: Option<CallDecision>,
-    run: Result<Box<dyn Invocation>, ToolFailure>,
+    /// The tool itself has to ask the person.
+    pub(crate) must_ask: bool,
+    /// Why arguments that a person changed could not be used.
+    pub(crate) rejected_edit: Option<String>,
+    run: Result<Box<dyn Invocation>, Refusal>,
+}
+
+/// Why a call does not run.
+enum Refusal {
+    Failure(ToolFailure),
+    /// A person does not want it; the text goes to the model.
+    ByPerson(String),
 }
 
 /// A call that is over.
@@ -56,45 +69,47 @@ pub(crate) struct Finished {
     pub(crate) duration: Duration,
 }
 
-/// Looks at a call without running it.
-pub(crate) fn prepare(call: Call, tools: &Toolbox, approvals: &Approvals) -> Ready {
-    let refuse = |call: Call, spec, kind, message: String, decision| Ready {
+/// Looks at a call without running it or deciding on it.
+pub(crate) fn prepare(call: Call, tools: &Toolbox) -> Ready {
+    let refuse = |call: Call, tool: Option<Arc<dyn Tool>>, failure| Ready {
+        spec: tool.as_ref().map(|tool| Arc::clone(tool.spec())),
+        tool,
+        args: call.args.clone(),
         description: String::new(),
         effect: Effect::None,
-        decision,
-        run: Err(ToolFailure { kind, message, display: None }),
+        decision: None,
+        must_ask: false,
+        rejected_edit: None,
+        run: Err(Refusal::Failure(failure)),
         call,
-        spec,
     };
-    let tool = match tools.find(&call.name) {
-        Ok(tool) => tool,
-        Err(message) => return refuse(call, None, ToolErrorKind::ToolNotRegistered, message, None),
-    };
+    match tools.find(&call.name) {
+        Err(message) => refuse(call, None, failure(ToolErrorKind::ToolNotRegistered, message)),
+        Ok(tool) => {
+            accept(call.clone(), tool).unwrap_or_else(|failure| refuse(call, Some(Arc::clone(tool)), failure))
+        }
+    }
+}
+
+/// Brings the arguments to the present schema and lets the tool look at them.
+pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>) -> Result<Ready, ToolFailure> {
     let spec = Arc::clone(tool.spec());
-    let modernised = tool.modernised(&call.args);
-    let args = modernised.as_ref().unwrap_or(&call.args);
-    let checked = schema::check(&spec.parameters, args);
-    let invocation = match checked.and_then(|()| tool.prepare(args).map_err(|error| error.0)) {
-        Ok(invocation) => invocation,
-        Err(message) => return refuse(call, Some(spec), ToolErrorKind::InvalidToolParams, message, None),
-    };
-    let effect = invocation.effect();
-    let description = invocation.describe();
-    let (decision, run) = match approvals.decide(&spec, args, &effect) {
-        Decision::Allow => (Some(CallDecision::Accept), Ok(invocation)),
-        Decision::Deny(reason) => {
-            let message = format!("Tool execution denied by policy. {reason}").trim_end().to_owned();
-            (Some(CallDecision::Reject), Err(failure(ToolErrorKind::PolicyViolation, message)))
-        }
-        Decision::Ask => {
-            let message = format!(
-                "Tool execution for \"{}\" requires user confirmation, which is not supported in non-interactive mode.",
-                spec.display_name
-            );
-            (None, Err(failure(ToolErrorKind::UnhandledException, message)))
-        }
-    };
-    Ready { call, spec: Some(spec), description, effect, decision, run }
+    let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
+    let invocation = schema::check(&spec.parameters, &args)
+        .and_then(|()| tool.prepare(&args).map_err(|error| error.0))
+        .map_err(|message| failure(ToolErrorKind::InvalidToolParams, message))?;
+    Ok(Ready {
+        effect: invocation.effect(),
+        description: invocation.describe(),
+        call,
+        spec: Some(spec),
+        tool: Some(Arc::clone(tool)),
+        args,
+        decision: None,
+        must_ask: false,
+        rejected_edit: None,
+        run: Ok(invocation),
+    })
 }
 
 fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
@@ -104,7 +119,23 @@ fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
 impl Ready {
     /// Makes the call fail instead of running.
     pub(crate) fn refuse(&mut self, kind: ToolErrorKind, message: &str) {
-        self.run = Err(failure(kind, message.to_owned()));
+        self.run = Err(Refusal::Failure(failure(kind, message.to_owned())));
+    }
+
+    /// Keeps the call from running because a person does not want it. What has failed already stays so.
+    pub(crate) fn refuse_by_person(&mut self, message: &str) {
+        if self.run.is_ok() {
+            self.run = Err(Refusal::ByPerson(message.to_owned()));
+        }
+    }
+
+    pub(crate) fn may_run(&self) -> bool {
+        self.run.is_ok()
+    }
+
+    /// The change it would make to a file.
+    pub(crate) async fn preview(&self) -> Option<FileDiff> {
+        self.run.as_ref().ok()?.preview().await
     }
 
     fn runs_beside_others(&self) -> bool {
@@ -139,13 +170,14 @@ pub(crate) async fn run_group(
 }
 
 async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Finished {
-    let Ready { call, spec, effect, decision, run, .. } = ready;
+    let Ready { call, spec, effect, decision, must_ask, run, .. } = ready;
     let started = Instant::now();
     let outcome = match run {
-        Err(failure) => ToolOutcome::Failed(failure),
+        Err(Refusal::Failure(failure)) => ToolOutcome::Failed(failure),
+        Err(Refusal::ByPerson(message)) => ToolOutcome::Refused(message),
         Ok(_) if cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
         Ok(invocation) => {
-            let context = context(&call, events, cancel);
+            let context = context(&call, must_ask, events, cancel);
             // A tool that panics fails its call, not the session.
             let run = AssertUnwindSafe(async { invocation.run(&context).await }).catch_unwind();
             tokio::select! {
@@ -169,12 +201,18 @@ async fn overdue(cancel: &CancellationToken) {
     tokio::time::sleep(CANCEL_GRACE).await;
 }
 
-fn context(call: &Call, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> ToolContext {
+fn context(
+    call: &Call,
+    must_ask: bool,
+    events: &mpsc::Sender<Event>,
+    cancel: &CancellationToken,
+) -> ToolContext {
     let sender = events.clone();
     let id = call.id.clone();
     ToolContext {
         call: call.id.clone(),
         cancel: cancel.child_token(),
+        must_ask,
         // Live output is for watching; a reader that lags behind loses some of it, never the result.
         live: Arc::new(move |text: &str| {
             let _ = sender.try_send(Event::CallOutput { call: id.clone(), text: text.to_owned() });
@@ -194,6 +232,9 @@ impl Finished {
             }
             ToolOutcome::Cancelled { .. } => {
                 (CallStatus::Cancelled, None, Display::Text("Cancelled".into()), LineDelta::default())
+            }
+            ToolOutcome::Refused(message) => {
+                (CallStatus::Cancelled, None, Display::Text(message.clone()), LineDelta::default())
             }
         };
         CallReport {

@@ -8,10 +8,13 @@
 mod approval;
 mod calls;
 mod compress;
+mod control;
+mod desk;
 pub mod environment;
 mod history;
 mod loop_guard;
 mod mask;
+mod permission;
 pub mod prompt;
 mod reply;
 mod room;
@@ -23,5 +26,6 @@ mod toolbox;
 mod truncate;
 mod turn;
 
+pub use permission::GrantReach;
 pub use schema::check as check_arguments;
-pub use session::{Handle, Ports, SessionSpec, open};
+pub use session::{Handle, Planning, Ports, SessionSpec, open};

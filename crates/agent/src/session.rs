@@ -14,6 +14,7 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_domain::tool::Tool;
 use pollux_extend::context::ContextFiles;
+use pollux_policy::checker::CheckerPort;
 use pollux_policy::engine::Engine;
 use pollux_session::{RecordError, Recorder, RestoredTurn};
 use tokio::sync::mpsc;
@@ -21,7 +22,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approvals;
+use crate::control;
+use crate::desk::Desk;
 use crate::history::{Entry, History};
+use crate::permission::GrantReach;
 use crate::prompt::{self, PromptInputs};
 use crate::tokens;
 use crate::toolbox::Toolbox;
@@ -41,6 +45,12 @@ pub struct SessionSpec {
     pub tools: Tools,
     /// What may run.
     pub policy: Arc<Engine>,
+    /// Whether the folder is trusted: without trust no mode is taken that asks less.
+    pub trusted: bool,
+    /// How far a person's answers may reach.
+    pub grants: GrantReach,
+    /// Whether the model may plan first.
+    pub planning: Planning,
     /// The project's state folder, for outputs that are put aside and for plans.
     pub temp_dir: PathBuf,
     pub prompt: PromptInputs,
@@ -57,6 +67,19 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub recorder: Recorder,
     pub context: ContextFiles,
+    /// Runs external safety checkers; without it, calls that need one are refused.
+    pub checkers: Option<Arc<dyn CheckerPort>>,
+}
+
+/// Whether and where plans are made.
+#[derive(Debug, Clone, Default)]
+pub enum Planning {
+    /// In the session's own folder below the project's state.
+    #[default]
+    InSessionFolder,
+    /// In a folder of the project's own.
+    In(PathBuf),
+    Off,
 }
 
 /// A front end's hold on a session. Dropping `ops` cancels the turn under way and ends the session.
@@ -84,8 +107,14 @@ pub(crate) struct Session {
     pub(crate) model_settings: Model,
     pub(crate) tool_settings: Tools,
     pub(crate) temp_dir: PathBuf,
-    pub(crate) approvals: Approvals,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) reach: GrantReach,
+    pub(crate) checkers: Option<Arc<dyn CheckerPort>>,
+    pub(crate) desk: Arc<Desk>,
+    /// A person ended the turn at a question.
+    pub(crate) stopped_by_person: bool,
     pub(crate) toolbox: Toolbox,
+    prompt: PromptInputs,
     pub(crate) system: Arc<str>,
     /// Estimated tokens of what every request carries beside the conversation.
     pub(crate) overhead: u64,
@@ -119,14 +148,19 @@ impl Session {
     fn new(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Self {
         // An id from a session file may hold anything, also the way to another folder.
         let plans = spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
-        let prompt = PromptInputs { plans_dir: plans, ..spec.prompt };
-        let approvals = Approvals::new(spec.policy, spec.approval, spec.interactive);
-        let toolbox = Toolbox::new(ports.tools, &approvals);
-        let declared = toolbox.declared();
-        let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
-        let system: Arc<str> = Arc::from(prompt::build(&prompt, &names));
-        let overhead =
-            tokens::of_text(&system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
+        let plans = match spec.planning {
+            Planning::InSessionFolder => Some(plans),
+            Planning::In(folder) => Some(folder),
+            Planning::Off => None,
+        };
+        let approvals = Arc::new(Approvals::new(spec.policy, spec.approval, spec.interactive, spec.trusted));
+        let desk = Arc::new(Desk::new(events.clone()));
+        let mut tools = ports.tools;
+        tools.extend(control::tools(&desk, &approvals, plans.as_deref()));
+        let prompt =
+            PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
+        let toolbox = Toolbox::new(tools, &approvals);
+        let (system, overhead) = instructions(&prompt, &toolbox);
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
         let history = History::new(spec.first_turn, restored);
         let call_ids = history.call_ids();
@@ -137,7 +171,12 @@ impl Session {
             tool_settings: spec.tools,
             temp_dir: spec.temp_dir,
             approvals,
+            reach: spec.grants,
+            checkers: ports.checkers,
+            desk,
+            stopped_by_person: false,
             toolbox,
+            prompt,
             system,
             overhead,
             history,
@@ -162,10 +201,16 @@ impl Session {
                 Some(waiting) => waiting,
                 None => match inbox.recv().await {
                     None => return,
-                    Some(Op::Cancel) => continue,
+                    // An answer that comes too late has nobody to go to.
+                    Some(Op::Cancel | Op::Decide { .. }) => continue,
+                    Some(Op::SetMode(mode)) => {
+                        self.approvals.enter(mode, &self.desk).await;
+                        continue;
+                    }
                     Some(Op::Prompt { parts, typed }) => (parts, typed),
                 },
             };
+            let (desk, approvals) = (Arc::clone(&self.desk), Arc::clone(&self.approvals));
             let cancel = CancellationToken::new();
             let events = self.events.clone();
             let end = {
@@ -177,6 +222,8 @@ impl Session {
                         op = inbox.recv(), if !cancel.is_cancelled() => match op {
                             Some(Op::Prompt { parts, typed }) => queue.push_back((parts, typed)),
                             Some(Op::Cancel) => cancel.cancel(),
+                            Some(Op::Decide { call, answer }) => desk.answer(&call, answer),
+                            Some(Op::SetMode(mode)) => approvals.enter(mode, &desk).await,
                             None => {
                                 open = false;
                                 cancel.cancel();
@@ -188,6 +235,17 @@ impl Session {
             };
             let _ = events.send(Event::TurnEnded(end)).await;
         }
+    }
+
+    /// Shows the model the tools and instructions of the mode, if it changed.
+    pub(crate) fn follow_mode(&mut self) {
+        let mode = self.approvals.mode();
+        if mode == self.prompt.mode {
+            return;
+        }
+        self.prompt.mode = mode;
+        self.toolbox.look_again(&self.approvals);
+        (self.system, self.overhead) = instructions(&self.prompt, &self.toolbox);
     }
 
     /// Tells the front ends; one that is gone is no reason to stop.
@@ -225,4 +283,13 @@ impl Session {
         self.counters.prompts += 1;
         if self.interactive { format!("{}########{number}", self.id) } else { self.id.to_string() }
     }
+}
+
+/// The system prompt, and the tokens of what every request carries beside the conversation.
+fn instructions(prompt: &PromptInputs, toolbox: &Toolbox) -> (Arc<str>, u64) {
+    let declared = toolbox.declared();
+    let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
+    let system: Arc<str> = Arc::from(prompt::build(prompt, &names));
+    let overhead = tokens::of_text(&system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
+    (system, overhead)
 }

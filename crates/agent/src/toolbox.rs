@@ -9,21 +9,28 @@ use pollux_policy::canonical_tool_name;
 use crate::approval::Approvals;
 
 /// Tools that the model may call, as older conversations do, and that are not declared to it, as upstream has it.
-const UNDECLARED: [&str; 1] = ["read_many_files"];
+const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
 
 /// The tools of one session.
 pub(crate) struct Toolbox {
+    all: Vec<Arc<dyn Tool>>,
+    /// What the approvals let the model see now.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
 }
 
 impl Toolbox {
-    /// Keeps what the approvals let the model see.
-    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
-        let tools: Vec<_> = tools.into_iter().filter(|tool| approvals.exposes(tool.spec())).collect();
-        let specs = tools.iter().map(|tool| tool.spec());
-        let declared = specs.filter(|spec| !UNDECLARED.contains(&spec.name.as_str())).cloned().collect();
-        Self { tools, declared }
+    pub(crate) fn new(all: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
+        let mut toolbox = Self { all, tools: Vec::new(), declared: Arc::new([]) };
+        toolbox.look_again(approvals);
+        toolbox
+    }
+
+    /// Keeps what the approvals let the model see; another mode shows other tools.
+    pub(crate) fn look_again(&mut self, approvals: &Approvals) {
+        self.tools = self.all.iter().filter(|tool| approvals.exposes(&***tool)).cloned().collect();
+        let specs = self.tools.iter().map(|tool| tool.spec());
+        self.declared = specs.filter(|spec| !UNDECLARED.contains(&spec.name.as_str())).cloned().collect();
     }
 
     /// What is declared to the model.

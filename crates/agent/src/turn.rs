@@ -79,6 +79,7 @@ impl Session {
         if cancel.is_cancelled() {
             return Some(TurnEnd::Cancelled);
         }
+        self.follow_mode();
         if self.model_settings.max_session_turns.is_some_and(|limit| self.counters.requests >= limit) {
             return Some(TurnEnd::TurnLimit);
         }
@@ -96,7 +97,7 @@ impl Session {
     ) -> Next {
         let calls = self.name_calls(&mut reply.parts);
         let mut ready: Vec<Ready> =
-            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, &self.approvals)).collect();
+            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox)).collect();
         // Some servers count nothing and say 0.
         if let Some(usage) = reply.usage.filter(|usage| usage.prompt > 0) {
             self.counters.last_request = Some((usage.prompt, self.history.len()));
@@ -150,10 +151,14 @@ impl Session {
         let mut deferred = Vec::new();
         let mut fatal = None;
         let mut left = ready.len();
+        let mut refused = 0;
+        let all = ready.len();
+        self.stopped_by_person = false;
         for mut group in calls::groups(ready) {
             if fatal.is_some() {
                 group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, AFTER_FATAL));
             }
+            self.permit(&mut group, cancel).await;
             // What is done is told and on disk before the next call begins.
             let mut results = Vec::with_capacity(group.len());
             for done in calls::run_group(group, &self.events, cancel).await {
@@ -164,10 +169,12 @@ impl Session {
                 }
                 let report = done.report(&answer.parts, prompt_id);
                 results.push(call_result(&report, &answer.parts));
-                if let ToolOutcome::Failed(failure) = done.outcome
-                    && failure.kind.is_fatal()
-                {
-                    fatal = Some((failure.kind, failure.message));
+                match done.outcome {
+                    ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
+                        fatal = Some((failure.kind, failure.message));
+                    }
+                    ToolOutcome::Refused(_) => refused += 1,
+                    ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
                 }
                 self.emit(Event::CallFinished(Arc::new(report))).await;
                 parts.extend(answer.parts);
@@ -184,6 +191,8 @@ impl Session {
         }
         match fatal {
             Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
+            // Nothing came of the whole batch: the model would only try again.
+            None if self.stopped_by_person && refused == all => Next::End(TurnEnd::Cancelled),
             None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
             None => Next::Continue,
         }

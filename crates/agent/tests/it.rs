@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic: that is how it fails")]
 
 mod it {
+    mod approval;
     mod calls;
+    mod control;
     mod room;
     mod scene;
     mod steps;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::spelling::distance;
+use pollux_domain::terminal_text;
 use serde_json::{Value, json};
 
 use crate::launch::{ConfigCommand, Scope};
@@ -52,11 +53,13 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let text = match command {
         ConfigCommand::Show { origin, json: false } => table(&settings.rows(), *origin),
-        ConfigCommand::Show { json: true, .. } => format!("{:#}\n", object(&settings.rows())),
+        ConfigCommand::Show { json: true, .. } => {
+            return print_result(out, &terminal_text::json(format!("{:#}\n", object(&settings.rows()))));
+        }
         ConfigCommand::Get { key } => format!("{}\n", get(&settings.rows(), key)?),
         ConfigCommand::Set { key, value, scope } => set(settings, key, value, *scope)?,
     };
-    print_result(out, &text)
+    print_result(out, &terminal_text::plain(&text))
 }
 
 fn table(rows: &[Row], origin: bool) -> String {

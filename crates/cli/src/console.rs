@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
 use crate::report::Failure;
@@ -19,6 +21,7 @@ pub(crate) struct Console {
     err: Box<dyn Write + Send>,
     /// Why stdout can no longer be written.
     broken: Option<io::Error>,
+    prompted: bool,
 }
 
 impl Console {
@@ -28,7 +31,7 @@ impl Console {
     }
 
     pub(crate) fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
+        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None, prompted: false }
     }
 
     /// From now on events are also exported.
@@ -38,11 +41,12 @@ impl Console {
 
     /// A line for the person. Nobody can be told when stderr is gone.
     pub(crate) fn note(&mut self, line: &str) {
-        let _ = writeln!(self.err, "{line}");
+        let _ = writeln!(self.err, "{}", redacted(&plain(line)));
     }
 
     /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
     pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
+        self.prompted |= matches!(event, Event::PromptAccepted { .. });
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
         }
@@ -50,6 +54,16 @@ impl Console {
             self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
         }
         if self.broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Whether anything was said to the model.
+    pub(crate) fn saw_prompt(&self) -> bool {
+        self.prompted
+    }
+
+    /// Whether nobody reads stdout any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
     }
 
     /// The turn is over.

@@ -8,7 +8,6 @@ mod ending;
 mod gemini_cli;
 mod json;
 mod notes;
-mod plain;
 mod pollux;
 mod stats;
 mod stream_json;
@@ -20,6 +19,8 @@ use std::sync::Arc;
 use pollux_config::groups::{Dialect, OutputFormat};
 use pollux_domain::event::{Event, NoticeCode, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
 
 use crate::report::{Colour, Failure};
@@ -28,8 +29,6 @@ use answer::Answer;
 use ending::Trouble;
 use stats::Stats;
 
-use plain::PlainText;
-pub(crate) use plain::plain;
 pub(crate) use stats::millis;
 
 /// How a run's output is written.
@@ -64,7 +63,7 @@ struct Run {
     style: Style,
     started: Timestamp,
     session: Option<String>,
-    filter: PlainText,
+    filter: Stripper,
     /// The filtered piece of the [`Event::Text`] under way.
     piece: String,
     /// Whether something of the attempt under way was shown.
@@ -102,7 +101,7 @@ impl Renderer {
         // After stdout: where both go to one terminal, the text has ended its line by now.
         let inside = self.run.style.debug.then(|| notes::inside(event)).flatten();
         for line in notes::line(event).into_iter().chain(inside) {
-            let _ = writeln!(err, "{line}");
+            let _ = writeln!(err, "{}", redacted(&line));
         }
         self.run.after(event);
         Ok(())
@@ -159,7 +158,7 @@ impl Run {
             started: style.clock.now(),
             style,
             session: None,
-            filter: PlainText::default(),
+            filter: Stripper::default(),
             piece: String::new(),
             attempt_shown: false,
             answer: Answer::default(),
@@ -182,7 +181,7 @@ impl Run {
                 self.answer.push(&self.piece);
             }
             Event::Notice { code: NoticeCode::LoopDetected, message, .. } => {
-                self.warnings.push(plain(message));
+                self.warnings.push(plain(message).into_owned());
             }
             _ => {}
         }
@@ -205,7 +204,7 @@ impl Run {
 
     fn next_attempt(&mut self) {
         self.attempt_shown = false;
-        self.filter = PlainText::default();
+        self.filter = Stripper::default();
     }
 
     /// The turn is over: a loop leaves its warning, and text of a finished turn counts.
@@ -215,7 +214,7 @@ impl Run {
             _ => {}
         }
         if let TurnEnd::Loop(message) = end {
-            let message = plain(message);
+            let message = plain(message).into_owned();
             if !self.warnings.contains(&message) {
                 let _ = writeln!(err, "Warning: {message}");
                 self.warnings.push(message.clone());

@@ -49,6 +49,12 @@ pub(crate) enum Launch {
         command: PolicyCommand,
         options: Box<Options>,
     },
+    Trust {
+        command: TrustCommand,
+        /// The working directory if none is named.
+        folder: Option<PathBuf>,
+        options: Box<Options>,
+    },
     Demo(Box<Options>),
 }
 
@@ -146,6 +152,19 @@ pub(crate) enum PolicyCommand {
         call: PolicyCall,
         json: bool,
     },
+    /// Every rule in force.
+    List {
+        view: PolicyView,
+        json: bool,
+    },
+    /// The calls of past sessions through the rules.
+    Replay {
+        /// Without any: all of this project, or of all projects.
+        sessions: Vec<String>,
+        all_projects: bool,
+        view: PolicyView,
+        json: bool,
+    },
     /// Without files: everything that a run would load.
     Lint {
         files: Vec<PathBuf>,
@@ -155,11 +174,35 @@ pub(crate) enum PolicyCommand {
     },
 }
 
+/// `pollux trust …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TrustCommand {
+    Show {
+        json: bool,
+    },
+    Allow {
+        /// The folder above, with all that is in it.
+        parent: bool,
+        /// Do not ask.
+        yes: bool,
+    },
+    Deny,
+    Diff {
+        json: bool,
+    },
+}
+
 /// A call that nobody makes: what would happen with it?
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PolicyCall {
     pub(crate) tool: String,
     pub(crate) args: JsonObject,
+    pub(crate) view: PolicyView,
+}
+
+/// The kind of run that a question about rules is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PolicyView {
     /// `None` for the mode a run would have.
     pub(crate) mode: Option<ApprovalMode>,
     /// Nobody can be asked.

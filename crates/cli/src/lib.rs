@@ -11,11 +11,13 @@ mod headless;
 mod input;
 mod launch;
 mod mentions;
+mod plain_terminal;
 mod policy_command;
 mod report;
 mod run;
 mod signals;
 mod telemetry;
+mod trust_command;
 mod wire;
 
 use std::ffi::OsString;
@@ -24,6 +26,7 @@ use std::panic::{self, PanicHookInfo};
 use std::process::ExitCode;
 
 use pollux_config::env::Env;
+use pollux_domain::terminal_text::plain;
 
 use launch::Terminal;
 
@@ -67,8 +70,9 @@ fn apologise(info: &PanicHookInfo<'_>) {
     let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
     let _ = writeln!(
         io::stderr(),
-        "Sorry, Pollux {} made a mistake: {what}{}\n\nhint: please report this text and what you did as an issue of the project's repository",
+        "Sorry, Pollux {} made a mistake: {}{}\n\nhint: please report this text and what you did as an issue of the project's repository",
         run::VERSION,
+        plain(what),
         place.unwrap_or_default(),
     );
 }

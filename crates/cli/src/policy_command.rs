@@ -1,17 +1,22 @@
 //! `pollux policy`: what the rules say about a call, and whether they are sound.
 
 mod cases;
+mod inventory;
+mod replay;
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use crate::headless::plain;
-use crate::launch::{PolicyCall, PolicyCommand};
+use crate::launch::{PolicyCall, PolicyCommand, PolicyView};
 use crate::report::{Failure, print_result};
+
+pub(crate) use inventory::{Inventory, Line};
+pub(crate) use replay::{PastCall, PastSession, PastSessions};
 
 /// Largest table of cases that is read, in bytes.
 const MAX_CASES: u64 = 4 * 1024 * 1024;
@@ -37,13 +42,33 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
+/// How closely a call is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// As a run does it: with the tools' guards, and external checkers are asked.
+    Whole,
+    /// The same, but nothing is started: what external checkers would say is left open.
+    Still,
+    /// The rules alone: paths of another project mean nothing here.
+    Rules,
+}
+
 /// The rules of a run, as this command needs them.
 pub(crate) trait Rules {
     /// Lines about what was found on the way to them, for stderr.
     fn notes(&self) -> &[String];
 
     /// The final outcome of a call.
-    fn explain(&self, call: &PolicyCall) -> Result<Outcome, Failure>;
+    fn explain(&self, call: &PolicyCall, depth: Depth) -> Result<Outcome, Failure>;
+
+    /// Everything in force in such runs; without a mode in all modes, without `headless` in all runs.
+    fn inventory(&self, view: &PolicyView) -> Inventory;
+
+    /// Past sessions: these, or all of the project or of the home.
+    fn sessions(&self, which: &[String], all_projects: bool) -> Result<PastSessions, Failure>;
+
+    /// The calls of a session, oldest first; the error names the file.
+    fn calls(&self, session: &PastSession) -> Result<Vec<PastCall>, String>;
 
     /// What is wrong with these files and folders; without any, with those of a run.
     fn lint(&self, files: &[PathBuf]) -> Vec<Finding>;
@@ -59,8 +84,25 @@ pub(crate) fn run(
     match command {
         PolicyCommand::Explain { call, json } => {
             warn_of_problems(rules);
-            let outcome = rules.explain(call)?;
-            let text = if *json { format!("{:#}\n", outcome.json) } else { plain(&outcome.text) };
+            let outcome = rules.explain(call, Depth::Whole)?;
+            let text = if *json {
+                terminal_text::json(format!("{:#}\n", outcome.json))
+            } else {
+                plain(&outcome.text).into_owned()
+            };
+            print_result(out, &text)
+        }
+        PolicyCommand::List { view, json } => {
+            warn_of_problems(rules);
+            let inventory = rules.inventory(view);
+            let text = if *json { terminal_text::json(inventory.json()) } else { plain(&inventory.text()).into_owned() };
+            print_result(out, &text)
+        }
+        PolicyCommand::Replay { sessions, all_projects, view, json } => {
+            warn_of_problems(rules);
+            let past = rules.sessions(sessions, *all_projects)?;
+            let tally = replay::replay(rules, &past, *view)?;
+            let text = if *json { terminal_text::json(tally.json()) } else { plain(&tally.text()).into_owned() };
             print_result(out, &text)
         }
         PolicyCommand::Lint { files } => lint(files, rules, here, out),
@@ -102,7 +144,7 @@ fn test(file: &Path, rules: &dyn Rules, out: &mut dyn Write) -> Result<(), Failu
         .map_err(|error| Failure::from_error(ExitKind::Failure, &error).hint(cases::FORM))?;
     let mut wrong = 0;
     for case in &cases {
-        let outcome = rules.explain(&case.call)?;
+        let outcome = rules.explain(&case.call, Depth::Whole)?;
         if outcome.decision == case.expected {
             continue;
         }

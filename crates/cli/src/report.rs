@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{self, Write};
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
 use crate::launch::{Topic, UsageError, help_text};
@@ -80,12 +82,14 @@ impl Failure {
             Colour::Red => ("\u{1b}[31m", "\u{1b}[0m"),
             Colour::None => ("", ""),
         };
-        let mut text = format!("{on}{}{off}\n", self.summary);
+        // Names and messages of others are among them.
+        let harmless = |text: &str| redacted(&plain(text)).into_owned();
+        let mut text = format!("{on}{}{off}\n", harmless(&self.summary));
         for cause in &self.causes {
-            text.push_str(&format!("  caused by: {cause}\n"));
+            text.push_str(&format!("  caused by: {}\n", harmless(cause)));
         }
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("\nhint: {hint}\n"));
+            text.push_str(&format!("\nhint: {}\n", harmless(hint)));
         }
         err.write_all(text.as_bytes())?;
         err.flush()

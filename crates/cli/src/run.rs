@@ -12,6 +12,8 @@ use pollux_config::groups::{Dialect, Groups, Output, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -24,12 +26,10 @@ use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, help_text};
 use crate::report::{Colour, Failure, print_result};
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
-use crate::{config_command, policy_command, wire};
+use crate::trust_command::Person;
+use crate::{config_command, plain_terminal, policy_command, trust_command, wire};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-const NO_TERMINAL_YET: &str =
-    "The interactive terminal is not part of this version yet; use `pollux -p \"…\"`";
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
@@ -51,9 +51,20 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             note(rules.notes());
             policy_command::run(command, &*rules, env.cwd(), &mut io::stdout())
         }),
-        Launch::Interactive(_) => Err(Failure::new(ExitKind::Failure, NO_TERMINAL_YET)),
+        Launch::Trust { command, folder, options } => {
+            wire::folder(folder.as_deref(), options, env).and_then(|folder| {
+                let mut person = Person {
+                    at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+                    input: &mut io::stdin().lock(),
+                    screen: &mut io::stderr(),
+                };
+                trust_command::run(command, &*folder, &mut person, &mut io::stdout())
+            })
+        }
+        Launch::Interactive(options) => return plain_terminal::run(options, env),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
+            wire::hide_credentials();
             let piped = !io::stdin().is_terminal();
             let pipe = piped.then(|| Pipe::open(io::stdin(), input::SILENCE));
             return headless(options, env, pipe).exit;
@@ -71,14 +82,14 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
 
 /// Prints a result.
 fn say(text: &str) -> Result<(), Failure> {
-    print_result(&mut io::stdout(), text)
+    print_result(&mut io::stdout(), &plain(text))
 }
 
 /// Lines beside the result. Nobody can be told when stderr is gone.
 fn note(lines: &[String]) {
     let mut err = io::stderr();
     for line in lines {
-        let _ = writeln!(err, "{line}");
+        let _ = writeln!(err, "{}", redacted(&plain(line)));
     }
 }
 
@@ -108,17 +119,21 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    match prepare(options, &loaded, pipe, &mut console) {
-        Ok(ready) => converse(ready, console),
+    let ready = prepare(options, &loaded, &mut console)
+        .and_then(|turn| Ok((read_prompt(options, pipe, &mut console)?, turn)));
+    match ready {
+        Ok((prompt, turn)) => {
+            open_telemetry(&turn, false, &mut console);
+            converse(turn, prompt, console)
+        }
         Err(failure) => console.fail(&failure).into(),
     }
 }
 
 /// Everything a turn needs, checked.
-fn prepare<'a>(
+pub(crate) fn prepare<'a>(
     options: &'a Options,
     loaded: &'a wire::Loaded,
-    pipe: Option<Pipe>,
     console: &mut Console,
 ) -> Result<wire::Turn<'a>, Failure> {
     refuse_forbidden_yolo(options, &loaded.groups)?;
@@ -133,9 +148,7 @@ fn prepare<'a>(
         console.note("YOLO mode is enabled. All tool calls will be automatically approved.");
     }
     warn_of_raw_output(options, loaded, console);
-    let prompt = read_prompt(options, pipe, console)?;
-    open_telemetry(options, loaded, &session, &credentials, &permission, console);
-    Ok(wire::Turn { options, loaded, session, credentials, permission, prompt })
+    Ok(wire::Turn { options, loaded, session, credentials, permission, sandbox })
 }
 
 pub(crate) fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Result<(), Failure> {
@@ -164,14 +177,8 @@ fn read_prompt(options: &Options, pipe: Option<Pipe>, console: &mut Console) -> 
 }
 
 /// Telemetry is on only when asked for, and never the reason why a run fails.
-fn open_telemetry(
-    options: &Options,
-    loaded: &wire::Loaded,
-    session: &wire::Chosen,
-    credentials: &wire::Credentials,
-    permission: &wire::Permission,
-    console: &mut Console,
-) {
+pub(crate) fn open_telemetry(turn: &wire::Turn<'_>, interactive: bool, console: &mut Console) {
+    let wire::Turn { options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;
     if !groups.telemetry.enabled {
         return;
@@ -187,7 +194,7 @@ fn open_telemetry(
             session: session.id.as_str().to_owned(),
             installation: loaded.installation.clone(),
             version: VERSION.to_owned(),
-            interactive: false,
+            interactive,
             auth_type: credentials.auth_type.clone(),
         },
         secrets: credentials.secrets.clone(),
@@ -203,7 +210,7 @@ fn open_telemetry(
     };
     exporter.configuration(&Configuration {
         model: groups.model.name.clone(),
-        sandbox: options.sandbox == Some(true),
+        sandbox: sandbox.borders.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
         approval_mode: permission.approval.to_string(),
         api_key: credentials.api_key,
@@ -216,14 +223,14 @@ fn open_telemetry(
 }
 
 /// Runs the turn, with signals answered and events printed.
-fn converse(turn: wire::Turn<'_>, mut console: Console) -> Ended {
+fn converse(turn: wire::Turn<'_>, prompt: String, mut console: Console) -> Ended {
     let session = turn.session.id.clone();
     // One thread is enough for waiting, and the cheapest to start.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return console.fail(&cannot_start(&error)).into(),
     };
-    let (result, signal) = runtime.block_on(supervised(turn, &mut console));
+    let (result, signal) = runtime.block_on(supervised(turn, prompt, &mut console));
     // Whatever still blocks a thread has nothing left to say.
     runtime.shutdown_background();
     match result {
@@ -238,6 +245,7 @@ fn converse(turn: wire::Turn<'_>, mut console: Console) -> Ended {
 
 async fn supervised(
     turn: wire::Turn<'_>,
+    prompt: String,
     console: &mut Console,
 ) -> (Result<wire::Done, Failure>, Option<Received>) {
     let mut signals = match Signals::listen() {
@@ -246,14 +254,14 @@ async fn supervised(
     };
     let cancel = CancellationToken::new();
     let mut sink = |event: &pollux_domain::event::Event| console.take(event);
-    signals.supervise(&cancel, wire::run_turn(turn, cancel.clone(), &mut sink)).await
+    signals.supervise(&cancel, wire::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
 }
 
-fn cannot_start(error: &io::Error) -> Failure {
+pub(crate) fn cannot_start(error: &io::Error) -> Failure {
     Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
 }
 
-fn style(output: &Output, options: &Options, env: &Env) -> Style {
+pub(crate) fn style(output: &Output, options: &Options, env: &Env) -> Style {
     Style {
         format: output.format,
         dialect: output.dialect,
@@ -266,7 +274,7 @@ fn style(output: &Output, options: &Options, env: &Env) -> Style {
 }
 
 /// The style as far as the command line and the environment tell, for failures before settings are read.
-fn early_style(options: &Options, env: &Env) -> Style {
+pub(crate) fn early_style(options: &Options, env: &Env) -> Style {
     let flag = |key: &str| {
         let found = options.overrides.iter().find(|(known, _)| known == key);
         found.and_then(|(_, value)| Value::as_str(value))

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use pollux_config::groups::Secret;
 use pollux_domain::event::{CompressionStatus, Event, TurnEnd};
+use pollux_domain::redact::redact_value;
+use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
@@ -107,6 +109,9 @@ impl Exporter {
             | Event::Thought(_)
             | Event::StepCommitted
             | Event::CallRequested { .. }
+            | Event::ApprovalWanted(_)
+            | Event::ApprovalSettled { .. }
+            | Event::ModeChanged(_)
             | Event::CallOutput { .. }
             | Event::Notice { .. } => {}
         }
@@ -122,12 +127,12 @@ impl Exporter {
     /// Writes the metrics; to be called on every way out.
     pub(crate) fn finish(&mut self) {
         let record = self.metrics.record(&self.identity, self.started, self.clock.now());
-        self.sink.write(&record);
+        self.sink.write(record);
         let _ = self.sink.file.flush();
     }
 
     fn log(&mut self, record: &Record) {
-        self.sink.write(&record.to_json(&self.identity, self.clock.now()));
+        self.sink.write(record.to_json(&self.identity, self.clock.now()));
     }
 }
 
@@ -139,8 +144,9 @@ struct Sink {
 impl Sink {
     /// One record, one write: several processes may share the file. A disk that fills up must not end
     /// the run, so errors stay here.
-    fn write(&mut self, record: &Value) {
-        let text = without_secrets(format!("{record:#}\n"), &self.secrets);
+    fn write(&mut self, mut record: Value) {
+        redact_value(&mut record);
+        let text = without_secrets(terminal_text::json(format!("{record:#}\n")), &self.secrets);
         let _ = self.file.write_all(text.as_bytes());
     }
 }

@@ -2,27 +2,31 @@
 //!
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
+mod checker;
 mod machine;
 mod policy;
 mod policy_command;
 mod prompt;
+mod sandbox;
 mod sessions;
 mod settings;
+mod trust;
 mod turn;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use pollux_config::env::{Env, name};
+use pollux_config::env::Env;
 use pollux_config::groups::{Groups, Secret};
 use pollux_config::paths::{Home, Project};
 use pollux_config::settings::Settings;
 use pollux_config::startup::{self, Start, StartError, StartRequest};
 use pollux_config::state;
-use pollux_config::trust::{FolderTrust, TrustReason};
+use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::time::{Clock, SystemClock};
 use pollux_model::auth::{self, Auth, AuthKind};
 use pollux_net::credentials::stored_api_key;
 use serde_json::{Value, json};
@@ -30,10 +34,14 @@ use serde_json::{Value, json};
 use crate::launch::Options;
 use crate::report::Failure;
 
+pub(crate) use pollux_exec::own_process::hide_credentials;
+
 pub(crate) use policy_command::rules;
+pub(crate) use sandbox::{Sandbox, check_sandbox};
 pub(crate) use sessions::{Chosen, choose_session, delete_session, list_sessions};
 pub(crate) use settings::settings;
-pub(crate) use turn::run_turn;
+pub(crate) use trust::{check_trust, folder};
+pub(crate) use turn::{Conversation, open_conversation, run_turn};
 
 /// Settings as they hold for this run, and what was found on the way to them.
 pub(crate) struct Loaded {
@@ -46,6 +54,8 @@ pub(crate) struct Loaded {
     pub(crate) project: Project,
     pub(crate) trust: FolderTrust,
     pub(crate) trust_reason: TrustReason,
+    /// How the folder compares with what was agreed to.
+    pub(crate) binding: Binding,
     /// Lines for stderr.
     pub(crate) notes: Vec<String>,
     pub(crate) installation: Option<String>,
@@ -61,25 +71,20 @@ pub(crate) struct Credentials {
     pub(crate) secrets: Vec<Secret>,
 }
 
-/// Where tools run.
-pub(crate) struct Sandbox {
-    pub(crate) notes: Vec<String>,
-}
-
 /// What trust in the folder leaves of the wished approval mode.
 pub(crate) struct Permission {
     pub(crate) approval: ApprovalMode,
     pub(crate) notes: Vec<String>,
 }
 
-/// A turn that is ready to run.
+/// What a run needs, checked.
 pub(crate) struct Turn<'a> {
     pub(crate) options: &'a Options,
     pub(crate) loaded: &'a Loaded,
     pub(crate) session: Chosen,
     pub(crate) credentials: Credentials,
     pub(crate) permission: Permission,
-    pub(crate) prompt: String,
+    pub(crate) sandbox: Sandbox,
 }
 
 /// A turn that ran.
@@ -94,7 +99,8 @@ pub(crate) type Sink<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
 /// Settings files, variables and flags (52).
 pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Failure> {
     let start = start(options, env)?;
-    let notes = settings::notes(&start);
+    let mut notes = settings::notes(&start);
+    notes.extend(trust::first_use(&start));
     // Made only when somebody is to read it.
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
     Ok(Loaded {
@@ -105,6 +111,7 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         project: start.project,
         trust: start.trust,
         trust_reason: start.trust_reason,
+        binding: start.binding,
         notes,
         installation,
     })
@@ -117,6 +124,7 @@ fn start(options: &Options, env: &Env) -> Result<Start, Failure> {
         root: env.cwd().to_path_buf(),
         skip_trust: options.skip_trust,
         ignore_env: options.ignore_env,
+        now: Some(SystemClock.now()),
         args: pollux_config::settings::ArgOverrides(overrides(options)),
         ..StartRequest::default()
     };
@@ -172,51 +180,4 @@ pub(crate) fn check_policy_files(options: &Options, loaded: &Loaded) -> Result<(
         Some(path) => Err(Failure::new(ExitKind::Config, format!("there is no policy file `{path}`"))
             .hint("`--policy` and `--admin-policy` take files or folders")),
     }
-}
-
-/// Whether the wished sandbox works (44).
-pub(crate) fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
-    let wish = &loaded.groups.tools.sandbox;
-    // Set inside a container that was started for this program.
-    if loaded.env.non_empty("SANDBOX").is_some() || wish.enabled == Some(false) {
-        return Ok(Sandbox { notes: Vec::new() });
-    }
-    if wish.enabled == Some(true) || wish.command.is_some() {
-        return Err(Failure::new(ExitKind::Sandbox, "a sandbox was asked for, and this version has none")
-            .hint("run it inside a container of your own, or without `--sandbox`, `GEMINI_SANDBOX` and `tools.sandbox`"));
-    }
-    let notes = match approval {
-        ApprovalMode::Yolo => vec!["No sandbox: commands run directly on this machine.".to_owned()],
-        ApprovalMode::Default | ApprovalMode::AutoEdit | ApprovalMode::Plan => Vec::new(),
-    };
-    Ok(Sandbox { notes })
-}
-
-/// Whether the folder is trusted (55), and what that leaves of the wished approval mode.
-pub(crate) fn check_trust(options: &Options, loaded: &Loaded) -> Result<Permission, Failure> {
-    let wished = options.approval.unwrap_or(loaded.groups.general.approval_mode);
-    if loaded.trust == FolderTrust::Trusted {
-        return Ok(Permission { approval: wished, notes: Vec::new() });
-    }
-    let ways = match loaded.trust_reason {
-        TrustReason::Restricted => "unset `GEMINI_RESTRICTED_MODE`".to_owned(),
-        TrustReason::Environment => format!("unset `{}` or set it to `true`", name::TRUST_WORKSPACE),
-        TrustReason::SkipFlag | TrustReason::FeatureOff | TrustReason::Rule(_) | TrustReason::NoRule => {
-            format!("use `--skip-trust` or set `{}=true`", name::TRUST_WORKSPACE)
-        }
-    };
-    if loaded.groups.security.refuse_untrusted_headless {
-        let text = format!("Pollux is not running in a trusted directory. To proceed, {ways}.");
-        return Err(Failure::new(ExitKind::Untrusted, text));
-    }
-    let mut notes = vec![format!(
-        "This folder is not trusted: its settings and context files are not used, and of its .env only the model's credentials. To trust it, {ways}."
-    )];
-    if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
-        notes.push(
-            "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
-        );
-    }
-    let approval = if wished == ApprovalMode::Plan { wished } else { ApprovalMode::Default };
-    Ok(Permission { approval, notes })
 }

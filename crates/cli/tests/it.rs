@@ -36,6 +36,12 @@ mod mentions;
 mod output;
 #[path = "it/policy.rs"]
 mod policy;
+#[path = "it/policy_checkers.rs"]
+mod policy_checkers;
+#[path = "it/policy_modes.rs"]
+mod policy_modes;
+#[path = "it/policy_replay.rs"]
+mod policy_replay;
 #[path = "it/requests.rs"]
 mod requests;
 #[path = "it/scene.rs"]

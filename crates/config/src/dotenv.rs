@@ -148,6 +148,13 @@ pub fn load_dotenv(
     report
 }
 
+/// The `.env` files that come with a trusted project: its own and those above it.
+pub(crate) fn project_files(home: &Home, cwd: &Path) -> Vec<PathBuf> {
+    let all = candidates(home, cwd, ProjectTrust::Trusted, &DotenvOptions::default());
+    let own = all.into_iter().filter(|(_, owner)| *owner == Owner::Project);
+    own.map(|(file, _)| file).collect()
+}
+
 /// The files that may exist, the strongest first.
 fn candidates(
     home: &Home,

@@ -158,12 +158,13 @@ pub struct Tools {
 pub struct Sandbox {
     /// `None` when nobody said anything.
     pub enabled: Option<bool>,
-    /// `docker`, `podman`, `sandbox-exec`, …; `None` for whatever works.
+    /// `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
     pub command: Option<String>,
     pub image: Option<String>,
     /// Further paths that may be written.
     pub allowed_paths: Vec<String>,
-    pub network: bool,
+    /// `None` when nobody said anything.
+    pub network: Option<bool>,
 }
 
 /// Which environment variables a child process may see.
@@ -193,6 +194,8 @@ pub struct Security {
     pub refuse_untrusted_headless: bool,
     /// `security.protectBuildFiles`
     pub protect_build_files: bool,
+    /// `security.toolSandboxing`
+    pub tool_sandboxing: bool,
 }
 
 /// A secret; `Debug` and `Display` show nothing of it.

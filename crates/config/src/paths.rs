@@ -117,6 +117,16 @@ impl Home {
         }
     }
 
+    /// What trusted folders held when they were trusted; a file of ours for each.
+    pub fn trusted_content_dir(&self) -> PathBuf {
+        self.gemini_dir.join("trusted_content")
+    }
+
+    /// Upstream's register of workspace policies that were accepted.
+    pub fn policy_integrity_file(&self) -> PathBuf {
+        self.gemini_dir.join("policy_integrity.json")
+    }
+
     /// Per-project state lives below this.
     pub fn tmp_dir(&self) -> PathBuf {
         self.gemini_dir.join("tmp")
@@ -239,7 +249,11 @@ pub fn system_dir() -> PathBuf {
 
 /// Lower-case hex of the SHA-256 of some bytes.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex

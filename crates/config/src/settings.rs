@@ -15,11 +15,11 @@ use crate::paths::{self, Home, SystemFiles};
 mod defect;
 mod edit;
 mod interpolate;
-mod layers;
+pub(crate) mod layers;
 mod merge;
 mod migrate;
 mod origin;
-mod project;
+pub(crate) mod project;
 mod resolve;
 mod rows;
 pub mod schema;
@@ -170,9 +170,14 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut effective = schema::defaults();
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
+    let widening = project::widening(&layers);
     for mut layer in layers {
         let kept_back = match layer.layer {
-            Layer::Project => project::withhold(&mut layer.values),
+            Layer::Project => {
+                let withheld = project::withhold(&mut layer.values, widening);
+                project::narrow(&mut layer.values, &effective);
+                withheld
+            }
             Layer::Default
             | Layer::SystemDefaults
             | Layer::User

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use crate::dotenv::{DotenvReport, load_dotenv};
 use crate::env::Env;
-use crate::paths::{Home, Project};
+use crate::paths::{self, Home, Project};
 use crate::settings::{self, ArgOverrides, LoadRequest, Migration, Settings, SettingsError};
-use crate::trust::{self, FolderTrust, TrustError, TrustReason, TrustRequest};
+use crate::trust::{
+    self, Binding, FolderTrust, Record, RecordError, Standing, TrustError, TrustReason, TrustRequest,
+};
+use pollux_domain::time::Timestamp;
 
 /// What a run starts with.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub struct StartRequest {
     pub ignore_env: bool,
     pub args: ArgOverrides,
     pub migration: Migration,
+    /// Kept with what a folder held when it was first used.
+    pub now: Option<Timestamp>,
 }
 
 /// Everything that is known before anything runs.
@@ -34,6 +39,10 @@ pub struct Start {
     pub project: Project,
     pub trust: FolderTrust,
     pub trust_reason: TrustReason,
+    /// How the folder compares with what was agreed to.
+    pub binding: Binding,
+    /// Of a folder in its first use under trust: how many pieces it brings along, or why they were not kept.
+    pub first_use: Option<Result<usize, RecordError>>,
     pub dotenv: DotenvReport,
     pub settings: Settings,
 }
@@ -49,13 +58,19 @@ pub enum StartError {
 
 /// Finds and reads everything, in the safe order.
 pub fn start(request: StartRequest) -> Result<Start, StartError> {
-    let StartRequest { mut env, root, skip_trust, ignore_env, args, migration } = request;
+    let StartRequest { mut env, root, skip_trust, ignore_env, args, migration, now } = request;
     let home = Home::locate(&env);
     let project = Project::locate(&home, &root);
     let feature_enabled = settings::early(&env, &home)?.folder_trust;
     let request =
         TrustRequest { env: &env, home: &home, folder: project.root(), skip_trust, feature_enabled };
-    let (trust, trust_reason) = trust::decide(&request)?;
+    let Standing { trust, reason: trust_reason, binding } = trust::standing(&request)?;
+    let first_use = match &binding {
+        Binding::FirstUse(inventory) => {
+            Some(Record::write(&home, inventory, now).map(|()| inventory.items.len()))
+        }
+        Binding::Unbound | Binding::Same | Binding::Changed(_) | Binding::Unclear(_) => None,
+    };
     let mut options = settings::dotenv_options(&env, &home, project.root(), trust.for_project())?;
     options.ignore_local |= ignore_env;
     let dotenv = load_dotenv(&mut env, &home, project.root(), trust.for_project(), &options);
@@ -67,7 +82,12 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
         args,
         migration,
     })?;
-    Ok(Start { env, home, project, trust, trust_reason, dotenv, settings })
+    let renamed = |file: &PathBuf| paths::same_place(file, &project.settings_file());
+    if trust.uses_project() && settings.migrated.iter().any(|migrated| renamed(&migrated.file)) {
+        // The new names of old keys are our own change. A failure shows at the next start.
+        let _ = trust::rebind(&home, project.root(), &binding, now);
+    }
+    Ok(Start { env, home, project, trust, trust_reason, binding, first_use, dotenv, settings })
 }
 
 #[cfg(test)]

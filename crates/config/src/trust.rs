@@ -1,13 +1,28 @@
 //! Whether what a folder brings along may be used.
+//!
+//! The register says which folders are trusted; it has upstream's form. What such a folder held when it was
+//! agreed to is kept beside it ([`Record`]), and a folder that holds something else now is not trusted until it
+//! is agreed to again. Start at [`standing`].
+
+mod announcement;
+mod inventory;
+mod record;
+mod shown;
 
 use std::path::{Path, PathBuf};
 
+use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
+pub use announcement::{Announcement, Role};
+pub use inventory::{Inventory, Item, ItemKind};
+pub use record::{Change, Kept, Record, RecordError};
+
+use crate::dotenv;
 use crate::env::{Env, name};
 use crate::files::{self, FileError};
 use crate::jsonc;
-use crate::paths::Home;
+use crate::paths::{self, Home};
 use crate::settings::{self, BadFile, EditError, ProjectTrust};
 
 /// The standing of a folder.
@@ -17,6 +32,31 @@ pub enum FolderTrust {
     Untrusted,
     /// Nobody said anything yet.
     Undecided,
+    /// It was trusted with other content, or with content that cannot be compared.
+    Changed,
+}
+
+/// How a folder's content compares with what was agreed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Binding {
+    /// The content does not matter: trust does not come from the register, or the folder is the home.
+    Unbound,
+    /// What was agreed to.
+    Same,
+    /// The register trusts the folder and nothing was kept yet; what it holds now is to be.
+    FirstUse(Inventory),
+    /// What changed, by path; never empty.
+    Changed(Vec<String>),
+    /// Why it cannot be told.
+    Unclear(String),
+}
+
+/// A folder's standing and all that led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub trust: FolderTrust,
+    pub reason: TrustReason,
+    pub binding: Binding,
 }
 
 /// What decided it.
@@ -62,11 +102,16 @@ pub struct TrustRequest<'a> {
 pub struct TrustError(pub BadFile);
 
 impl FolderTrust {
+    /// Whether anything that the folder brings along may be used: the one question to ask.
+    pub fn uses_project(self) -> bool {
+        self.for_project() == ProjectTrust::Trusted
+    }
+
     /// A folder that nobody decided on counts as untrusted.
     pub fn for_project(self) -> ProjectTrust {
         match self {
             Self::Trusted => ProjectTrust::Trusted,
-            Self::Untrusted | Self::Undecided => ProjectTrust::Untrusted,
+            Self::Untrusted | Self::Undecided | Self::Changed => ProjectTrust::Untrusted,
         }
     }
 }
@@ -82,6 +127,63 @@ impl TrustRule {
 
     fn from_word(word: &str) -> Option<Self> {
         [Self::Folder, Self::Parent, Self::Never].into_iter().find(|rule| rule.word() == word)
+    }
+}
+
+/// The standing of a folder, its content compared with what was agreed to. Writes nothing.
+pub fn standing(request: &TrustRequest<'_>) -> Result<Standing, TrustError> {
+    let (trust, reason) = decide(request)?;
+    let by_register = trust == FolderTrust::Trusted && matches!(reason, TrustReason::Rule(_));
+    // What is in the home's own `.gemini` is the user's.
+    if !by_register || paths::same_place(request.folder, request.home.user_home()) {
+        return Ok(Standing { trust, reason, binding: Binding::Unbound });
+    }
+    let binding = compare(request.home, request.folder);
+    let trust = match binding {
+        Binding::Unbound | Binding::Same | Binding::FirstUse(_) => trust,
+        Binding::Changed(_) | Binding::Unclear(_) => FolderTrust::Changed,
+    };
+    Ok(Standing { trust, reason, binding })
+}
+
+fn compare(home: &Home, folder: &Path) -> Binding {
+    let inventory = take_inventory(home, folder);
+    if let Some(excess) = &inventory.excess {
+        return Binding::Unclear(excess.clone());
+    }
+    match Record::read(home, folder) {
+        Ok(Some(record)) if record.digest == inventory.digest => Binding::Same,
+        Ok(Some(record)) => {
+            let changed: Vec<String> =
+                record.changes(&inventory).into_iter().map(|change| change.path).collect();
+            // The digest is the last word.
+            if changed.is_empty() { Binding::Unclear("its record is damaged".to_owned()) } else { Binding::Changed(changed) }
+        }
+        Ok(None) => match inventory.unread() {
+            Some(item) => Binding::Unclear(format!("`{}` leads out of it or cannot be read", item.path)),
+            None => Binding::FirstUse(inventory),
+        },
+        Err(error) => Binding::Unclear(error.to_string()),
+    }
+}
+
+/// What a folder would run and apply, with the `.env` files above it that a run would read.
+pub fn take_inventory(home: &Home, folder: &Path) -> Inventory {
+    let env_files = dotenv::project_files(home, folder);
+    Inventory::take(folder, &env_files)
+}
+
+/// Keeps a folder's content anew after the user changed it through this program. `before` is how it compared
+/// until then: a folder that is not bound, or that had changed already, is left alone.
+pub fn rebind(
+    home: &Home,
+    folder: &Path,
+    before: &Binding,
+    now: Option<Timestamp>,
+) -> Result<(), RecordError> {
+    match before {
+        Binding::Same | Binding::FirstUse(_) => Record::write(home, &take_inventory(home, folder), now),
+        Binding::Unbound | Binding::Changed(_) | Binding::Unclear(_) => Ok(()),
     }
 }
 

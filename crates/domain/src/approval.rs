@@ -1,7 +1,12 @@
-//! How much the agent may do without asking.
+//! How much the agent may do without asking, and how it asks.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::JsonObject;
+use crate::id::CallId;
+use crate::tool::FileDiff;
 
 /// The approval mode of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,4 +50,168 @@ impl fmt::Display for ApprovalMode {
             Self::Plan => "plan",
         })
     }
+}
+
+impl ApprovalMode {
+    /// Whether calls that change something run without a question in this mode.
+    pub fn is_privileged(self) -> bool {
+        matches!(self, Self::AutoEdit | Self::Yolo)
+    }
+}
+
+/// A call that waits for a person's word.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    pub call: CallId,
+    pub tool: String,
+    pub display_name: String,
+    pub args: JsonObject,
+    /// What would happen.
+    pub subject: Subject,
+    pub why: Why,
+    /// What may be answered. An answer that was not offered counts as [`Answer::Cancel`].
+    pub offers: Vec<Offer>,
+}
+
+/// What a person is asked about.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A change to a file; `diff` is missing when it could not be computed, and the call may then fail too.
+    Edit {
+        path: PathBuf,
+        diff: Option<Box<FileDiff>>,
+    },
+    Command {
+        command: String,
+        directory: PathBuf,
+    },
+    Fetch(Vec<String>),
+    /// A tool of an MCP server.
+    Server {
+        server: String,
+        tool: String,
+    },
+    /// The model wants to plan first.
+    EnterPlan {
+        reason: String,
+    },
+    /// A finished plan.
+    Plan {
+        path: PathBuf,
+        text: String,
+    },
+    /// The model's questions; answered with [`Answer::Replies`].
+    Questions(Vec<Question>),
+    Other(String),
+}
+
+/// Why a person is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Why {
+    pub reason: String,
+    /// The rule that wants it, with its file and line.
+    pub rule: Option<String>,
+    /// For commands: each part and what is said about it.
+    pub parts: Vec<WhyPart>,
+}
+
+/// One command of a command line.
+#[derive(Debug, Clone)]
+pub struct WhyPart {
+    pub text: String,
+    /// `allow`, `ask` or `deny`.
+    pub decision: &'static str,
+    pub reason: String,
+}
+
+/// A way to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub outcome: Outcome,
+    /// Exactly what would be allowed from then on; empty for the answers that reach no further than this call.
+    pub covers: String,
+}
+
+/// The kinds of answers; the words are upstream's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    Once,
+    /// For the rest of the session.
+    Session,
+    /// Every tool of the server, for the rest of the session.
+    SessionServer,
+    /// From now on, as a rule in a file.
+    Saved,
+    /// With arguments that the person changed.
+    Edit,
+    Refuse,
+}
+
+impl Outcome {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "proceed_once",
+            Self::Session => "proceed_always",
+            Self::SessionServer => "proceed_always_server",
+            Self::Saved => "proceed_always_and_save",
+            Self::Edit => "modify_with_editor",
+            Self::Refuse => "cancel",
+        }
+    }
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Once,
+    Session,
+    SessionServer,
+    Saved,
+    /// Run with these arguments instead; they are decided on anew.
+    Edited(JsonObject),
+    /// Do not run this call; the model reads why and goes on.
+    Refuse(String),
+    /// Do not run this call nor those after it, and end the turn.
+    Cancel,
+    /// What was answered to each of [`Subject::Questions`], in order.
+    Replies(Vec<String>),
+}
+
+impl Answer {
+    /// What kind of answer it is.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Once | Self::Replies(_) => Outcome::Once,
+            Self::Session => Outcome::Session,
+            Self::SessionServer => Outcome::SessionServer,
+            Self::Saved => Outcome::Saved,
+            Self::Edited(_) => Outcome::Edit,
+            Self::Refuse(_) | Self::Cancel => Outcome::Refuse,
+        }
+    }
+}
+
+/// A question of the model's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// One or two words.
+    pub header: String,
+    pub text: String,
+    pub form: QuestionForm,
+}
+
+/// What an answer looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuestionForm {
+    Text { placeholder: String },
+    YesNo,
+    Choice { options: Vec<Choice>, several: bool },
+}
+
+/// Something to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub label: String,
+    pub description: String,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::JsonObject;
+use crate::approval::{Answer, ApprovalMode, ApprovalRequest, Outcome};
 use crate::content::{Content, Part};
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
@@ -16,6 +17,10 @@ pub enum Op {
     Prompt { parts: Vec<Part>, typed: String },
     /// Stop the running turn.
     Cancel,
+    /// The answer to an [`Event::ApprovalWanted`].
+    Decide { call: CallId, answer: Answer },
+    /// Another approval mode from now on.
+    SetMode(ApprovalMode),
 }
 
 /// What a session tells.
@@ -41,6 +46,12 @@ pub enum Event {
     RequestEnded(RequestEnded),
     /// The model asked for a tool. All calls of a step come before any result.
     CallRequested { call: CallId, name: String, args: JsonObject },
+    /// A call waits for [`Op::Decide`]. Never sent where nobody can answer.
+    ApprovalWanted(Arc<ApprovalRequest>),
+    /// A call no longer waits for a person; what follows says how it went.
+    ApprovalSettled { call: CallId, outcome: Outcome },
+    /// The approval mode changed.
+    ModeChanged(ApprovalMode),
     /// Live output of a running call.
     CallOutput { call: CallId, text: String },
     /// A call ended.
@@ -203,6 +214,7 @@ pub enum NoticeCode {
     LoopDetected,
     RecordingStopped,
     ContextFile,
+    Policy,
     Workspace,
     ToolOutput,
     Model,

@@ -1,6 +1,7 @@
 //! The vocabulary of Pollux and the ports through which the agent reaches the world.
 //!
-//! Owns: conversation content, tool and model ports, events, identifiers, exit codes, time.
+//! Owns: conversation content, tool and model ports, events, identifiers, exit codes, time, and how foreign
+//! text is made harmless ([`terminal_text`], [`redact`]).
 //! Does not own: any file format, network code, settings, or an async runtime.
 //! Start at [`model::ModelClient`] and [`tool::Tool`]: the agent is written against these two traits,
 //! and `cli/src/wire.rs` is the only place that joins them to real implementations.
@@ -11,7 +12,9 @@ pub mod event;
 pub mod exit;
 pub mod id;
 pub mod model;
+pub mod redact;
 pub mod spelling;
+pub mod terminal_text;
 pub mod time;
 pub mod tool;
 

@@ -15,6 +15,16 @@ pub trait Tool: Send + Sync {
     /// Name, kind, description and schema.
     fn spec(&self) -> &Arc<ToolSpec>;
 
+    /// The MCP server that it belongs to.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
+    /// What its server says of it.
+    fn annotations(&self) -> Option<&JsonObject> {
+        None
+    }
+
     /// Arguments in a form that older releases used, brought to the present schema; `None` if they are in it.
     fn modernised(&self, _args: &JsonObject) -> Option<JsonObject> {
         None
@@ -25,12 +35,17 @@ pub trait Tool: Send + Sync {
 }
 
 /// One accepted call. What it will do is known before it runs, so it can be shown and decided on.
-pub trait Invocation: Send {
+pub trait Invocation: Send + Sync {
     /// A short text for people, such as the file's name.
     fn describe(&self) -> String;
 
     /// What policy and the approval prompt look at.
     fn effect(&self) -> Effect;
+
+    /// The change that [`Effect::Edit`] would make, for people to look at first. May read the file.
+    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Does it.
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome>;
@@ -41,6 +56,8 @@ pub trait Invocation: Send {
 pub struct ToolContext {
     pub call: CallId,
     pub cancel: CancellationToken,
+    /// The policy wants a person's word and leaves it to the tool to ask; only for [`Effect::Dialog`].
+    pub must_ask: bool,
     /// Receives output while the call runs; may drop it when nobody keeps up.
     pub live: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -99,6 +116,8 @@ pub enum Effect {
     Fetch(Vec<String>),
     /// Runs a command.
     Execute { command: String, directory: PathBuf },
+    /// Turns to the person by itself; the policy's question is the tool's own.
+    Dialog,
     /// Changes nothing outside the conversation.
     None,
 }
@@ -109,7 +128,7 @@ impl Effect {
         match self {
             Self::Read(paths) => paths,
             Self::Edit(path) => std::slice::from_ref(path),
-            Self::Fetch(_) | Self::Execute { .. } | Self::None => &[],
+            Self::Fetch(_) | Self::Execute { .. } | Self::Dialog | Self::None => &[],
         }
     }
 }
@@ -123,6 +142,8 @@ pub enum ToolOutcome {
         /// What the tool had printed until then.
         partial: Option<String>,
     },
+    /// A person said no; the text goes to the model.
+    Refused(String),
 }
 
 impl ToolOutcome {

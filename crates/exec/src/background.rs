@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::capture::Captured;
+use crate::capture::without_sequences;
 use crate::lifeline::Lifeline;
 use crate::process::{Group, Running, Step};
 use crate::shell::{Ending, ending_of};
-use crate::terminal_text;
 
 /// A log that reaches this size is set aside and begun anew, so a chatty server cannot fill the disk.
 /// Logs older than this are removed when a new one is made.
@@ -296,7 +296,7 @@ pub fn read_log_tail(path: &Path, max_lines: usize) -> io::Result<LogTail> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    let text = terminal_text::plain(&bytes);
+    let text = without_sequences(&bytes);
     let mut lines: Vec<&str> = text.lines().collect();
     if start > 0 && !lines.is_empty() {
         // The first line is most likely cut.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::terminal_text;
+use pollux_domain::terminal_text::Stripper;
 
 /// Beginning of the output that is kept.
 const HEAD_BYTES: usize = 4 << 20;
@@ -90,16 +90,22 @@ impl Captured {
             for part in [&self.head[..], tail_start, tail_end] {
                 bytes.extend_from_slice(part);
             }
-            return terminal_text::plain(&bytes).trim().to_owned();
+            return without_sequences(&bytes).trim().to_owned();
         }
         let mut tail = Vec::with_capacity(self.tail.len());
         tail.extend_from_slice(tail_start);
         tail.extend_from_slice(tail_end);
         let omitted = self.total - self.kept_bytes() as u64;
-        let head = terminal_text::plain(&self.head);
-        let tail = terminal_text::plain(&tail);
+        let head = without_sequences(&self.head);
+        let tail = without_sequences(&tail);
         format!("{}\n... [{omitted} bytes omitted] ...\n{}{WARNING}", head.trim_start(), tail.trim_end())
     }
+}
+
+/// The text without escape sequences; bytes that are not UTF-8 become replacement characters. The model
+/// reads single control characters, such as the returns of a progress bar, as they came.
+pub(crate) fn without_sequences(bytes: &[u8]) -> String {
+    Stripper::of_sequences().push(&String::from_utf8_lossy(bytes))
 }
 
 /// NUL separates the items of lists such as `find -print0`; nobody can read it.

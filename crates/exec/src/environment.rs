@@ -1,14 +1,12 @@
 //! What a child process sees of the environment.
 //!
-//! Two layers. Always: credentials are removed by their names, because a command that the model wrote can
-//! print them. When redaction is switched on (or in GitHub workflows, where it is strict): upstream's
-//! full procedure by names and values. Names in `allowed` pass the first layer.
-
-use std::sync::LazyLock;
+//! Two layers. Always: what looks like a credential, by its name or by its value, is removed, because a
+//! command that the model wrote can print it. When redaction is switched on (or in GitHub workflows, where it
+//! is strict): upstream's full procedure. Names in `allowed` pass the first layer.
 
 use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
-use regex::RegexSet;
+use pollux_domain::redact::holds_secret;
 
 /// Upstream's list of names that are never removed.
 const ALWAYS_KEPT: &[&str] = &[
@@ -66,21 +64,20 @@ const SECRET_WORDS: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
 
 /// Endings of names that hold a credential wherever they come from.
-const CREDENTIAL_ENDINGS: &[&str] = &["_TOKEN", "_SECRET", "_KEY", "_APIKEY", "_CREDENTIALS", "_CREDS"];
-const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY"];
-
-const SECRET_VALUES: [&str; 8] = [
-    r"-----BEGIN (RSA |OPENSSH |EC |PGP )?(PRIVATE KEY( BLOCK)?|CERTIFICATE)-----",
-    r"(?i)(https?|ftp|smtp)://[^:\s/@]+:[^@\s/]+@",
-    r"(ghp|gho|ghu|ghs|ghr|github_pat)_[A-Za-z0-9_]{36,}",
-    r"AIzaSy[A-Za-z0-9_\-]{33}",
-    r"AKIA[A-Z0-9]{16}",
-    r"eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+",
-    r"(?i)\b[sr]k_(live|test)_[0-9a-z]{24}",
-    r"(?i)xox[abpr]-[a-z0-9\-]+",
+const CREDENTIAL_ENDINGS: &[&str] = &[
+    "_TOKEN",
+    "_SECRET",
+    "_KEY",
+    "_APIKEY",
+    "_CREDENTIALS",
+    "_CREDS",
+    "_PASS",
+    "_PASSPHRASE",
+    "_PWD",
+    "_PAT",
+    "_COOKIE",
 ];
-
-static SECRET_VALUE: LazyLock<Option<RegexSet>> = LazyLock::new(|| RegexSet::new(SECRET_VALUES).ok());
+const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
 /// Settings that keep git from asking, paging, or running what a repository configured.
 ///
@@ -149,7 +146,7 @@ fn is_overridden(name: &str) -> bool {
 fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> bool {
     let upper = name.to_uppercase();
     let listed = |list: &[String]| list.iter().any(|entry| entry.eq_ignore_ascii_case(name));
-    if is_credential(&upper) && !listed(&redaction.allowed) {
+    if is_credential(&upper, value) && !listed(&redaction.allowed) {
         return false;
     }
     if !redaction.enabled && !is_strict {
@@ -159,7 +156,7 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
     if upper.starts_with("GEMINI_CLI_") {
         return true;
     }
-    if has_secret_value(value) {
+    if holds_secret(value) {
         return false;
     }
     if upper.starts_with("GIT_CONFIG_") || listed(&redaction.allowed) {
@@ -176,15 +173,13 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
         && !SECRET_WORDS.iter().any(|word| upper.contains(word))
 }
 
-fn is_credential(upper: &str) -> bool {
+/// Whether a variable holds a credential; the name is in capitals.
+pub(crate) fn is_credential(upper: &str, value: &str) -> bool {
     CREDENTIAL_ENDINGS.iter().any(|ending| upper.ends_with(ending))
         || CREDENTIAL_NAMES.contains(&upper)
         || upper.contains("PASSWORD")
         || upper.contains("PASSWD")
-}
-
-fn has_secret_value(value: &str) -> bool {
-    SECRET_VALUE.as_ref().is_none_or(|set| set.is_match(value))
+        || holds_secret(value)
 }
 
 #[cfg(test)]
@@ -211,10 +206,16 @@ mod tests {
             ("CLIENT_SECRET", "x"),
             ("PGPASSWORD", "x"),
             ("GOOGLE_APPLICATION_CREDENTIALS", "x"),
+            ("MYSQL_PWD", "x"),
+            ("DATABASE_URL", "postgres://me:pw@db/x"),
+            ("HTTPS_PROXY", "http://me:pw@proxy:3128"),
+            ("DEPLOY", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n-----END OPENSSH PRIVATE KEY-----"),
+            ("HTTP_PROXY", "http://proxy:3128"),
+            ("PWD", "/w"),
             ("EDITOR", "vi"),
             ("SSH_AUTH_SOCK", "/s"),
         ]);
-        assert_eq!(names(&env, &Redaction::default()), ["EDITOR", "SSH_AUTH_SOCK"]);
+        assert_eq!(names(&env, &Redaction::default()), ["EDITOR", "HTTP_PROXY", "PWD", "SSH_AUTH_SOCK"]);
     }
 
     #[test]

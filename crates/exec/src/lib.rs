@@ -1,7 +1,8 @@
 //! Starts child processes and makes sure that they end.
 //!
 //! Owns: running a shell command or a single program in its own session with bounded output, cancelling
-//! a whole process group, background processes and their logs, and the environment that children see.
+//! a whole process group, background processes and their logs, the environment that children see, and the
+//! borders around them ([`sandbox`]).
 //! Does not own: whether a command may run (policy), or what its output means (the tools).
 //! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
 //!
@@ -15,9 +16,10 @@ mod capture;
 pub mod environment;
 mod lifeline;
 mod live;
+pub mod own_process;
 mod process;
 pub mod program;
+pub mod sandbox;
 pub mod shell;
-mod terminal_text;
 
 pub use capture::Captured;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::terminal_text::Stripper;
+use pollux_domain::terminal_text::Stripper;
 
 /// At most twenty updates in a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ impl<'a> LiveFeed<'a> {
     pub(crate) fn new(watcher: &'a (dyn Fn(&str) + Send + Sync)) -> Self {
         Self {
             watcher,
-            stripper: Stripper::default(),
+            stripper: Stripper::of_sequences(),
             pending: Vec::new(),
             seen: 0,
             binary: false,
@@ -46,7 +46,7 @@ impl<'a> LiveFeed<'a> {
         }
         self.seen += bytes.len() as u64;
         let latest = bytes.get(bytes.len().saturating_sub(UPDATE_BYTES)..).unwrap_or_default();
-        self.stripper.push(latest, &mut self.pending);
+        self.pending.extend_from_slice(latest);
         let excess = self.pending.len().saturating_sub(UPDATE_BYTES);
         self.pending.drain(..excess);
         if Instant::now() >= self.next {
@@ -65,16 +65,19 @@ impl<'a> LiveFeed<'a> {
         let rest = self.pending.split_off(self.pending.len() - incomplete);
         let ready = std::mem::replace(&mut self.pending, rest);
         self.next = Instant::now() + INTERVAL;
-        if !ready.is_empty() {
-            (self.watcher)(&String::from_utf8_lossy(&ready));
-        }
+        self.hand_on(&ready);
     }
 
     /// Hands on everything: no more will come.
     pub(crate) fn finish(&mut self) {
         let ready = std::mem::take(&mut self.pending);
-        if !ready.is_empty() {
-            (self.watcher)(&String::from_utf8_lossy(&ready));
+        self.hand_on(&ready);
+    }
+
+    fn hand_on(&mut self, ready: &[u8]) {
+        let text = self.stripper.push(&String::from_utf8_lossy(ready));
+        if !text.is_empty() {
+            (self.watcher)(&text);
         }
     }
 }

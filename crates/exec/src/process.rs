@@ -1,5 +1,6 @@
 //! One child process with everything it starts: spawning, signalling, finding leftovers.
 
+use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -10,6 +11,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
+
+use crate::sandbox::Sandbox;
 
 /// How long a group may take to end after SIGTERM; upstream's value.
 const TERM_GRACE: Duration = Duration::from_millis(200);
@@ -95,19 +98,12 @@ impl Running {
         arguments: &[&str],
         directory: &Path,
         environment: &[(String, String)],
+        sandbox: Option<&Sandbox>,
     ) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         enlarge(&reader);
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(directory)
-            .env_clear()
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(writer.try_clone()?)
-            .stderr(writer);
-        lead_new_session(&mut command);
+        let mut command = command(sandbox, OsStr::new(program), arguments, directory, environment)?;
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = command.spawn()?;
         // The command holds the write end; the pipe would never end while it lives.
         drop(command);
@@ -189,6 +185,24 @@ impl Running {
     pub(crate) fn into_leftovers(self) -> (Group, Option<pipe::Receiver>) {
         (self.group, self.output)
     }
+}
+
+/// A command that will lead its own session, in its sandbox if it has one, with exactly this environment.
+pub(crate) fn command<A: AsRef<OsStr>>(
+    sandbox: Option<&Sandbox>,
+    program: &OsStr,
+    arguments: &[A],
+    directory: &Path,
+    environment: &[(String, String)],
+) -> io::Result<Command> {
+    if let Some(sandbox) = sandbox {
+        return sandbox.command(program, arguments, directory, environment);
+    }
+    let mut command = Command::new(program);
+    let variables = environment.iter().map(|(name, value)| (name, value));
+    command.args(arguments).current_dir(directory).env_clear().envs(variables);
+    lead_new_session(&mut command);
+    Ok(command)
 }
 
 /// Makes the child the leader of a new session, and lets the kernel end it with us.

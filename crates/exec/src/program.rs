@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::process::{Group, lead_new_session};
+use crate::process::{Group, command};
+use crate::sandbox::Sandbox;
 use crate::shell::{Ending, ending_of};
 
 /// How long the pipes are read after the program itself has ended.
@@ -31,6 +33,8 @@ pub struct Program {
     pub time_limit: Option<Duration>,
     /// Bytes of stdout and of stderr that are allowed.
     pub output_limit: usize,
+    /// The borders it runs in.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// What a program printed and how it ended.
@@ -61,16 +65,10 @@ pub async fn run(
     background: &Background,
     cancel: &CancellationToken,
 ) -> io::Result<ProgramEnd> {
-    let mut command = Command::new(&program.program);
-    command
-        .args(&program.arguments)
-        .current_dir(&program.directory)
-        .env_clear()
-        .envs(program.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    lead_new_session(&mut command);
+    let sandbox = program.sandbox.as_deref();
+    let (name, arguments) = (&program.program, &program.arguments);
+    let mut command = command(sandbox, name, arguments, &program.directory, &program.environment)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let group = Group::led_by(&child)?;
     let registered = background.register(&group);
@@ -175,6 +173,7 @@ mod tests {
             input: b"in".to_vec(),
             time_limit: None,
             output_limit: 1 << 20,
+            sandbox: None,
         };
         change(&mut program);
         let background = Background::new(folder.path().join("logs"));

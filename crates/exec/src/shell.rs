@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -13,6 +14,7 @@ use crate::background::Background;
 use crate::capture::Captured;
 use crate::live::LiveFeed;
 use crate::process::{Running, Step};
+use crate::sandbox::Sandbox;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -27,6 +29,8 @@ pub struct ShellCommand {
     pub inactivity: Option<Duration>,
     /// Moves the command to the background if it still runs after this time.
     pub background_after: Option<Duration>,
+    /// The borders it runs in.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// What became of a command.
@@ -181,10 +185,12 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
         "-c",
         &command.text,
     ];
-    match Running::start("bash", &bash, &command.directory, &command.environment) {
+    let (directory, environment) = (&command.directory, &command.environment);
+    let sandbox = command.sandbox.as_deref();
+    match Running::start("bash", &bash, directory, environment, sandbox) {
         // Small systems have no bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Running::start("/bin/sh", &["-c", &command.text], &command.directory, &command.environment)
+            Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
         }
         result => result.map_err(|source| StartError::Shell { shell: "bash", source }),

@@ -4,5 +4,8 @@
 
 #[path = "it/background.rs"]
 mod background;
+#[cfg(target_os = "linux")]
+#[path = "it/sandbox.rs"]
+mod sandbox;
 #[path = "it/shell.rs"]
 mod shell;

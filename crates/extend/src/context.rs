@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ignore::gitignore::Gitignore;
 use pollux_config::groups::{Context, ImportFormat};
@@ -31,6 +31,8 @@ pub struct Places {
     pub roots: Vec<PathBuf>,
     /// Whether the project's files may speak to the model at all.
     pub trusted: bool,
+    /// The user's home. A project never reaches up to it, whatever marks there are.
+    pub homes: Vec<PathBuf>,
 }
 
 /// Where a context file may really be.
@@ -60,7 +62,9 @@ pub struct ContextFiles {
 
 impl ContextFiles {
     /// Prepares the search; nothing is read yet.
-    pub fn new(places: Places, settings: &Context) -> Self {
+    pub fn new(mut places: Places, settings: &Context) -> Self {
+        let real = places.homes.iter().filter_map(|home| fs::canonicalize(home).ok());
+        places.homes.extend(real.collect::<Vec<_>>());
         let ignored = if settings.filtering.respect_gemini_ignore {
             places.roots.iter().filter_map(|root| gemini_ignore(root)).collect()
         } else {
@@ -68,7 +72,7 @@ impl ContextFiles {
         };
         Self {
             places,
-            names: settings.file_names.clone(),
+            names: settings.file_names.iter().filter(|name| is_inner(name)).cloned().collect(),
             format: settings.import_format,
             markers: settings.boundary_markers.clone(),
             load_from_extra_roots: settings.load_memory_from_include_directories,
@@ -83,7 +87,7 @@ impl ContextFiles {
     /// The user's own instructions for every project: the context files in `.gemini`, then `memory.md`.
     pub fn global(&mut self) -> Option<String> {
         let dir = self.places.gemini_dir.clone();
-        let mut files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
+        let mut files: Vec<PathBuf> = self.notes().map(|name| dir.join(name)).collect();
         files.push(dir.join("memory.md"));
         self.load(&files, Reach::Anywhere)
     }
@@ -95,8 +99,19 @@ impl ContextFiles {
         if main.is_file() {
             return self.load(&[main], Reach::Anywhere);
         }
-        let files: Vec<PathBuf> = self.names.iter().map(|name| dir.join(name)).collect();
+        let files: Vec<PathBuf> = self.notes().map(|name| dir.join(name)).collect();
         self.load(&files, Reach::Anywhere)
+    }
+
+    /// Names that may be read beside the user's keys and settings. A project can add to the names, and must not
+    /// reach for `.env` or `oauth_creds.json` with one.
+    fn notes(&self) -> impl Iterator<Item = &String> {
+        const SUFFIXES: &[&str] = &["markdown", "md", "mdc", "mdx", "txt"];
+        self.names.iter().filter(|name| {
+            let suffix = Path::new(name).extension().map(|suffix| suffix.to_ascii_lowercase());
+            let is_text = suffix.is_none_or(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
+            is_text && !name.starts_with('.')
+        })
     }
 
     /// The project's instructions: from each root up to the boundary.
@@ -141,9 +156,11 @@ impl ContextFiles {
             .collect()
     }
 
-    /// The nearest ancestor with a marker such as `.git`; without one, the workspace root itself.
+    /// The nearest ancestor with a marker such as `.git`; without one, the workspace root itself. A home under
+    /// version control does not make every file in it part of a project.
     fn boundary(&self, dir: &Path, root: &Path) -> PathBuf {
         dir.ancestors()
+            .take_while(|folder| !self.places.homes.iter().any(|home| home.starts_with(folder)))
             .find(|folder| self.markers.iter().any(|marker| folder.join(marker).exists()))
             .map_or_else(|| root.to_path_buf(), Path::to_path_buf)
     }
@@ -230,6 +247,11 @@ impl ContextFiles {
     }
 }
 
+/// Whether a name stays below the folder that it is looked for in.
+fn is_inner(name: &str) -> bool {
+    Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
 fn gemini_ignore(root: &Path) -> Option<(PathBuf, Gitignore)> {
     let file = root.join(".geminiignore");
     if !fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_IGNORE_BYTES) {
@@ -303,6 +325,7 @@ mod tests {
                 project_temp: self.dir.path().join("home/.gemini/tmp/x"),
                 roots: vec![self.dir.path().join("repo/app")],
                 trusted,
+                homes: vec![self.dir.path().join("home")],
             };
             ContextFiles::new(places, &settings)
         }
@@ -372,6 +395,41 @@ mod tests {
         assert!(files.project().unwrap().contains("shared rules"));
         assert_eq!(files.near(&repo.join("app/src/main.rs")), None);
         assert_eq!(files.take_warnings().len(), 1);
+    }
+
+    #[test]
+    fn a_home_under_version_control_is_no_project() {
+        let scene = Scene::new(&[
+            ("home/.git/HEAD", "x"),
+            ("home/.ssh/id_rsa", "a key"),
+            ("home/GEMINI.md", "about the home"),
+            ("home/src/app/GEMINI.md", "app @../../.ssh/id_rsa @../../../home/.ssh/id_rsa"),
+        ]);
+        let mut files = scene.files(&["GEMINI.md"], true);
+        files.places.roots = vec![scene.dir.path().join("home/src/app")];
+        let text = files.project().unwrap();
+        assert!(text.contains("app ") && !text.contains("about the home"), "{text}");
+        assert!(!text.contains("a key"), "{text}");
+        assert_eq!(text.matches("outside the project").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_name_reaches_neither_out_of_a_folder_nor_for_the_users_keys() {
+        let scene = Scene::new(&[
+            ("home/.ssh/id_rsa", "a key"),
+            ("home/.gemini/.env", "a key"),
+            ("home/.gemini/oauth_creds.json", "a key"),
+            ("home/.gemini/AGENTS.md", "rules"),
+            ("repo/app/oauth_creds.json", "their own"),
+        ]);
+        let absolute = scene.dir.path().join("home/.ssh/id_rsa");
+        let names =
+            ["../.ssh/id_rsa", absolute.to_str().unwrap(), ".env", "oauth_creds.json", "AGENTS.md"];
+        let mut files = scene.files(&names, true);
+        let global = files.global().unwrap();
+        assert!(global.contains("rules") && !global.contains("a key"), "{global}");
+        let own = files.project().unwrap();
+        assert!(own.contains("their own") && !own.contains("a key"), "{own}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
 use pollux_config::groups::FileFiltering;
+use pollux_domain::terminal_text;
 
 /// The number of files and folders shown; upstream's.
 const MAX_ITEMS: usize = 200;
@@ -33,7 +34,7 @@ pub fn draw(root: &Path, filtering: &FileFiltering) -> String {
              or the display limit was reached.",
         );
     }
-    text.push_str(&format!("\n\n{}/\n", printable(&root.to_string_lossy())));
+    text.push_str(&format!("\n\n{}/\n", terminal_text::name(&root.to_string_lossy())));
     let mut lines = Vec::new();
     listing.lines(0, "", &mut lines);
     text.push_str(&lines.join("\n"));
@@ -69,7 +70,7 @@ fn gather(root: &Path, filtering: &FileFiltering) -> Listing {
                 node.more = true;
                 break;
             }
-            node.files.push(printable(&name.to_string_lossy()));
+            node.files.push(terminal_text::name(&name.to_string_lossy()).into_owned());
             items += 1;
         }
         for (name, open) in entries.folders {
@@ -85,7 +86,7 @@ fn gather(root: &Path, filtering: &FileFiltering) -> Listing {
             if let Some(child) = child {
                 queue.push_back((dir.join(&name), child));
             }
-            node.folders.push((printable(&name.to_string_lossy()), child));
+            node.folders.push((terminal_text::name(&name.to_string_lossy()).into_owned(), child));
         }
         if let Some(slot) = listing.nodes.get_mut(index) {
             *slot = node;
@@ -204,11 +205,6 @@ fn allowed(dir: &Path, filtering: &FileFiltering, limit: usize) -> HashSet<PathB
     walk.build().take(limit + 1).flatten().map(ignore::DirEntry::into_path).collect()
 }
 
-/// A file's name may hold anything; control characters would break the picture.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +256,6 @@ mod tests {
         touch(dir.path(), "odd/x.txt");
         let text = draw(dir.path(), &filtering());
         let tree = text.split_once("/\n").unwrap().1;
-        assert_eq!(tree, "├───a?b?[31m/\n│   └───c.txt\n└───odd/\n    └───...");
+        assert_eq!(tree, "├───a<U+000A>b<U+001B>[31m/\n│   └───c.txt\n└───odd/\n    └───...");
     }
 }

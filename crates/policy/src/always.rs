@@ -1,5 +1,7 @@
 //! "Always allow": how far an answer reaches, and the rule it becomes.
 
+mod save;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -14,6 +16,8 @@ use crate::rule::Rule;
 use crate::shell;
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{SHELL, qualified};
+
+pub use save::{SaveError, save};
 
 /// Programs that run what their arguments say: an answer for one call says nothing about the next.
 const RUNS_OTHERS: &[&str] = &[

@@ -1,20 +1,32 @@
 //! Safety checkers: a second look at calls that the rules would let through.
 
-use std::path::{Component, Path, PathBuf};
+mod allowed_path;
+mod turns;
 
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_domain::content::Content;
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use crate::request::{Decision, RuleSource};
-use crate::rule::{Condition, Modes, decision_word};
-use crate::tier::Rank;
+pub(crate) use self::allowed_path::allowed_path;
+use crate::engine::Engine;
+use crate::request::{Decision, Request, RuleSource, Verdict};
+use crate::rule::{Condition, Modes};
+use crate::tier::{Rank, Tier};
 use crate::tool_name::ToolMatch;
 
-/// How long an external checker may take, in seconds, if its configuration names no time.
-pub const DEFAULT_SECONDS: u64 = 5;
+/// How long an external checker may take if its configuration names no time.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest time a configuration may name, in seconds.
-pub const MAX_SECONDS: u64 = 30;
+/// The longest time a configuration may name.
+const MAX_LIMIT: Duration = Duration::from_secs(30);
+
+/// What is said where `security.enableConseca` is on.
+pub(crate) const NO_CONSECA: &str =
+    "`security.enableConseca` asks for the safety checker `conseca`, which this version does not have";
 
 /// Version of the protocol that external checkers speak.
 const PROTOCOL: &str = "1.0.0";
@@ -36,6 +48,8 @@ pub(crate) struct CheckerRule {
     pub(crate) rank: Rank,
     pub(crate) kind: CheckerKind,
     pub(crate) name: String,
+    /// What the file says to run, where it may say so.
+    pub(crate) command: Option<Vec<String>>,
     pub(crate) required_context: Vec<String>,
     pub(crate) config: Option<Value>,
     pub(crate) source: RuleSource,
@@ -44,14 +58,45 @@ pub(crate) struct CheckerRule {
 /// An external checker that the caller has to ask before the call may run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalCheck {
+    /// A plain name, fit for a file's.
     pub name: String,
+    /// The program and its arguments; without them it is what the user installed under the name.
+    pub command: Option<Vec<String>>,
     /// Whether it wants the working directory and the workspace.
     pub wants_environment: bool,
     /// Whether it wants the conversation.
     pub wants_history: bool,
     pub config: Option<Value>,
-    pub seconds: u64,
+    /// How long it may take.
+    pub limit: Duration,
     pub source: RuleSource,
+}
+
+impl CheckerRule {
+    /// The checker that `security.enableConseca` puts before every call.
+    pub(crate) fn conseca() -> Self {
+        let rank = Rank::new(Tier::Default, 100);
+        Self {
+            tool: ToolMatch::new(Some("*"), None),
+            condition: Condition::Always,
+            modes: Modes::UNSAID,
+            annotations: Vec::new(),
+            rank,
+            kind: CheckerKind::InProcess,
+            name: "conseca".to_owned(),
+            command: None,
+            required_context: Vec::new(),
+            config: None,
+            source: RuleSource {
+                tier: Tier::Default.as_str(),
+                source: "security.enableConseca".to_owned(),
+                path: None,
+                line: None,
+                label: "checker conseca".to_owned(),
+                priority: rank.as_f64(),
+            },
+        }
+    }
 }
 
 impl From<&CheckerRule> for ExternalCheck {
@@ -63,10 +108,11 @@ impl From<&CheckerRule> for ExternalCheck {
             rule.config.as_ref().and_then(|config| config.get("timeout")).and_then(Value::as_u64);
         Self {
             name: rule.name.clone(),
+            command: rule.command.clone(),
             wants_environment: all || wants("environment"),
             wants_history: all || wants("history"),
             config: rule.config.clone(),
-            seconds: milliseconds.map_or(DEFAULT_SECONDS, |ms| ms.div_ceil(1000).clamp(1, MAX_SECONDS)),
+            limit: milliseconds.map_or(DEFAULT_LIMIT, Duration::from_millis).min(MAX_LIMIT),
             source: rule.source.clone(),
         }
     }
@@ -79,7 +125,7 @@ pub struct CheckRequest<'a> {
     pub args: &'a JsonObject,
     pub directory: &'a Path,
     pub workspaces: &'a [PathBuf],
-    /// The turns so far, each as the program keeps it.
+    /// The turns so far: `{user: {text}, model: {text, toolCalls}}`.
     pub history: &'a [Value],
 }
 
@@ -120,30 +166,42 @@ pub struct CheckAnswer {
 /// Why a checker gave no usable answer; the call is then refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckFailure {
-    #[error("safety checker `{0}` is not known")]
-    Unknown(String),
-    #[error("safety checker `{0}` did not answer in time")]
-    TimedOut(String),
-    #[error("safety checker `{name}` failed: {why}")]
+    #[error("there is no executable file `{}` for the safety checker `{name}`", file.display())]
+    NotInstalled { name: String, file: PathBuf },
+    #[error("the safety checker `{name}` did not answer within {} ms", limit.as_millis())]
+    TimedOut { name: String, limit: Duration },
+    #[error("the safety checker `{name}` failed: {why}")]
     Failed { name: String, why: String },
-    #[error("safety checker gave no usable answer: {0}")]
-    Malformed(String),
+    #[error("the safety checker `{name}` gave no usable answer: {why}")]
+    Malformed { name: String, why: String },
 }
 
 impl CheckAnswer {
     /// Reads a checker's standard output.
-    pub fn parse(text: &str) -> Result<Self, CheckFailure> {
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| CheckFailure::Malformed(error.to_string()))?;
-        let decision = match value.get("decision").and_then(Value::as_str) {
-            Some("allow") => Decision::Allow,
-            Some("deny") => Decision::Deny,
-            Some("ask_user") => Decision::Ask,
-            other => return Err(CheckFailure::Malformed(format!("decision is {other:?}"))),
+    pub fn parse(name: &str, text: &str) -> Result<Self, CheckFailure> {
+        let malformed = |why: String| CheckFailure::Malformed { name: name.to_owned(), why };
+        let value: Value = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let decision = match value.get("decision") {
+            Some(Value::String(word)) if word == "allow" => Decision::Allow,
+            Some(Value::String(word)) if word == "deny" => Decision::Deny,
+            Some(Value::String(word)) if word == "ask_user" => Decision::Ask,
+            Some(other) => {
+                return Err(malformed(format!("its decision is {}", shortened(&other.to_string()))));
+            }
+            None => return Err(malformed("it holds no decision".to_owned())),
         };
         let reason = ["reason", "error"].iter().find_map(|key| value.get(key).and_then(Value::as_str));
-        let fallback = || format!("a safety checker says {}", decision_word(decision));
-        Ok(Self { decision, reason: reason.map_or_else(fallback, str::to_owned) })
+        let fallback = || format!("the safety checker `{name}` says {}", decision.as_str());
+        Ok(Self { decision, reason: reason.map_or_else(fallback, shortened) })
+    }
+}
+
+/// A text of a checker that people and the model read.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 2000;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(MOST).chain(['…']).collect(),
     }
 }
 
@@ -156,76 +214,43 @@ pub trait CheckerPort: Send + Sync {
     ) -> BoxFuture<'a, Result<CheckAnswer, CheckFailure>>;
 }
 
+impl Engine {
+    /// Asks the external checkers that a verdict names, in their order: one that denies or gives no usable
+    /// answer denies, one that wants to ask asks, and none can make the verdict milder.
+    pub async fn checked(
+        &self,
+        mut verdict: Verdict,
+        request: &Request<'_>,
+        history: &[Arc<Content>],
+        port: &dyn CheckerPort,
+    ) -> Verdict {
+        let checks = std::mem::take(&mut verdict.checks);
+        if checks.is_empty() {
+            return verdict;
+        }
+        let wanted = checks.iter().any(|check| check.wants_history);
+        let turns = if wanted { turns::of(history) } else { Vec::new() };
+        let workspaces = self.workspaces();
+        let question = CheckRequest {
+            tool: request.tool,
+            args: request.args,
+            directory: workspaces.first().map_or(Path::new("/"), PathBuf::as_path),
+            workspaces,
+            history: &turns,
+        };
+        for check in &checks {
+            if verdict.decision == Decision::Deny {
+                break;
+            }
+            let answer = port.check(check, &question).await;
+            self.apply_check(&mut verdict, check, answer, request.interactive);
+        }
+        verdict
+    }
+}
+
 /// Where paths lead once links are followed; the caller may look at the disk, this crate does not.
 pub type Resolver = std::sync::Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
-
-/// The built-in checker `allowed-path`: paths in arguments stay in the workspace.
-pub(crate) fn allowed_path(
-    args: &JsonObject,
-    config: Option<&Value>,
-    roots: &[PathBuf],
-    directory: &Path,
-    resolve: Option<&Resolver>,
-) -> CheckAnswer {
-    let listed = |key: &str| -> Vec<&str> {
-        let list = config.and_then(|config| config.get(key)).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).collect()
-    };
-    let (included, excluded) = (listed("included_args"), listed("excluded_args"));
-    let mut found = Vec::new();
-    for (key, value) in args {
-        collect(key, value, &included, &excluded, &mut found);
-    }
-    let mut answer = CheckAnswer { decision: Decision::Allow, reason: String::new() };
-    for (key, text) in found {
-        let path = place(directory, text, resolve);
-        if !roots.iter().any(|root| path.starts_with(place(root, "", resolve))) {
-            let reason = format!(
-                "Path \"{text}\" in argument \"{key}\" is outside of the allowed workspace directories."
-            );
-            return CheckAnswer { decision: Decision::Deny, reason };
-        }
-        let inside = roots.iter().find_map(|root| path.strip_prefix(place(root, "", resolve)).ok());
-        for segment in inside.unwrap_or(&path).components() {
-            match segment.as_os_str().to_string_lossy().to_ascii_lowercase().as_str() {
-                word @ (".git" | ".env" | "node_modules") => {
-                    let reason = format!("Path \"{text}\" in argument \"{key}\" is inside `{word}`.");
-                    return CheckAnswer { decision: Decision::Deny, reason };
-                }
-                ".vscode" => {
-                    let reason = format!("Path \"{text}\" in argument \"{key}\" is inside `.vscode`.");
-                    answer = CheckAnswer { decision: Decision::Ask, reason };
-                }
-                _ => {}
-            }
-        }
-    }
-    answer
-}
-
-fn collect<'a>(
-    key: &'a str,
-    value: &'a Value,
-    included: &[&str],
-    excluded: &[&str],
-    out: &mut Vec<(&'a str, &'a str)>,
-) {
-    match value {
-        Value::String(text) if !excluded.contains(&key) => {
-            let name = key.to_ascii_lowercase();
-            let about_paths = ["path", "directory", "file"].iter().any(|word| name.contains(word))
-                || matches!(name.as_str(), "source" | "destination");
-            if about_paths || included.contains(&key) {
-                out.push((key, text));
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect(key, item, included, excluded, out)),
-        Value::Object(map) => {
-            map.iter().for_each(|(key, value)| collect(key, value, included, excluded, out));
-        }
-        _ => {}
-    }
-}
 
 /// A path made absolute, `.` and `..` removed, links followed if the caller can.
 pub(crate) fn place(directory: &Path, text: &str, resolve: Option<&Resolver>) -> PathBuf {
@@ -244,49 +269,4 @@ pub(crate) fn place(directory: &Path, text: &str, resolve: Option<&Resolver>) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(args: Value) -> Decision {
-        let args = args.as_object().cloned().unwrap();
-        allowed_path(&args, None, &[PathBuf::from("/w")], Path::new("/w"), None).decision
-    }
-
-    #[test]
-    fn paths_outside_the_workspace_and_in_private_folders_are_refused() {
-        let table = [
-            (json!({"file_path": "/w/a.rs"}), Decision::Allow),
-            (json!({"file_path": "src/a.rs"}), Decision::Allow),
-            (json!({"file_path": "/etc/passwd"}), Decision::Deny),
-            (json!({"file_path": "../x"}), Decision::Deny),
-            (json!({"file_path": "/srv/x"}), Decision::Deny),
-            (json!({"file_path": ".git/config"}), Decision::Deny),
-            (json!({"file_path": "a/.ENV"}), Decision::Deny),
-            (json!({"destination": "node_modules/x"}), Decision::Deny),
-            (json!({"file_path": ".vscode/settings.json"}), Decision::Ask),
-            (json!({"nested": {"sourceFile": ["/x"]}}), Decision::Deny),
-            (json!({"content": "/etc/passwd"}), Decision::Allow),
-        ];
-        for (args, expected) in table {
-            assert_eq!(check(args.clone()), expected, "{args}");
-        }
-    }
-
-    #[test]
-    fn links_are_followed_when_the_caller_can() {
-        let resolve: Resolver = std::sync::Arc::new(|path: &Path| {
-            path.strip_prefix("/w/link").map_or_else(|_| path.to_owned(), |rest| Path::new("/etc").join(rest))
-        });
-        let args = json!({"file_path": "link/passwd"}).as_object().cloned().unwrap();
-        let answer = allowed_path(&args, None, &[PathBuf::from("/w")], Path::new("/w"), Some(&resolve));
-        assert_eq!(answer.decision, Decision::Deny);
-    }
-
-    #[test]
-    fn answers_are_read_and_nonsense_is_a_failure() {
-        let answer = CheckAnswer::parse(r#"{"decision":"deny","reason":"no"}"#).unwrap();
-        assert_eq!(answer, CheckAnswer { decision: Decision::Deny, reason: "no".to_owned() });
-        assert!(CheckAnswer::parse("{}").is_err());
-        assert!(CheckAnswer::parse("yes").is_err());
-    }
-}
+mod tests;

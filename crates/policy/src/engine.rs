@@ -17,7 +17,7 @@ use crate::file::Problem;
 use crate::request::{Decision, Request, RuleSource, Verdict};
 use crate::rule::{Rule, Unreadable};
 use crate::tier::Tier;
-use crate::tool_name::CalledName;
+use crate::tool_name::{CalledName, SHELL};
 
 pub(crate) use self::prefix::base as program_base;
 pub(crate) use self::shell_call::keeps_nothing;
@@ -37,6 +37,8 @@ pub struct Options {
     pub workspace_may_widen: bool,
     /// Where plans are kept, if not in a folder called `plans`.
     pub plan_directory: Option<PathBuf>,
+    /// `security.enableConseca`: every call needs a checker that this program does not have.
+    pub conseca: bool,
     /// Follows links, if the caller can look at the disk.
     pub resolve: Option<Resolver>,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             protect_build_files: true,
             workspace_may_widen: false,
             plan_directory: None,
+            conseca: false,
             resolve: None,
         }
     }
@@ -69,6 +72,9 @@ pub struct Engine {
     pub(crate) denies_commands: bool,
     index: index::ProgramIndex,
 }
+
+/// Tools with nothing to tell where the shell is not available.
+const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_background_output"];
 
 /// A tool as far as exposure depends on it.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +152,14 @@ impl Engine {
 
     /// Whether the model is told of a tool at all: not if the first rule that speaks of every call denies.
     pub fn exposes(&self, tool: &ToolFacts<'_>, mode: ApprovalMode, interactive: bool) -> bool {
+        if tool.server.is_none() && SHELL_COMPANIONS.contains(&tool.name) {
+            let shell = ToolFacts { name: SHELL, read_only: false, ..*tool };
+            return self.shows(tool, mode, interactive) && self.shows(&shell, mode, interactive);
+        }
+        self.shows(tool, mode, interactive)
+    }
+
+    fn shows(&self, tool: &ToolFacts<'_>, mode: ApprovalMode, interactive: bool) -> bool {
         let args = pollux_domain::JsonObject::new();
         let request = Request {
             tool: tool.name,
@@ -176,8 +190,13 @@ impl Engine {
         default_decision(mode, interactive) != Decision::Deny
     }
 
+    /// The directories that belong to the workspace.
+    pub(crate) fn workspaces(&self) -> &[PathBuf] {
+        &self.options.workspaces
+    }
+
     /// Brings an external checker's answer into a verdict; a failure denies.
-    pub fn apply_check(
+    pub(crate) fn apply_check(
         &self,
         verdict: &mut Verdict,
         check: &ExternalCheck,
@@ -186,7 +205,12 @@ impl Engine {
     ) {
         let answer = answer
             .unwrap_or_else(|failure| CheckAnswer { decision: Decision::Deny, reason: failure.to_string() });
-        tighten(verdict, answer.decision, Some(&check.source), answer.reason);
+        let denies = answer.decision == Decision::Deny;
+        tighten(verdict, answer.decision, Some(&check.source), answer.reason.clone());
+        if denies {
+            // The model should know what to do differently.
+            verdict.deny_message = Some(answer.reason);
+        }
         settle(interactive, verdict);
     }
 
@@ -318,7 +342,13 @@ impl Engine {
                 continue;
             }
             match rule.kind {
-                CheckerKind::External => verdict.checks.push(ExternalCheck::from(rule)),
+                CheckerKind::External => {
+                    let check = ExternalCheck::from(rule);
+                    // A checker of several commands is asked once about a line that has two of them.
+                    if !verdict.checks.contains(&check) {
+                        verdict.checks.push(check);
+                    }
+                }
                 CheckerKind::InProcess if rule.name == "allowed-path" => {
                     let directory = self.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
                     let answer = checker::allowed_path(
@@ -329,6 +359,9 @@ impl Engine {
                         self.options.resolve.as_ref(),
                     );
                     tighten(verdict, answer.decision, Some(&rule.source), answer.reason);
+                }
+                CheckerKind::InProcess if self.options.conseca => {
+                    tighten(verdict, Decision::Deny, Some(&rule.source), checker::NO_CONSECA.to_owned());
                 }
                 CheckerKind::InProcess => {}
             }

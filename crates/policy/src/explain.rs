@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::file::Problem;
 use crate::load::read_path;
 use crate::request::{RuleSource, Verdict};
-use crate::rule::decision_word;
 use crate::tier::Tier;
 
 /// A decision, ready to be printed.
@@ -36,12 +35,12 @@ impl From<&Verdict> for Explanation {
     fn from(verdict: &Verdict) -> Self {
         let parts = verdict.parts.iter().map(|part| ExplainedPart {
             text: part.text.clone(),
-            decision: decision_word(part.decision),
+            decision: part.decision.as_str(),
             rule: part.rule.as_ref().map(|rule| rule.label.clone()),
             reason: part.reason.clone(),
         });
         Self {
-            decision: decision_word(verdict.decision),
+            decision: verdict.decision.as_str(),
             rule: verdict.rule.as_ref().map(|rule| rule.label.clone()),
             source: verdict.rule.clone(),
             parts: parts.collect(),
@@ -53,14 +52,6 @@ impl From<&Verdict> for Explanation {
 impl Explanation {
     /// The form for programs: `decision`, `rule`, `source`, `parts`, `reason`.
     pub fn to_json(&self) -> Value {
-        let source = self.source.as_ref().map(|source| {
-            json!({
-                "tier": source.tier,
-                "file": source.source,
-                "line": source.line,
-                "priority": source.priority,
-            })
-        });
         let parts: Vec<Value> = self
             .parts
             .iter()
@@ -71,7 +62,7 @@ impl Explanation {
         json!({
             "decision": self.decision,
             "rule": self.rule,
-            "source": source,
+            "source": self.source.as_ref().map(RuleSource::to_json),
             "parts": parts,
             "reason": self.reason,
         })

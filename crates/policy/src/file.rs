@@ -240,6 +240,10 @@ impl Reader<'_> {
         if kind == CheckerKind::InProcess && !matches!(name.as_str(), "allowed-path" | "conseca") {
             return Err(spec.schema("name", &format!("`{name}` is not an in-process checker")));
         }
+        let command = match kind {
+            CheckerKind::InProcess => None,
+            CheckerKind::External => self.checker_command(&spec, &name)?,
+        };
         let context = spec.texts("required_context")?.unwrap_or_default();
         let config = spec.json("config")?;
         let rank = Rank::new(self.place.tier, priority);
@@ -254,6 +258,7 @@ impl Reader<'_> {
                     rank,
                     kind,
                     name: name.clone(),
+                    command: command.clone(),
                     required_context: context.clone(),
                     config: config.clone(),
                     source: self.source(fields.line(), format!("checker {name}"), rank),
@@ -261,6 +266,24 @@ impl Reader<'_> {
             }
         }
         Ok(checkers)
+    }
+
+    /// What an external checker runs, if the file says so: only files of people who could install it may.
+    fn checker_command(&self, spec: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, FieldError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            return Err(spec.schema("name", "expected letters, digits, `-`, `_` and `.`"));
+        }
+        let Some(config) = spec.table("config")? else { return Ok(None) };
+        let Some(command) = config.texts("command")? else { return Ok(None) };
+        if !matches!(self.place.tier, Tier::User | Tier::Admin) {
+            let why = "a file of a project or an extension can only name a checker that is installed";
+            return Err(spec.schema("config", why));
+        }
+        if !command.first().is_some_and(|program| Path::new(program).is_absolute()) {
+            return Err(spec.schema("config", "`command` starts with the absolute path of a program"));
+        }
+        Ok(Some(command))
     }
 
     fn target(&self, index: usize, fields: &Fields<'_>, out: &mut FileRules) -> Result<Target, FieldError> {

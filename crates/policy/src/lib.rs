@@ -10,6 +10,7 @@ pub mod checker;
 pub mod engine;
 pub mod explain;
 mod file;
+pub mod inventory;
 pub mod load;
 mod pattern;
 pub mod request;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::paths::sha256_hex;
 
+use crate::checker::{CheckerRule, NO_CONSECA};
 use crate::engine::{Engine, Options};
 use crate::file::{FileRules, MAX_FILE, Place, Problem, parse};
 use crate::request::Decision;
@@ -59,6 +60,12 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
     for (name, text) in SHIPPED {
         let place = Place { tier: Tier::Default, source: (*name).to_owned(), path: None };
         found.append(parse(text, &place));
+    }
+    if options.conseca {
+        found.checkers.push(CheckerRule::conseca());
+        let place = Place { tier: Tier::User, source: "security.enableConseca".to_owned(), path: None };
+        let text = format!("{NO_CONSECA}: every call is denied");
+        found.problems.push(Problem::warning(&place, text).suggest("Switch the setting off"));
     }
     let (protections, rules) = found
         .rules

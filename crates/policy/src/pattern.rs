@@ -1,5 +1,7 @@
 //! Patterns over arguments: the canonical text of a call and the expressions that search it.
 
+mod literal;
+
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
@@ -23,6 +25,8 @@ pub(crate) enum PatternError {
 pub(crate) struct Pattern {
     regex: regress::Regex,
     text: String,
+    /// What every match begins with.
+    literal: String,
 }
 
 /// Whether an expression was found.
@@ -44,25 +48,26 @@ impl Pattern {
         if let Some(rest) = source.strip_suffix(r"\\0").or_else(|| source.strip_suffix(r"\0")) {
             source = format!(r"{rest}\x00");
         }
-        Self::compile(text, &source, "")
+        Self::compile(text, &source, "", literal::beginning(&source))
     }
 
     /// For `commandRegex`: stands at the start of the command.
     pub(crate) fn for_command(text: &str) -> Result<Self, PatternError> {
         let source = text.strip_prefix('^').unwrap_or(text);
+        let literal = format!("\"command\":\"{}", literal::beginning(source));
         let source = match source.strip_suffix('$') {
             Some(rest) if !rest.ends_with('\\') => format!("\"command\":\"(?:{rest})\""),
             _ => format!("\"command\":\"(?:{source})"),
         };
-        Self::compile(text, &source, "")
+        Self::compile(text, &source, "", literal)
     }
 
     /// For file paths; ignores case, because some file systems do.
     pub(crate) fn for_path(text: &str) -> Result<Self, PatternError> {
-        Self::compile(text, text, "i")
+        Self::compile(text, text, "i", String::new())
     }
 
-    fn compile(text: &str, source: &str, flags: &str) -> Result<Self, PatternError> {
+    fn compile(text: &str, source: &str, flags: &str, literal: String) -> Result<Self, PatternError> {
         if text.chars().count() > MAX_PATTERN {
             return Err(PatternError::Unsafe);
         }
@@ -71,12 +76,14 @@ impl Pattern {
         if repeats_ambiguously(source) {
             return Err(PatternError::Unsafe);
         }
-        Ok(Self { regex, text: text.to_owned() })
+        Ok(Self { regex, text: text.to_owned(), literal })
     }
 
     pub(crate) fn find(&self, subject: &str) -> Found {
         if subject.len() > MAX_SUBJECT {
             Found::Unknown
+        } else if !subject.contains(&self.literal) {
+            Found::No
         } else if self.regex.find(subject).is_some() {
             Found::Yes
         } else {

@@ -37,6 +37,17 @@ pub enum Decision {
     Deny,
 }
 
+impl Decision {
+    /// The word in explanations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// A decision and where it comes from.
 #[derive(Debug, Clone)]
 pub struct Verdict {

@@ -69,6 +69,9 @@ impl Modes {
     /// All of them, because none was named.
     pub(crate) const UNSAID: Self = Self(0);
     pub(crate) const NOT_PLAN: Self = Self(0b0111);
+    /// Every mode there is.
+    pub(crate) const ALL: [ApprovalMode; 4] =
+        [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo, ApprovalMode::Plan];
 
     pub(crate) fn with(self, mode: ApprovalMode) -> Self {
         Self(self.0 | Self::bit(mode))
@@ -83,6 +86,11 @@ impl Modes {
         self.0 & Self::bit(mode) != 0
     }
 
+    /// Those that are named.
+    pub(crate) fn named(self) -> Vec<ApprovalMode> {
+        Self::ALL.into_iter().filter(|mode| self.names(*mode)).collect()
+    }
+
     fn bit(mode: ApprovalMode) -> u8 {
         match mode {
             ApprovalMode::Default => 0b0001,
@@ -93,18 +101,9 @@ impl Modes {
     }
 }
 
-/// The word for a decision in rules, labels and JSON.
-pub(crate) fn decision_word(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Allow => "allow",
-        Decision::Ask => "ask",
-        Decision::Deny => "deny",
-    }
-}
-
 /// What a rule says in short, for those without a name.
 pub(crate) fn short_label(decision: Decision, tool: &ToolMatch, condition: &Condition) -> String {
-    let word = decision_word(decision);
+    let word = decision.as_str();
     match condition.label() {
         Some(text) => format!("{word} {}({text})", tool.label()),
         None => format!("{word} {}", tool.label()),

@@ -20,8 +20,10 @@ pub struct Lists {
     pub confirmation_required: Vec<String>,
     /// `mcp.excluded`.
     pub excluded_servers: Vec<String>,
-    /// `mcp.allowed` or `--allowed-mcp-server-names`; in a headless run also those `mcp.autoAllowInHeadless` adds.
+    /// `mcp.allowed` or `--allowed-mcp-server-names`.
     pub allowed_servers: Vec<String>,
+    /// `mcp.autoAllowInHeadless`: every server's tools run where nobody can be asked.
+    pub headless_servers: bool,
     /// Servers with `trust: true`, in a trusted folder.
     pub trusted_servers: Vec<String>,
     /// Agents that run on another machine.
@@ -65,6 +67,12 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     for server in &lists.allowed_servers {
         let draft = Draft::server(server, Decision::Allow, 100, "mcp.allowed");
         out.push(draft.in_modes(Modes::NOT_PLAN).rule());
+    }
+    if lists.headless_servers {
+        let draft = Draft::server("*", Decision::Allow, 100, "mcp.autoAllowInHeadless");
+        let mut rule = draft.in_modes(Modes::NOT_PLAN).rule();
+        rule.interactive = Some(false);
+        out.push(rule);
     }
     for agent in &lists.remote_agents {
         let tool = ToolMatch::new(Some(agent), None);
@@ -174,6 +182,7 @@ mod tests {
             confirmation_required: list(&["web_fetch"]),
             excluded_servers: list(&["bad"]),
             allowed_servers: list(&["good"]),
+            headless_servers: true,
             trusted_servers: list(&["mine"]),
             remote_agents: list(&["far"]),
             ..Lists::default()
@@ -191,6 +200,7 @@ mod tests {
             ("deny tools of its own", 4.24),
             ("allow * of server mine", 4.2),
             ("allow * of server good", 4.1),
+            ("allow * of any server", 4.1),
             ("ask far", 1.13),
         ];
         assert_eq!(found, expected.map(|(label, number)| (label.to_owned(), number)));

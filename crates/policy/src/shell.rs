@@ -13,18 +13,27 @@ mod embedded;
 mod expansion;
 mod git;
 mod heredoc;
+mod listing;
 mod names;
 mod parser;
+mod reach;
+mod resolve;
 mod safe;
 mod salvage;
 mod scripts;
+mod value;
 mod variables;
 mod word;
 mod wrapper;
 
 pub use danger::is_dangerous;
 pub use names::program_names;
+pub use reach::{Touch, touches};
 pub use safe::{is_known_safe, is_known_safe_within};
+pub use value::Datum;
+pub(crate) use value::Piece;
+use value::{Standing, Variables};
+pub(crate) use variables::is_harmless;
 
 /// Commands longer than this are not read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -42,6 +51,8 @@ pub struct Understanding {
     pub redirections: Vec<Redirection>,
     /// Why the command cannot be vouched for; empty if it is fully understood.
     pub doubts: Vec<String>,
+    /// Whether it shows variables of the environment, which may hold secrets, outside of a command's words.
+    pub exposes: bool,
 }
 
 /// One simple command.
@@ -57,6 +68,10 @@ pub struct Part {
     pub behind: Vec<String>,
     /// For words that are `None` because they are file name patterns: their place in `words` and the pattern.
     pub patterns: Vec<(usize, String)>,
+    /// Words that are `None` because they hold data, but nothing that must not be shown.
+    pub data: Vec<Datum>,
+    /// What the words are made of that are not known yet.
+    pub(crate) pieces: Vec<(usize, Vec<Piece>)>,
 }
 
 /// A redirection.
@@ -86,11 +101,13 @@ pub fn understand(command: &str) -> Understanding {
 struct Context {
     depth: usize,
     behind: Vec<String>,
+    /// What can stand for each name that the pipe before brings, if it brings names of files in the workspace.
+    feed: Option<&'static str>,
 }
 
 impl Context {
     fn deeper(&self) -> Self {
-        Self { depth: self.depth + 1, behind: self.behind.clone() }
+        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed }
     }
 
     fn behind(&self, name: &str) -> Self {
@@ -107,8 +124,13 @@ struct Found {
     redirections: Vec<Redirection>,
     doubts: Vec<String>,
     functions: Vec<String>,
-    /// Variables that were given whole numbers.
-    numbers: Vec<String>,
+    variables: Variables,
+    /// Variables that are computed with.
+    computed: Vec<String>,
+    /// What here-documents and here-strings are made of.
+    shown: Vec<Piece>,
+    /// Redirections to files that are not known yet, by place.
+    targets: Vec<(usize, Vec<Piece>)>,
 }
 
 impl Found {
@@ -131,8 +153,50 @@ impl Found {
         self.parts.len() >= MAX_PARTS
     }
 
-    fn finish(self) -> Understanding {
-        Understanding { parts: self.parts, redirections: self.redirections, doubts: self.doubts }
+    fn compute(&mut self, name: String) {
+        if !self.computed.contains(&name) {
+            self.computed.push(name);
+        }
+    }
+
+    fn redirect(&mut self, redirection: Redirection, pieces: Vec<Piece>) {
+        if !pieces.is_empty() {
+            self.targets.push((self.redirections.len(), pieces));
+        }
+        self.redirections.push(redirection);
+    }
+
+    fn finish(mut self) -> Understanding {
+        let variables = std::mem::take(&mut self.variables);
+        if self.computed.iter().any(|name| !variables.is_number(name)) {
+            self.doubt("arithmetic on a value that is only known at run time");
+        }
+        for (place, pieces) in std::mem::take(&mut self.targets) {
+            self.name_target(place, variables.standing(0, &pieces));
+        }
+        let shown = std::mem::take(&mut self.shown);
+        let exposes =
+            shown.iter().any(|piece| variables.standing(0, std::slice::from_ref(piece)) == Standing::Unknown);
+        for part in std::mem::take(&mut self.parts) {
+            resolve::part(part, &variables, &mut self);
+        }
+        Understanding { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
+    }
+
+    /// Replaces a file that is only known at run time by those that it can be.
+    fn name_target(&mut self, place: usize, standing: Standing) {
+        let Standing::Words(readings) = standing else { return };
+        let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };
+        let mut files = readings.iter().map(|words| match words.as_slice() {
+            [file] if !file.contains(['*', '?', '[']) => Some(file.clone()),
+            _ => None,
+        });
+        let Some(first) = files.next() else { return };
+        if let Some(redirection) = self.redirections.get_mut(place) {
+            redirection.target = first;
+        }
+        let more: Vec<Redirection> = files.map(|target| Redirection { writes, target }).collect();
+        self.redirections.extend(more);
     }
 }
 
@@ -143,6 +207,8 @@ fn run(text: &str, context: &Context, found: &mut Found) {
         return;
     }
     let characters: Vec<char> = text.chars().collect();
+    // Another shell need not know what this one was given.
+    let certain = std::mem::take(&mut found.variables.certain);
     let mut parser = parser::Parser::new(&characters, context.clone(), found);
     if let Err(problem) = parser.program() {
         let rest: String = characters.get(parser.statement_start()..).unwrap_or_default().iter().collect();
@@ -150,6 +216,7 @@ fn run(text: &str, context: &Context, found: &mut Found) {
         // So that a deny rule still sees the names in what could not be read.
         salvage::names_in(&rest, context, found);
     }
+    found.variables.certain = certain;
 }
 
 /// Characters that a person does not see as what the shell takes them for.

@@ -1,5 +1,6 @@
 //! Deleting one session with everything that belongs to it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
+use crate::blobs;
 use crate::listing::{Listing, position, relative_time, session_files, session_id};
 use crate::lock::{Lock, LockError};
 use crate::recorder::sanitised;
@@ -54,15 +56,17 @@ pub fn delete(
         .collect();
     // All locks before the first deletion, so that it is everything or nothing.
     let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
+    let used = blobs_of(dirs, &files, &session.id);
     // The session's own files go last: while they are there, a failed deletion can be tried again.
     for dir in dirs {
         delete_artefacts(dir, &session.id)?;
     }
     for path in &files {
         delete_file(path)?;
-        delete_torn_copies(path);
+        delete_copies(path);
     }
     drop(locks);
+    sweep_blobs(dirs, &used);
     let time = relative_time(session.last_updated, now);
     Ok(format!("Deleted session {}: {} ({time})", index + 1, session.first_user_message))
 }
@@ -101,11 +105,40 @@ fn delete_own_artefacts(temp: &Path, id: &str) -> Result<(), DeleteError> {
     delete_folder(&temp.join(id))
 }
 
-fn delete_torn_copies(path: &Path) {
+/// The names of blobs that the files of a session and of its sub-agents may use.
+pub(crate) fn blobs_of(dirs: &[PathBuf], files: &[PathBuf], id: &SessionId) -> HashSet<String> {
+    let mut used = HashSet::new();
+    if !dirs.iter().any(|dir| dir.join(blobs::FOLDER).is_dir()) {
+        return used;
+    }
+    for file in files {
+        let _ = blobs::references(file, &mut used);
+    }
+    for dir in dirs {
+        for entry in fs::read_dir(dir.join(sanitised(id.as_str()))).into_iter().flatten().flatten() {
+            let _ = blobs::references(&entry.path(), &mut used);
+        }
+    }
+    used
+}
+
+/// Removes those of these blobs that nothing uses any more. What cannot be removed now is swept another time.
+pub(crate) fn sweep_blobs(dirs: &[PathBuf], used: &HashSet<String>) {
+    if !used.is_empty() {
+        for dir in dirs {
+            let _ = blobs::sweep(dir, Some(used));
+        }
+    }
+}
+
+/// Removes what repairs and rewinds kept beside a session.
+pub(crate) fn delete_copies(path: &Path) {
     let Some(dir) = path.parent() else { return };
-    let prefix = format!("{}.torn-", path.file_name().unwrap_or_default().to_string_lossy());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefixes = ["torn", "rewound", "bak"].map(|why| format!("{name}.{why}-"));
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+        let name = entry.file_name();
+        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -17,7 +17,7 @@
 
 mod scan;
 
-pub(crate) use scan::{Document, Ending, Head, read_head, scan};
+pub(crate) use scan::{Document, Ending, Head, read_head, salvaged, scan};
 
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;

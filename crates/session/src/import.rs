@@ -8,7 +8,8 @@ use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
 use crate::document;
-use crate::load::{self, LoadError, StoredSession, load};
+use crate::blobs::{Blobs, Guard};
+use crate::load::{self, Folded, LoadError, StoredSession, load};
 use crate::recorder::{NewSession, extension};
 
 /// Why a file was not imported. A caller puts its own prefix before the text.
@@ -26,27 +27,56 @@ pub enum ImportError {
 /// Copies the conversation of a file into a new session of this project and returns it, ready to be
 /// resumed. The file itself is only read; it may be in use.
 pub fn import(path: &Path, spec: &NewSession) -> Result<StoredSession, ImportError> {
-    let unusable = |source| ImportError::Unusable { path: path.to_owned(), source };
-    let (bytes, _) = load::read(path).map_err(unusable)?;
-    let folded = load::fold(path, &bytes).map_err(unusable)?;
-    let now = spec.now.to_iso();
-    let mut messages = vec![json!({
+    let folded = read(path)?;
+    let note = json!({
         "id": format!("import-{}", spec.now.millis()),
-        "timestamp": now,
+        "timestamp": spec.now.to_iso(),
         "type": "info",
         "content": format!("Imported session from {}", path.display()),
-    })];
-    messages.extend(folded.messages.into_iter().filter(is_conversation));
-    let meta = json!({
-        "sessionId": spec.id.as_str(),
-        "projectHash": spec.project_hash,
-        "startTime": now,
-        "lastUpdated": now,
-        "kind": spec.kind.as_str(),
     });
-    let meta = meta.as_object().cloned().unwrap_or_default();
+    let said = folded.messages.into_iter().filter(is_conversation);
+    copy(path, JsonObject::new(), std::iter::once(note).chain(said).collect(), spec)
+}
+
+/// Copies a whole session, with all it says of itself, and notes where it comes from.
+pub(crate) fn fork(session: &StoredSession, spec: &NewSession) -> Result<StoredSession, ImportError> {
+    let mut folded = read(&session.path)?;
+    folded.messages.push(json!({
+        "id": format!("fork-{}", spec.now.millis()),
+        "timestamp": spec.now.to_iso(),
+        "type": "info",
+        "content": format!("Forked from session {}", session.id),
+        "forkedFrom": {"sessionId": session.id.as_str(), "file": session.path.to_string_lossy()},
+    }));
+    copy(&session.path, folded.meta, folded.messages, spec)
+}
+
+fn read(path: &Path) -> Result<Folded, ImportError> {
+    let unusable = |source| ImportError::Unusable { path: path.to_owned(), source };
+    let (bytes, _) = load::read(path).map_err(unusable)?;
+    load::fold(path, &bytes).map_err(unusable)
+}
+
+fn copy(
+    from: &Path,
+    mut meta: JsonObject,
+    mut messages: Vec<Value>,
+    spec: &NewSession,
+) -> Result<StoredSession, ImportError> {
+    let now = spec.now.to_iso();
+    meta.insert("sessionId".into(), json!(spec.id.as_str()));
+    meta.insert("projectHash".into(), json!(spec.project_hash));
+    meta.insert("startTime".into(), json!(now));
+    meta.insert("lastUpdated".into(), json!(now));
+    meta.insert("kind".into(), json!(spec.kind.as_str()));
+    let (theirs, ours) = (Blobs::of_file(from), Blobs::of_chats(&spec.chats_dir, spec.kind));
+    let mut guard = Guard::default();
+    for message in messages.iter_mut().filter_map(Value::as_object_mut) {
+        ours.adopt(message, &theirs, &mut guard);
+    }
     let target = target_path(spec);
     files::replace(&target, &encode(&meta, spec, &messages), Mode::Private)?;
+    drop(guard);
     load(&target).map_err(ImportError::ReadBack)
 }
 

@@ -7,7 +7,7 @@ mod select;
 mod text;
 
 pub(crate) use select::position;
-pub use select::{SelectError, select};
+pub use select::{SelectError, select, select_anywhere};
 pub use text::{list_text, relative_time};
 
 use std::collections::HashMap;
@@ -19,8 +19,11 @@ use pollux_domain::content::Part;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
+use crate::index::{IndexRecord, summarise};
 use crate::load::{SessionKind, StoredSession, load};
 use crate::message::{Message, UserMessage, UserText, user_text_kind};
+use crate::projects::KnownProject;
+use crate::recorder::sanitised;
 use crate::title::clean;
 use peek::Peek;
 
@@ -56,7 +59,10 @@ pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
         match describe(&path, now) {
             Ok(Some(info)) => match places.get(info.id.as_str()).and_then(|at| listing.sessions.get_mut(*at))
             {
-                Some(known) if known.last_updated < info.last_updated => *known = info,
+                // On a tie the record log, which upstream made from the other file.
+                Some(known) if (known.last_updated, is_log(&known.path)) < (info.last_updated, is_log(&info.path)) => {
+                    *known = info;
+                }
                 Some(_) => {}
                 None => {
                     places.insert(info.id.as_str().to_owned(), listing.sessions.len());
@@ -76,8 +82,64 @@ pub fn exists(dirs: &[PathBuf], id: &SessionId) -> bool {
     session_files(dirs).iter().any(|path| peek::session_id(path).is_some_and(|found| found == *id))
 }
 
+/// The sessions of all these projects, each with its project.
+pub fn list_projects(projects: Vec<KnownProject>, now: Timestamp) -> Vec<(KnownProject, Listing)> {
+    projects
+        .into_iter()
+        .map(|project| {
+            let listing = list(&project.chats_dirs, now);
+            (project, listing)
+        })
+        .collect()
+}
+
+/// The sessions of a session's sub-agents, oldest first; lists show them only on request. Those that cannot
+/// be read are left out.
+pub fn subagents(session: &SessionInfo) -> Vec<IndexRecord> {
+    let Some(chats) = session.path.parent() else { return Vec::new() };
+    let folder = chats.join(sanitised(session.id.as_str()));
+    let mut found: Vec<IndexRecord> =
+        files_below(&folder).iter().filter_map(|path| summarise(path).ok()).collect();
+    found.sort_by(|a, b| (a.start, &a.file).cmp(&(b.start, &b.file)));
+    found
+}
+
+/// Every file in the folders of sub-agents below these folders, in a stable order.
+pub fn subagent_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for dir in dirs {
+        let mut folders: Vec<PathBuf> = fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        folders.sort();
+        files.extend(folders.iter().flat_map(|folder| files_below(folder)));
+    }
+    files
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
 /// Every file in these folders that is a session by its name, in a stable order.
-pub(crate) fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
+pub fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for (index, dir) in dirs.iter().enumerate() {
         if dirs.iter().take(index).any(|earlier| earlier == dir) {
@@ -99,7 +161,7 @@ pub(crate) fn is_session_name(path: &Path) -> bool {
     name.starts_with("session-") && (name.ends_with(".json") || name.ends_with(".jsonl"))
 }
 
-pub(crate) use peek::session_id;
+pub(crate) use peek::{project_hash, session_id};
 
 /// What to list of a file; `Ok(None)` if it is not to be listed.
 fn describe(path: &Path, now: Timestamp) -> Result<Option<SessionInfo>, String> {

@@ -15,6 +15,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
+use crate::blobs::{self, Blobs};
 use crate::message::{Message, message_from_json};
 
 /// Larger files are refused: reading one would take several times its size in memory.
@@ -39,6 +40,7 @@ pub struct StoredSession {
     /// Top-level fields this program does not know.
     pub extra: JsonObject,
     pub(crate) stamp: FileStamp,
+    pub(crate) layout: Layout,
 }
 
 /// Whose conversation a session is.
@@ -50,7 +52,7 @@ pub enum SessionKind {
 }
 
 impl SessionKind {
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Main => "main",
             Self::Subagent => "subagent",
@@ -61,22 +63,41 @@ impl SessionKind {
 /// What was wrong with a file and what could be read all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairNote {
-    /// Offset of the first byte that belongs to no complete message.
-    pub torn_at: u64,
+    /// Offset of the first byte that belongs to no complete message, if there is such a byte.
+    pub torn_at: Option<u64>,
     /// Whether a part of the message that was being written could be read.
     pub kept_part: bool,
     /// Lines that could not be read at all; they stay in the file.
     pub unreadable_lines: usize,
+    /// Long texts and media that are stored apart and could not be found; excerpts stand for them.
+    pub lost_blobs: usize,
+}
+
+impl RepairNote {
+    /// Nothing but an end that is not as it should be.
+    pub(crate) fn torn(at: u64) -> Self {
+        Self { torn_at: Some(at), kept_part: false, unreadable_lines: 0, lost_blobs: 0 }
+    }
 }
 
 impl std::fmt::Display for RepairNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the file is damaged at byte {}; everything complete before it was read", self.torn_at)?;
-        if self.kept_part {
-            f.write_str(", and the complete part of the message being written")?;
+        if let Some(torn_at) = self.torn_at {
+            write!(f, "the file is damaged at byte {torn_at}; everything complete before it was read")?;
+            if self.kept_part {
+                f.write_str(", and the complete part of the message being written")?;
+            }
+            if self.unreadable_lines > 0 {
+                write!(f, " ({} unreadable line(s) skipped)", self.unreadable_lines)?;
+            }
         }
-        if self.unreadable_lines > 0 {
-            write!(f, " ({} unreadable line(s) skipped)", self.unreadable_lines)?;
+        if self.lost_blobs > 0 {
+            let and = if self.torn_at.is_some() { "; " } else { "" };
+            write!(
+                f,
+                "{and}{} long text(s) or media stored apart are missing; excerpts stand for them",
+                self.lost_blobs
+            )?;
         }
         Ok(())
     }
@@ -108,6 +129,8 @@ pub enum LoadError {
 pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
     let (bytes, stamp) = read(path)?;
     let folded = fold(path, &bytes)?;
+    // The file is not held a second time while its messages are made.
+    drop(bytes);
     Ok(stored(path, folded, stamp))
 }
 
@@ -144,13 +167,20 @@ fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
         }
         _ => Vec::new(),
     };
-    let messages = folded.messages.into_iter().filter_map(|message| match message {
-        Value::Object(fields) => {
-            let id = fields.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-            Some(message_from_json(id, fields))
-        }
-        _ => None,
-    });
+    let blobs = Blobs::of_file(path);
+    let mut lost_blobs = 0;
+    let mut messages = Vec::with_capacity(folded.messages.len());
+    for message in folded.messages {
+        let Value::Object(mut fields) = message else { continue };
+        lost_blobs += blobs::resolve(&blobs, &mut fields);
+        let id = fields.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        messages.push(message_from_json(id, fields));
+    }
+    let mut repaired = folded.repaired;
+    if lost_blobs > 0 {
+        let whole = RepairNote { torn_at: None, kept_part: false, unreadable_lines: 0, lost_blobs };
+        repaired.get_or_insert(whole).lost_blobs = lost_blobs;
+    }
     StoredSession {
         path: path.to_owned(),
         id: SessionId::from_file(take_string(&mut meta, "sessionId").unwrap_or_default()),
@@ -160,10 +190,11 @@ fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
         kind: kind_of(&meta),
         summary: take_string(&mut meta, "summary").filter(|summary| !summary.trim().is_empty()),
         directories,
-        messages: messages.collect(),
-        repaired: folded.repaired,
+        messages,
+        repaired,
         extra: meta,
         stamp,
+        layout: folded.layout,
     }
 }
 

@@ -167,16 +167,23 @@ pub(crate) enum UserText {
 pub(crate) fn user_text_kind(parts: &[Part]) -> UserText {
     for part in parts {
         let Some(text) = part.spoken_text() else { return UserText::Prompt };
-        let text = text.trim_start();
-        if text.is_empty() {
-            continue;
+        match text_kind(text) {
+            UserText::Blank => {}
+            kind => return kind,
         }
-        if text.starts_with("<session_context>") || text.starts_with("<hook_context>") {
-            return UserText::Context;
-        }
-        return if looks_like_command(text) { UserText::Command } else { UserText::Prompt };
     }
     UserText::Blank
+}
+
+pub(crate) fn text_kind(text: &str) -> UserText {
+    let text = text.trim_start();
+    if text.is_empty() {
+        return UserText::Blank;
+    }
+    if text.starts_with("<session_context>") || text.starts_with("<hook_context>") {
+        return UserText::Context;
+    }
+    if looks_like_command(text) { UserText::Command } else { UserText::Prompt }
 }
 
 /// `?…` and `/word …`. Unlike upstream, `/etc/hosts …` is a prompt: its first word has a second slash.

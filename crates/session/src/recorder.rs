@@ -4,6 +4,7 @@ mod document_writer;
 mod log_writer;
 mod medium;
 mod resume;
+mod rewind;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 use serde_json::json;
 
+use crate::blobs::{Blobs, CALL_KEYS, Guard, MESSAGE_KEYS};
+use crate::import::{self, ImportError};
 use crate::load::{SessionKind, StoredSession};
 use crate::lock::{Lock, LockError};
 use crate::message::{MessageId, encode};
@@ -78,6 +81,15 @@ pub struct CallResult {
     pub display: Display,
 }
 
+/// How a call ended, as it goes into the file.
+#[derive(Debug)]
+struct EndedCall<'a> {
+    id: &'a CallId,
+    status: CallStatus,
+    /// Its result and what people see of it.
+    fields: JsonObject,
+}
+
 /// Why something was not recorded. The file is valid and holds what it held before.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -96,6 +108,8 @@ pub enum RecordError {
     ChangedByOthers { path: PathBuf },
     #[error("session file `{}` is being written by process {pid}", path.display())]
     InUse { path: PathBuf, pid: u32 },
+    #[error("session file `{}` has no message `{id}` to go back to", path.display())]
+    NoSuchMessage { path: PathBuf, id: MessageId },
 }
 
 impl RecordError {
@@ -105,9 +119,18 @@ impl RecordError {
             Self::Create { source, .. } | Self::Write { source, .. } | Self::Unrestored { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
-            Self::ChangedByOthers { .. } | Self::InUse { .. } => false,
+            Self::ChangedByOthers { .. } | Self::InUse { .. } | Self::NoSuchMessage { .. } => false,
         }
     }
+}
+
+/// Why a session was not forked. The original is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    #[error("could not copy the session")]
+    Copy(#[from] ImportError),
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
 }
 
 /// Writes one session, a message at a time. Each call returns when its bytes are with the system, so what
@@ -117,6 +140,8 @@ pub struct Recorder {
     id: SessionId,
     path: Option<PathBuf>,
     target: Target,
+    /// Where long texts and media go; `None` if everything stays in the file.
+    blobs: Option<Blobs>,
 }
 
 #[derive(Debug)]
@@ -144,7 +169,8 @@ impl Recorder {
     /// A recorder for a new session. Nothing is written before the first message.
     pub fn create(spec: NewSession) -> Result<Self, RecordError> {
         let path = free_path(&spec, 0);
-        Ok(Self { id: spec.id.clone(), path: Some(path), target: Target::Waiting(spec) })
+        let blobs = Some(Blobs::of_chats(&spec.chats_dir, spec.kind));
+        Ok(Self { id: spec.id.clone(), path: Some(path), target: Target::Waiting(spec), blobs })
     }
 
     /// Continues a stored session in its file, after repairing the file's end if need be.
@@ -154,7 +180,7 @@ impl Recorder {
 
     /// A recorder that records nothing.
     pub fn disabled() -> Self {
-        Self { id: SessionId::random(), path: None, target: Target::Off }
+        Self { id: SessionId::random(), path: None, target: Target::Off, blobs: None }
     }
 
     /// The session written to.
@@ -175,7 +201,10 @@ impl Recorder {
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
         let id = new_id();
-        self.append(&encode::user(&id, parts, typed, now), now)?;
+        let mut message = encode::user(&id, parts, typed, now);
+        let mut guard = Guard::default();
+        self.extract(&mut message, &MESSAGE_KEYS, &mut guard);
+        self.append(&message, now)?;
         Ok(id)
     }
 
@@ -195,10 +224,26 @@ impl Recorder {
         if matches!(self.target, Target::Waiting(_)) {
             return Ok(());
         }
+        let mut guard = Guard::default();
+        let ended: Vec<EndedCall> = results
+            .iter()
+            .map(|result| {
+                let mut fields = encode::result(result);
+                self.extract(&mut fields, &CALL_KEYS, &mut guard);
+                EndedCall { id: &result.id, status: result.status, fields }
+            })
+            .collect();
         self.write(|form| match form {
-            Form::Document(writer) => writer.results(results, now),
-            Form::Log(writer) => writer.results(results),
+            Form::Document(writer) => writer.results(&ended, now),
+            Form::Log(writer) => writer.results(&ended),
         })
+    }
+
+    /// Stores what is long apart; the record has to be written before the guard goes.
+    fn extract(&self, fields: &mut JsonObject, keys: &[&str], guard: &mut Guard) {
+        if let (Some(blobs), Target::Waiting(_) | Target::Open(_)) = (&self.blobs, &self.target) {
+            blobs.extract(fields, keys, guard);
+        }
     }
 
     /// Records a line for people.
@@ -227,6 +272,19 @@ impl Recorder {
         message.insert("compression".into(), encode::compression(keep_from, snapshot));
         self.append(&message, now)?;
         Ok(id)
+    }
+
+    /// Takes back this message and everything behind it. In a record log that is one more line; a document
+    /// is replaced by one that ends earlier, and what is taken back is kept beside it.
+    pub fn rewind(&mut self, to: &str, now: Timestamp) -> Result<(), RecordError> {
+        rewind::rewind(self, to, now)
+    }
+
+    /// Copies a session that somebody else is writing into one of our own: same history, another id, and a
+    /// line that names the origin.
+    pub fn fork(session: &StoredSession, spec: &NewSession) -> Result<(Self, StoredSession), ForkError> {
+        let copy = import::fork(session, spec)?;
+        Ok((Self::resume(&copy)?, copy))
     }
 
     fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), RecordError> {

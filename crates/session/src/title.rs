@@ -1,39 +1,23 @@
-//! Text from files made safe for one line of a terminal.
+//! Text from files made safe for a terminal.
+
+use pollux_domain::terminal_text::one_line;
 
 /// Longer texts are cut: a title is one line, whatever was pasted into the first prompt.
 const MAX_CHARS: usize = 1000;
 
-/// One line without control, escape and direction characters; letters of every script stay.
+/// So much is looked at; the rest of a long prompt would be cut anyway.
+const MAX_INPUT: usize = 16 * MAX_CHARS;
+
+/// One line without control, escape and invisible characters; letters of every script stay.
 pub(crate) fn clean(text: &str) -> String {
-    let mut line = String::new();
-    let mut count = 0;
-    let mut gap = false;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' {
-            skip_escape(&mut chars);
-            continue;
-        }
-        if c.is_whitespace() {
-            gap = true;
-            continue;
-        }
-        if is_unsafe(c) {
-            continue;
-        }
-        if count >= MAX_CHARS {
-            line.push_str("...");
-            break;
-        }
-        if gap && !line.is_empty() {
-            line.push(' ');
-            count += 1;
-        }
-        gap = false;
-        line.push(c);
-        count += 1;
+    let end = text.char_indices().nth(MAX_INPUT).map_or(text.len(), |(index, _)| index);
+    let line = one_line(text.get(..end).unwrap_or_default());
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let title = words.join(" ");
+    match title.char_indices().nth(MAX_CHARS) {
+        Some((index, _)) => format!("{}...", title.get(..index).unwrap_or_default()),
+        None => title,
     }
-    line
 }
 
 /// At most `max` characters, the last three being dots if something was cut.
@@ -44,34 +28,6 @@ pub(crate) fn shorten(text: &str, max: usize) -> String {
     let mut short: String = text.chars().take(max.saturating_sub(3)).collect();
     short.push_str("...");
     short
-}
-
-/// Skips what follows an escape character: a control sequence, a string up to its end, or one character.
-fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.next() {
-        Some('[') => {
-            while chars.next_if(|c| matches!(c, '\u{20}'..='\u{3f}')).is_some() {}
-            chars.next_if(|c| matches!(c, '\u{40}'..='\u{7e}'));
-        }
-        Some(']' | 'P' | 'X' | '^' | '_') => {
-            while let Some(c) = chars.next_if(|c| !matches!(c, '\n' | '\u{1b}')) {
-                if c == '\u{7}' {
-                    return;
-                }
-            }
-            if chars.next_if_eq(&'\u{1b}').is_some() {
-                chars.next_if_eq(&'\\');
-            }
-        }
-        _ => {}
-    }
-}
-
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnd, ProgramEnding};
+use pollux_exec::sandbox::Sandbox;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +37,8 @@ pub struct DiscoverySetup {
     /// The whole environment of both commands; see `pollux_exec::environment::for_command`.
     pub child_env: Vec<(String, String)>,
     pub background: Arc<Background>,
+    /// The borders both commands run in.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// Why no tools were discovered.
@@ -93,6 +96,7 @@ pub async fn discover(
         input: Vec::new(),
         time_limit: Some(DISCOVERY_LIMIT),
         output_limit: OUTPUT_LIMIT,
+        sandbox: setup.sandbox.clone(),
     };
     let end = program::run(&program, &setup.background, cancel)
         .await
@@ -120,6 +124,7 @@ fn tools(setup: &DiscoverySetup, listed: Vec<Value>) -> Discovered {
         directory: setup.directory.clone(),
         environment: setup.child_env.clone(),
         background: Arc::clone(&setup.background),
+        sandbox: setup.sandbox.clone(),
     });
     let mut found = Discovered { tools: Vec::new(), ignored: Vec::new() };
     for declaration in declaration::read_all(listed) {
@@ -165,6 +170,7 @@ struct Caller {
     directory: PathBuf,
     environment: Vec<(String, String)>,
     background: Arc<Background>,
+    sandbox: Option<Arc<Sandbox>>,
 }
 
 struct DiscoveredTool {
@@ -213,7 +219,7 @@ impl Invocation for Call {
                 Err(why) => return failed(why),
             };
             match program::run(&program, &self.caller.background, &context.cancel).await {
-                Ok(end) => outcome(&end),
+                Ok(end) => outcome(&end, self.caller.sandbox.as_deref()),
                 Err(error) => failed(report(b"", b"", Some(&error.to_string()), None, None)),
             }
         })
@@ -249,11 +255,12 @@ impl Call {
             input: Value::Object(self.args.clone()).to_string().into_bytes(),
             time_limit: None,
             output_limit: OUTPUT_LIMIT,
+            sandbox: self.caller.sandbox.clone(),
         })
     }
 }
 
-fn outcome(end: &ProgramEnd) -> ToolOutcome {
+fn outcome(end: &ProgramEnd, sandbox: Option<&Sandbox>) -> ToolOutcome {
     let (error, code, signal) = match end.ending {
         ProgramEnding::Exited(0) if end.stderr.is_empty() => {
             let text = String::from_utf8_lossy(&end.stdout).into_owned();
@@ -268,7 +275,11 @@ fn outcome(end: &ProgramEnd) -> ToolOutcome {
         ProgramEnding::TimedOut => (Some("the tool took too long"), None, None),
         ProgramEnding::TooMuchOutput => (Some("the tool printed too much"), None, None),
     };
-    let text = report(&end.stdout, &end.stderr, error, code, signal);
+    let mut text = report(&end.stdout, &end.stderr, error, code, signal);
+    if let Some(why) = sandbox.and_then(|sandbox| sandbox.explanation(&text)) {
+        text.push('\n');
+        text.push_str(&why);
+    }
     ToolOutcome::failed(ToolErrorKind::DiscoveredToolExecutionError, text)
 }
 

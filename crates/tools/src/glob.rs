@@ -204,9 +204,7 @@ impl Call {
             } else if found.is_ignored {
                 *ignored += 1;
             } else {
-                let changed =
-                    std::fs::symlink_metadata(found.path).and_then(|m| m.modified()).unwrap_or(UNIX_EPOCH);
-                hits.push(Hit { path: found.path.to_owned(), changed });
+                hits.push(Hit { path: found.path.to_owned(), changed: found.modified() });
             }
         }))
     }

@@ -5,11 +5,17 @@
 //! works across files. What lies in an ignored folder is ignored.
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// No list of rules is longer; the rest of a giant is left out.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Which kinds of ignore files count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +123,10 @@ impl IgnoreRules {
             return Some(Arc::clone(&loaded.rules));
         }
         let mut builder = GitignoreBuilder::new(rooted_at);
-        // Lines that are no patterns are skipped, as git does.
-        let _ = builder.add(file);
+        for line in read_lines(file)?.lines() {
+            // Lines that are no patterns are skipped, as git does.
+            let _ = builder.add_line(Some(file.to_owned()), line);
+        }
         let rules = Arc::new(builder.build().unwrap_or_else(|_| Gitignore::empty()));
         files.insert(file.to_owned(), Loaded { stamp, rules: Arc::clone(&rules) });
         Some(rules)
@@ -131,4 +139,17 @@ impl IgnoreRules {
             .filter(|root| path.starts_with(&root.directory))
             .max_by_key(|root| root.directory.as_os_str().len())
     }
+}
+
+/// The text of an ignore file, as far as it is one. A pipe that took its place is not waited for, and git
+/// does not follow a `.gitignore` that is a link either.
+fn read_lines(file: &Path) -> Option<String> {
+    let link = if file.file_name().is_some_and(|name| name == ".gitignore") { libc::O_NOFOLLOW } else { 0 };
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | link).open(file).ok()?;
+    if !opened.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    opened.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

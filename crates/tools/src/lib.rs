@@ -43,6 +43,7 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
+use pollux_exec::sandbox::Sandbox;
 use pollux_net::client::ClientError;
 
 pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
@@ -62,6 +63,8 @@ pub struct ToolSetup {
     pub child_env: Vec<(String, String)>,
     /// Holds what outlives its call; whoever owns the run shuts it down.
     pub background: Arc<Background>,
+    /// The borders shell commands run in.
+    pub sandbox: Option<Arc<Sandbox>>,
     pub clock: Arc<dyn Clock>,
 }
 

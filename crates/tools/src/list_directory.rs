@@ -1,6 +1,7 @@
 //! `list_directory`: what a folder holds.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::Arguments;
 use crate::file_scope::{FileScope, on_thread};
 use crate::ignore_rules::Respect;
-use crate::workspace::Location;
+use crate::workspace::{EntryKind, Folder, Location};
 
 /// More entries than this help nobody.
 const MAX_ENTRIES: usize = 10_000;
@@ -150,17 +151,17 @@ impl Call {
             }
         };
         let path = location.path();
-        let entries = match std::fs::metadata(path) {
-            Ok(metadata) if !metadata.is_dir() => {
+        let folder = match self.scope.workspace.status(&location) {
+            Ok(status) if status.kind != EntryKind::Folder => {
                 return failed(
                     ToolErrorKind::PathIsNotADirectory,
                     format!("Error: Path is not a directory: {}", path.display()),
                 );
             }
-            Ok(_) => std::fs::read_dir(path),
+            Ok(_) => self.scope.workspace.open_folder(path),
             Err(error) => Err(error),
         };
-        let mut listing = match entries.and_then(|entries| self.collect(entries, cancel)) {
+        let mut listing = match folder.and_then(|folder| self.collect(path, &folder, cancel)) {
             Ok(listing) => listing,
             Err(_) if cancel.is_cancelled() => return ToolOutcome::Cancelled { partial: None },
             Err(error) => {
@@ -178,27 +179,30 @@ impl Call {
         self.present(&listing)
     }
 
-    fn collect(&self, entries: std::fs::ReadDir, cancel: &CancellationToken) -> io::Result<Listing> {
+    fn collect(&self, at: &Path, folder: &Folder, cancel: &CancellationToken) -> io::Result<Listing> {
         let mut listing = Listing::default();
-        for entry in entries {
+        for entry in folder.entries()? {
             if cancel.is_cancelled() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
-            let path = entry?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let path = at.join(&entry.name);
+            let name = entry.name.to_string_lossy().into_owned();
             // Also leaves out links that lead elsewhere, or nowhere.
             let target = self.scope.workspace.admit(path.clone()).ok();
-            let metadata = target.and_then(|target| std::fs::metadata(target.path()).ok());
-            let Some(metadata) = metadata.filter(|_| !self.ignore.is_match(&name)) else {
+            let status = target.and_then(|target| match entry.kind {
+                EntryKind::Link => self.scope.workspace.status(&target).ok(),
+                _ => folder.status(&entry.name).ok(),
+            });
+            let Some(status) = status.filter(|_| !self.ignore.is_match(&name)) else {
                 listing.has_hidden = true;
                 continue;
             };
-            let is_dir = metadata.is_dir();
+            let is_dir = status.kind == EntryKind::Folder;
             if self.scope.rules.is_ignored(&path, is_dir, self.respect) {
                 listing.ignored += 1;
                 continue;
             }
-            listing.entries.push(Entry { name, is_dir, size: if is_dir { 0 } else { metadata.len() } });
+            listing.entries.push(Entry { name, is_dir, size: if is_dir { 0 } else { status.size } });
         }
         Ok(listing)
     }

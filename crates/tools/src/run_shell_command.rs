@@ -10,6 +10,7 @@ use pollux_domain::tool::{
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
+use pollux_exec::sandbox::Sandbox;
 use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ pub(crate) struct RunShellCommand {
     background: Arc<Background>,
     environment: Vec<(String, String)>,
     inactivity: Option<Duration>,
+    sandbox: Option<Arc<Sandbox>>,
 }
 
 struct Call {
@@ -64,6 +66,7 @@ impl RunShellCommand {
             background: Arc::clone(&setup.background),
             environment: setup.child_env.clone(),
             inactivity: (seconds > 0).then(|| Duration::from_secs(seconds)),
+            sandbox: setup.sandbox.clone(),
         }
     }
 }
@@ -136,6 +139,7 @@ impl Tool for RunShellCommand {
                 environment: self.environment.clone(),
                 inactivity: self.inactivity,
                 background_after: is_background.then(|| Duration::from_millis(delay)),
+                sandbox: self.sandbox.clone(),
             },
             location,
             background: Arc::clone(&self.background),
@@ -180,7 +184,7 @@ impl Invocation for Call {
                 }
             }
             match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
-                Ok(ShellEnd::Finished(finished)) => report(&finished, command.inactivity),
+                Ok(ShellEnd::Finished(finished)) => report(&finished, &command),
                 Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
                 Err(error) => ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
             }
@@ -199,7 +203,7 @@ fn done(text: &str, display: Display) -> ToolOutcome {
 }
 
 /// A finished command in upstream's words.
-fn report(finished: &Finished, inactivity: Option<Duration>) -> ToolOutcome {
+fn report(finished: &Finished, command: &ShellCommand) -> ToolOutcome {
     let output = finished.output.text();
     match finished.ending {
         Ending::Cancelled => {
@@ -207,7 +211,7 @@ fn report(finished: &Finished, inactivity: Option<Duration>) -> ToolOutcome {
             ToolOutcome::Cancelled { partial: Some(untrusted::wrapped(&text)) }
         }
         Ending::Inactive => {
-            let minutes = inactivity.unwrap_or_default().as_secs_f64() / 60.0;
+            let minutes = command.inactivity.unwrap_or_default().as_secs_f64() / 60.0;
             let reason = format!(
                 "Command was automatically cancelled because it exceeded the timeout of {minutes:.1} minutes \
                  without output."
@@ -215,7 +219,14 @@ fn report(finished: &Finished, inactivity: Option<Duration>) -> ToolOutcome {
             done(&stopped(&reason, &output), Display::Text(reason))
         }
         Ending::Exited(_) | Ending::Signalled(_) => {
-            done(&lines(finished, &output), display(finished.ending, output))
+            let mut text = lines(finished, &output);
+            let failed = finished.ending != Ending::Exited(0);
+            let sandbox = command.sandbox.as_ref().filter(|_| failed);
+            if let Some(why) = sandbox.and_then(|sandbox| sandbox.explanation(&output)) {
+                text.push('\n');
+                text.push_str(&why);
+            }
+            done(&text, display(finished.ending, output))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `save_memory`: one fact more in the user's own context file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
@@ -22,10 +22,13 @@ const MAX_CHARS: usize = 4000;
 pub(crate) struct SaveMemory {
     spec: Arc<ToolSpec>,
     file: PathBuf,
+    /// Where the file really is: people keep theirs elsewhere and link to it.
+    target: PathBuf,
 }
 
 struct Call {
     file: PathBuf,
+    target: PathBuf,
     fact: String,
 }
 
@@ -36,6 +39,8 @@ enum SaveError {
     Lock(#[from] LockError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error("`{}` has become a link to another place since the session began", file.display())]
+    Moved { file: PathBuf },
 }
 
 impl SaveMemory {
@@ -62,7 +67,8 @@ impl SaveMemory {
             output_is_markdown: true,
             offloads_long_output: false,
         };
-        Self { spec: Arc::new(spec), file }
+        let target = files::follow(&file).unwrap_or_else(|_| file.clone());
+        Self { spec: Arc::new(spec), file, target }
     }
 }
 
@@ -79,7 +85,7 @@ impl Tool for SaveMemory {
         if fact.chars().count() > MAX_CHARS {
             return Err(ArgError(format!("Parameter \"fact\" is longer than {MAX_CHARS} characters.")));
         }
-        Ok(Box::new(Call { file: self.file.clone(), fact }))
+        Ok(Box::new(Call { file: self.file.clone(), target: self.target.clone(), fact }))
     }
 }
 
@@ -96,11 +102,11 @@ impl Invocation for Call {
     }
 
     fn effect(&self) -> Effect {
-        Effect::Edit(self.file.clone())
+        Effect::Edit(self.target.clone())
     }
 
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
-        Box::pin(on_thread(context, move |_| match save(&self.file, &self.fact) {
+        Box::pin(on_thread(context, move |_| match self.save() {
             Ok(()) => {
                 let message = format!("Okay, I've remembered that: \"{}\"", self.fact);
                 let answer = json!({"success": true, "message": message});
@@ -111,12 +117,22 @@ impl Invocation for Call {
     }
 }
 
-fn save(file: &Path, fact: &str) -> Result<(), SaveError> {
-    // Held from reading to writing, or two facts at once would be one.
-    let _lock = FileLock::acquire(file)?;
-    let old = files::read_text(file)?.unwrap_or_default();
-    files::replace(file, with_fact(&old, &without_imports(fact)).as_bytes(), Mode::Private)?;
-    Ok(())
+impl Call {
+    fn save(&self) -> Result<(), SaveError> {
+        // What was approved is a change of the file that it led to then.
+        if files::follow(&self.file)? != self.target {
+            return Err(SaveError::Moved { file: self.file.clone() });
+        }
+        // Held from reading to writing, or two facts at once would be one.
+        let _lock = FileLock::acquire(&self.target)?;
+        let old = files::read_text(&self.target)?.unwrap_or_default();
+        files::replace(
+            &self.target,
+            with_fact(&old, &without_imports(&self.fact)).as_bytes(),
+            Mode::Private,
+        )?;
+        Ok(())
+    }
 }
 
 /// `@path` at the start of a word would bring a file into every later session; escaped, it is plain text.

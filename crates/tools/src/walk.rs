@@ -1,13 +1,13 @@
 //! Walks the files below a folder, leaving out what no search should see.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use globset::{GlobSet, GlobSetBuilder};
 use tokio_util::sync::CancellationToken;
 
 use crate::ignore_rules::{IgnoreRules, Respect};
-use crate::workspace::Workspace;
+use crate::workspace::{EntryKind, Folder as OpenFolder, Workspace};
 
 /// How many entries of ignored folders are looked at, only to say how many files were left out.
 const IGNORED_BUDGET: usize = 20_000;
@@ -36,6 +36,15 @@ pub(crate) struct Found<'a> {
     /// Relative to the start of the walk.
     pub(crate) below: &'a Path,
     pub(crate) is_ignored: bool,
+    folder: &'a OpenFolder,
+}
+
+impl Found<'_> {
+    /// When it was last changed.
+    pub(crate) fn modified(&self) -> SystemTime {
+        let name = self.path.file_name().unwrap_or_default();
+        self.folder.status(name).map_or(UNIX_EPOCH, |status| status.modified)
+    }
 }
 
 /// The walk was cancelled.
@@ -60,25 +69,20 @@ impl Walk<'_> {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
-            let Ok(entries) = std::fs::read_dir(&folder.path) else { continue };
-            let mut names: Vec<(OsString, bool)> = Vec::new();
-            for entry in entries.flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() || kind.is_file() => {
-                        names.push((entry.file_name(), kind.is_dir()))
-                    }
-                    _ => {}
-                }
-            }
+            // Opened by its real path: what became a link since it was seen is not entered.
+            let Ok(open) = self.workspace.open_folder(&folder.path) else { continue };
+            let Ok(mut names) = open.entries() else { continue };
+            names.retain(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Folder));
             names.sort_unstable();
             let rules = self.rules.for_folder(&folder.path, self.respect);
             let mut folders = Vec::new();
-            for (name, is_dir) in names {
+            for entry in names {
+                let is_dir = entry.kind == EntryKind::Folder;
                 if folder.is_ignored {
                     let Some(left) = budget.checked_sub(1) else { break };
                     budget = left;
                 }
-                let path = folder.path.join(name);
+                let path = folder.path.join(&entry.name);
                 let below = path.strip_prefix(self.start).unwrap_or(&path);
                 if !self.is_wanted(&path, below, is_dir) {
                     continue;
@@ -90,7 +94,7 @@ impl Walk<'_> {
                 if is_dir {
                     folders.push(Folder { path, is_ignored });
                 } else {
-                    visit(Found { path: &path, below, is_ignored });
+                    visit(Found { path: &path, below, is_ignored, folder: &open });
                 }
             }
             stack.extend(folders.into_iter().rev());

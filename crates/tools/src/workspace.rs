@@ -1,9 +1,12 @@
 //! Which files the tools may touch.
 //!
 //! A path from the model is made absolute, its symlinks are resolved, and the result must lie in an allowed
-//! directory. The decision is made twice: when a call is prepared, and again when it runs. Opening then
-//! walks down from the allowed directory without following any symlink, so a link that is put in place
-//! between the check and the opening leads nowhere.
+//! directory. The decision is made twice: when a call is prepared, and again when it runs. Files and folders
+//! are then opened by their real path without following any symlink, so a link that is put in place between
+//! the check and the opening leads nowhere; walks do the same for every folder they enter.
+//!
+//! A hard link cannot be told from the file: what somebody linked into the workspace can be read there. It is
+//! never written through. A mount point is part of the directory it stands in.
 
 mod beneath;
 mod location;
@@ -14,6 +17,7 @@ mod saving;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+pub(crate) use beneath::{EntryKind, Folder};
 pub(crate) use location::shortened;
 pub(crate) use opening::OpenError;
 pub(crate) use saving::SaveError;
@@ -182,15 +186,19 @@ impl Workspace {
                 return Some(directory.clone());
             }
         }
-        if let Ok(below) = real.strip_prefix(&self.project_temp)
-            && !below.components().any(|part| part.as_os_str() == ".inbox")
-        {
+        if self.is_open_temp(real) {
             return Some(self.project_temp.clone());
         }
         if real == self.global_context {
             return real.parent().map(Path::to_owned);
         }
         None
+    }
+
+    /// Whether a path lies in the project's temp folder, outside of the memory's inbox.
+    fn is_open_temp(&self, real: &Path) -> bool {
+        let is_inbox = |part: std::path::Component<'_>| part.as_os_str().eq_ignore_ascii_case(".inbox");
+        real.strip_prefix(&self.project_temp).is_ok_and(|below| !below.components().any(is_inbox))
     }
 
     fn outside(&self, attempted: &Path) -> PathRefusal {
@@ -205,7 +213,7 @@ impl Workspace {
     /// Whether a search may descend into or report this path, found below a workspace directory.
     pub(crate) fn may_see(&self, real: &Path) -> bool {
         self.directories.iter().any(|directory| real.strip_prefix(directory).is_ok_and(|p| !blocked_below(p)))
-            || real.starts_with(&self.project_temp)
+            || self.is_open_temp(real)
     }
 
     /// The path relative to the project root; absolute if it lies elsewhere.

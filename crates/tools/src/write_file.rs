@@ -212,6 +212,9 @@ pub(crate) fn write_failure(path: &Path, error: SaveError) -> ToolFailure {
             let message = format!("Error writing to file '{shown}': it is a {what}, not a regular file");
             (ToolErrorKind::FileWriteFailure, message)
         }
+        SaveError::Linked => {
+            (ToolErrorKind::FileWriteFailure, format!("Error writing to file '{shown}': {error}"))
+        }
         SaveError::Io(error) => match error.raw_os_error() {
             Some(libc::EACCES) => (
                 ToolErrorKind::PermissionDenied,

@@ -12,6 +12,8 @@ mod declarations;
 mod discovery;
 #[path = "it/editing.rs"]
 mod editing;
+#[path = "it/escapes.rs"]
+mod escapes;
 #[path = "it/notes.rs"]
 mod notes;
 #[path = "it/reading.rs"]

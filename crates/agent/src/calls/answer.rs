@@ -64,6 +64,10 @@ impl Answer {
                 response
                     .insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
             }
+            ToolOutcome::Refused(reason) => {
+                let text = format!("[Operation Cancelled] Reason: {reason}");
+                response.insert("error".into(), json!(text));
+            }
         }
         let part = Part::response(FunctionResponse {
             id: Some(finished.call.id.as_str().to_owned()),

@@ -208,6 +208,9 @@ pub(crate) struct Options {
     pub(crate) model: Model,
     pub(crate) window: u64,
     pub(crate) truncate: i64,
+    pub(crate) interactive: bool,
+    pub(crate) grants: pollux_agent::GrantReach,
+    pub(crate) planning: pollux_agent::Planning,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -229,6 +232,9 @@ impl Default for Options {
             },
             window: 1_000_000,
             truncate: 40_000,
+            interactive: false,
+            grants: pollux_agent::GrantReach::default(),
+            planning: pollux_agent::Planning::Off,
             dir: tempfile::tempdir().unwrap(),
         }
     }
@@ -262,6 +268,7 @@ impl Scene {
             project_temp: root.join("temp"),
             roots: vec![root.join("work")],
             trusted: true,
+            homes: Vec::new(),
         };
         let context = ContextFiles::new(
             places,
@@ -269,11 +276,17 @@ impl Scene {
         );
         let spec = SessionSpec {
             session,
-            interactive: false,
+            interactive: options.interactive,
             approval: options.approval,
             model: options.model,
             tools: Tools { truncate_threshold: options.truncate, ..Default::default() },
-            policy: Arc::new(load(&Sources::default(), pollux_policy::engine::Options::default())),
+            policy: Arc::new(load(
+                &Sources::default(),
+                pollux_policy::engine::Options { workspaces: vec!["/w".into()], ..Default::default() },
+            )),
+            trusted: true,
+            grants: options.grants,
+            planning: options.planning,
             temp_dir: root.join("temp"),
             prompt: PromptInputs::default(),
             first_turn: Content::user_text("<session_context>here</session_context>"),
@@ -285,6 +298,7 @@ impl Scene {
             clock: Arc::new(SystemClock),
             recorder,
             context,
+            checkers: None,
         };
         Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }
     }

@@ -4,8 +4,9 @@ use pollux_config::groups::Dialect;
 use pollux_domain::event::TurnEnd;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
 
-use super::plain::plain;
 use crate::signals::Received;
 
 /// A turn that did not end well, in the words of both dialects.
@@ -32,7 +33,7 @@ pub(crate) const LOOP_CODE: &str = "LOOP_DETECTED";
 /// What went wrong; `None` for a turn that counts as done. A loop counts as done, with a warning.
 pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
     let build = |kind, code, upstream_class, message: String| {
-        Some(Trouble { kind, code, upstream_class, message: plain(&message), status: None, hint: None })
+        Some(Trouble { kind, code, upstream_class, message: harmless(&message), status: None, hint: None })
     };
     match end {
         TurnEnd::Finished(_) | TurnEnd::Loop(_) => None,
@@ -59,6 +60,11 @@ pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
     }
 }
 
+/// Without control sequences and secrets: it ends up on screens and in logs.
+fn harmless(message: &str) -> String {
+    redacted(&plain(message)).into_owned()
+}
+
 fn invalid_message(kind: &str, message: &str) -> String {
     if message.is_empty() { format!("The model's reply was of no use ({kind}).") } else { message.to_owned() }
 }
@@ -73,7 +79,7 @@ fn api_trouble(error: &ModelError) -> Trouble {
         kind: "API_ERROR",
         code: api_code(error.kind),
         upstream_class: "Error",
-        message: plain(&message),
+        message: harmless(&message),
         status: error.status,
         hint: api_hint(error.kind),
     }

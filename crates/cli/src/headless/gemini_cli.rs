@@ -5,11 +5,11 @@ use std::time::Duration;
 use pollux_domain::event::{CallReport, CallStatus};
 use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
+use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::plain::plain;
 use super::stats::{ApiCounts, Decisions, Stats, ToolTotals, millis};
 
 pub(crate) fn init(session: &str, model: &str, at: Timestamp) -> Value {
@@ -40,7 +40,7 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
     }
     if failed {
         let (kind, message) = match &report.error {
-            Some((kind, message)) => (kind.as_str(), plain(message)),
+            Some((kind, message)) => (kind.as_str(), plain(message).into_owned()),
             None => ("TOOL_EXECUTION_ERROR", "The call was cancelled.".to_owned()),
         };
         event.insert("error".into(), json!({"type": kind, "message": message}));
@@ -51,8 +51,8 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
 /// Only texts are shown; a file that was read whole is an empty one.
 fn output(report: &CallReport) -> Option<String> {
     match (&report.display, &report.error) {
-        (Display::Text(text), _) => Some(plain(text)),
-        (Display::Nothing, Some((_, message))) => Some(plain(message)),
+        (Display::Text(text), _) => Some(plain(text).into_owned()),
+        (Display::Nothing, Some((_, message))) => Some(plain(message).into_owned()),
         (Display::Nothing, None) => Some(String::new()),
         (Display::Diff(_) | Display::List { .. }, _) => None,
     }

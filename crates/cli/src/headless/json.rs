@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pollux_config::groups::Dialect;
 use pollux_domain::event::TurnEnd;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::terminal_text;
 use serde_json::Value;
 
 use super::ending::Trouble;
@@ -74,5 +75,5 @@ fn write_line(document: &Value, to: &mut dyn Write) -> io::Result<()> {
 }
 
 fn pretty(document: &Value) -> String {
-    format!("{document:#}")
+    terminal_text::json(format!("{document:#}"))
 }

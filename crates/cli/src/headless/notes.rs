@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use pollux_domain::event::{CallReport, CallStatus, Discarded, Event, Severity};
 use pollux_domain::model::Wait;
+use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
-
-use super::plain::one_line;
 
 /// A wait up to this long is not worth a line, unless the server asked for it.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
@@ -33,6 +32,9 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         | Event::StepCommitted
         | Event::RequestEnded(_)
         | Event::CallRequested { .. }
+        | Event::ApprovalWanted(_)
+        | Event::ApprovalSettled { .. }
+        | Event::ModeChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
         | Event::TurnEnded(_) => None,
@@ -71,6 +73,9 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
         | Event::AttemptDiscarded(_)
         | Event::StepCommitted
         | Event::CallRequested { .. }
+        | Event::ApprovalWanted(_)
+        | Event::ApprovalSettled { .. }
+        | Event::ModeChanged(_)
         | Event::CallOutput { .. }
         | Event::Notice { .. }
         | Event::TurnEnded(_) => return None,

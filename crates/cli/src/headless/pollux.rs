@@ -6,12 +6,12 @@
 
 use pollux_domain::event::{CallReport, CallStatus};
 use pollux_domain::id::CallId;
+use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::ending::Trouble;
-use super::plain::plain;
 use super::stats::{Stats, millis};
 
 pub(crate) fn init(session: &str, model: &str, at: Timestamp) -> Value {
@@ -37,20 +37,20 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
 fn shown(report: &CallReport) -> String {
     match &report.display {
         // Nothing for a screen, yet a program that watches wants to know what was read.
-        Display::Nothing if report.kind.is_read_only() => plain(&report.answer),
+        Display::Nothing if report.kind.is_read_only() => plain(&report.answer).into_owned(),
         Display::Nothing => String::new(),
-        Display::Text(text) => plain(text),
-        Display::Diff(diff) => plain(&diff.unified),
+        Display::Text(text) => plain(text).into_owned(),
+        Display::Diff(diff) => plain(&diff.unified).into_owned(),
         Display::List { summary, items } => {
             let lines: Vec<&str> = std::iter::once(summary).chain(items).map(String::as_str).collect();
-            plain(&lines.join("\n"))
+            plain(&lines.join("\n")).into_owned()
         }
     }
 }
 
 fn error_text(report: &CallReport) -> String {
     match (&report.error, report.status) {
-        (Some((_, message)), _) => plain(message),
+        (Some((_, message)), _) => plain(message).into_owned(),
         (None, CallStatus::Cancelled) => "The call was cancelled.".to_owned(),
         (None, _) => shown(report),
     }

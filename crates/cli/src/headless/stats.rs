@@ -67,6 +67,9 @@ impl Stats {
             | Event::AttemptDiscarded(_)
             | Event::StepCommitted
             | Event::CallRequested { .. }
+            | Event::ApprovalWanted(_)
+            | Event::ApprovalSettled { .. }
+            | Event::ModeChanged(_)
             | Event::CallOutput { .. }
             | Event::Compressed { .. }
             | Event::Notice { .. }

@@ -8,11 +8,12 @@ use pollux_config::groups::Dialect;
 use pollux_domain::event::{CallReport, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::model::Wait;
+use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
 use super::ending::{LOOP_CODE, Trouble};
 use super::gemini_cli::Outcome;
-use super::{Run, failure_trouble, gemini_cli, notes, plain, pollux};
+use super::{Run, failure_trouble, gemini_cli, notes, pollux};
 use crate::report::Failure;
 
 /// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
@@ -51,8 +52,8 @@ impl StreamJson {
             }
             Event::Notice { severity, message, .. } => match severity {
                 Severity::Info => Ok(()),
-                Severity::Warning => emit(&gemini_cli::error("warning", &plain::plain(message), at), out),
-                Severity::Error => emit(&gemini_cli::error("error", &plain::plain(message), at), out),
+                Severity::Warning => emit(&gemini_cli::error("warning", &plain(message), at), out),
+                Severity::Error => emit(&gemini_cli::error("error", &plain(message), at), out),
             },
             _ => Ok(()),
         }
@@ -124,13 +125,16 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
             Some(pollux::error(&notes::discarded_line(discarded), "STREAM_RETRY", at))
         }
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message } => {
-            Some(pollux::error(&plain::plain(message), notice_code(*code), at))
+            Some(pollux::error(&plain(message), notice_code(*code), at))
         }
         Event::Notice { severity: Severity::Info, .. }
         | Event::RequestSent(_)
         | Event::Thought(_)
         | Event::StepCommitted
         | Event::RequestEnded(_)
+        | Event::ApprovalWanted(_)
+        | Event::ApprovalSettled { .. }
+        | Event::ModeChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
         | Event::TurnEnded(_) => None,
@@ -150,6 +154,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::LoopDetected => LOOP_CODE,
         NoticeCode::RecordingStopped => "RECORDING_STOPPED",
         NoticeCode::ContextFile => "CONTEXT_FILE",
+        NoticeCode::Policy => "POLICY",
         NoticeCode::Workspace => "WORKSPACE",
         NoticeCode::ToolOutput => "TOOL_OUTPUT",
         NoticeCode::Model => "MODEL",
@@ -207,7 +212,7 @@ fn finish_upstream(
 
 /// One event is one write, so that a reader never sees half a line.
 fn emit(event: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let mut line = event.to_string();
+    let mut line = terminal_text::json(event.to_string());
     line.push('\n');
     out.write_all(line.as_bytes())?;
     out.flush()

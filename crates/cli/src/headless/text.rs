@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use pollux_domain::event::{CallReport, Discarded, Event};
+use pollux_domain::terminal_text::one_line;
 use serde_json::Value;
 
 use super::Run;
-use super::plain::one_line;
 
 /// Remembers whether the cursor is inside a line.
 #[derive(Debug, Default)]
@@ -58,5 +58,5 @@ fn call_line(report: &CallReport) -> String {
     let about = ["file_path", "dir_path", "command", "pattern"];
     let about =
         about.iter().find_map(|key| report.args.get(*key).and_then(Value::as_str)).unwrap_or_default();
-    format!("  [{} {}: {}]\n", report.name, one_line(about), report.status.as_str())
+    format!("  [{} {}: {}]\n", one_line(&report.name), one_line(about), report.status.as_str())
 }

@@ -3,6 +3,7 @@
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
 mod policy;
+mod trust;
 
 use std::path::PathBuf;
 
@@ -79,6 +80,7 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
         Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
+        Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
         Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
     }
@@ -135,6 +137,7 @@ fn grammar() -> Command {
         ])
         .subcommand(config_grammar())
         .subcommand(policy::grammar())
+        .subcommand(trust::grammar())
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);

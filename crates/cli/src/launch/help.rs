@@ -6,6 +6,7 @@ pub(crate) enum Topic {
     Main,
     Config,
     Policy,
+    Trust,
     Demo,
 }
 
@@ -14,6 +15,7 @@ pub(crate) fn text(topic: Topic) -> &'static str {
         Topic::Main => MAIN,
         Topic::Config => CONFIG,
         Topic::Policy => POLICY,
+        Topic::Trust => TRUST,
         Topic::Demo => DEMO,
     }
 }
@@ -25,7 +27,8 @@ Usage: pollux [options] [prompt..]
 
 Commands:
   config show|get|set      what is set, and where it comes from
-  policy explain|test|lint  what the rules say about a call, and whether they are sound
+  policy explain|list|replay|test|lint  what the rules say about calls, and whether they are sound
+  trust show|allow|deny|diff  what a folder would run, and whether it may
   demo                     a tour on a throw-away project, without a key or a network
 
 Prompt:
@@ -102,18 +105,25 @@ Examples:
   pollux config set model.name gemini-2.5-pro
 "#;
 
-const POLICY: &str = r#"Policy: what the rules say about a call, and whether they are sound
+const POLICY: &str = r#"Policy: what the rules say about calls, and whether they are sound
 
 Usage: pollux policy explain [--json] --tool NAME --args JSON [--approval-mode MODE] [--headless]
+       pollux policy list [--json] [--approval-mode MODE] [--headless]
+       pollux policy replay [--json] [--all-projects] [sessions..] [--approval-mode MODE] [--headless]
        pollux policy test <file>
        pollux policy lint [files..]
 
   explain  the final outcome of one call, which is not made: allow, ask or deny, and why
+  list     every rule in force, in the order in which they are tried
+  replay   the calls of past sessions through the rules: how many pass, and which do not
   test     a table of calls with what is expected of each; exit 1 if one turns out otherwise
   lint     what is wrong with policy files, those of a run unless some are named; exit 1 on errors
 
 Options:
+      --approval-mode <mode>     default, auto_edit, yolo or plan
       --headless                 nobody can be asked, as in `pollux -p`
+      --all-projects             sessions of all projects, not only of this folder
+      --allowed-tools <list>     tools that need no approval
       --policy <list>            policy files or folders instead of ~/.gemini/policies
       --admin-policy <list>      the same with the rank of the administrator
       --skip-trust               trust this folder for this question
@@ -121,7 +131,34 @@ Options:
 Examples:
   pollux policy explain --tool run_shell_command --args '{"command": "git push"}'
   pollux policy explain --json --tool write_file --args '{"file_path": "a", "content": ""}' --headless
+  pollux policy replay --headless --policy team.toml
   pollux policy lint .gemini/policies
+"#;
+
+const TRUST: &str = r#"Trust: what a folder would run, and whether it may
+
+Usage: pollux trust show [--json] [folder]
+       pollux trust allow [--parent] [--yes] [folder]
+       pollux trust deny [folder]
+       pollux trust diff [--json] [folder]
+
+  show     where the folder stands and why, and every command, setting and variable that it would bring;
+           nothing is run
+  allow    trust it with what it holds now, after a question; a later change has to be allowed again
+  deny     never trust it, whatever is said about the folders above
+  diff     what changed since it was trusted
+
+Options:
+      --parent                   trust the folder above, too, with all that is in it
+  -y, --yes                      do not ask; needed where there is no terminal
+      --json                     for programs
+
+The folder is the working directory unless one is named.
+
+Examples:
+  pollux trust show
+  pollux trust allow
+  pollux trust diff ~/src/project
 "#;
 
 const DEMO: &str = r#"A tour on a throw-away project

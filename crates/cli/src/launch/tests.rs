@@ -251,5 +251,17 @@ fn policy_flags_are_settings_and_a_subcommands_own_win() {
     let Ok(Launch::Policy { command, options }) = planned(&words, PIPED) else { panic!("{words:?}") };
     assert_eq!(options.overrides, [("policyPaths".to_owned(), json!(["b", "c"]))]);
     let PolicyCommand::Explain { call, json: false } = command else { panic!("{command:?}") };
-    assert_eq!((call.tool.as_str(), call.mode, call.headless), ("t", Some(ApprovalMode::Yolo), false));
+    let view = PolicyView { mode: Some(ApprovalMode::Yolo), headless: false };
+    assert_eq!((call.tool.as_str(), call.view), ("t", view));
+    let words = ["policy", "replay", "--policy", "b", "one", "two", "--headless", "--all-projects"];
+    let Ok(Launch::Policy { command, options }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    assert_eq!(options.overrides, [("policyPaths".to_owned(), json!(["b"]))]);
+    let view = PolicyView { mode: None, headless: true };
+    let sessions = vec!["one".to_owned(), "two".to_owned()];
+    assert_eq!(command, PolicyCommand::Replay { sessions, all_projects: true, view, json: false });
+    let words = ["policy", "list", "--allowed-mcp-server-names", "a,b", "--allowed-tools", "glob"];
+    let Ok(Launch::Policy { options, .. }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    assert_eq!(options.allowed_tools, ["glob"]);
+    let servers = [("mcp.allowed".to_owned(), json!(["a", "b"])), ("mcp.excluded".to_owned(), json!([]))];
+    assert_eq!(options.overrides, servers);
 }

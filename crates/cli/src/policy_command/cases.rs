@@ -7,7 +7,7 @@ use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 use toml::de::DeTable;
 
-use crate::launch::PolicyCall;
+use crate::launch::{PolicyCall, PolicyView};
 
 pub(super) const FORM: &str = "a case is `[[case]]` with tool, args, mode, headless and expect in a .toml file, \
     or a line of tool, args, mode, headless and expect with tabs between them";
@@ -125,7 +125,11 @@ fn case(row: Row<'_>, line: usize) -> Result<Case, String> {
     let expected = DECISIONS.into_iter().find(|word| *word == row.expect);
     let expected = expected.ok_or_else(|| format!("allow, ask or deny is expected, not `{}`", row.expect))?;
     Ok(Case {
-        call: PolicyCall { tool: row.tool.to_owned(), args, mode, headless: row.headless },
+        call: PolicyCall {
+            tool: row.tool.to_owned(),
+            args,
+            view: PolicyView { mode, headless: row.headless },
+        },
         expected,
         line,
     })
@@ -142,7 +146,8 @@ mod tests {
         let lines = "# tool, args, mode, headless, expect\n\nglob\t{\"pattern\": \"*\"}\tplan\ttrue\tallow\n";
         let toml = "\n\n[[case]]\ntool = \"glob\"\nargs = {pattern = \"*\"}\nmode = \"plan\"\nheadless = true\nexpect = \"allow\"\n";
         let args = json!({"pattern": "*"}).as_object().cloned().unwrap();
-        let call = PolicyCall { tool: "glob".into(), args, mode: Some(ApprovalMode::Plan), headless: true };
+        let view = PolicyView { mode: Some(ApprovalMode::Plan), headless: true };
+        let call = PolicyCall { tool: "glob".into(), args, view };
         let expected = vec![Case { call, expected: "allow", line: 3 }];
         assert_eq!(parse(lines, Path::new("a.tsv")).unwrap(), expected);
         assert_eq!(parse(toml, Path::new("a.toml")).unwrap(), expected);

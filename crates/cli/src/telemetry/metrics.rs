@@ -63,6 +63,9 @@ impl Metrics {
             | Event::Thought(_)
             | Event::StepCommitted
             | Event::CallRequested { .. }
+            | Event::ApprovalWanted(_)
+            | Event::ApprovalSettled { .. }
+            | Event::ModeChanged(_)
             | Event::CallOutput { .. }
             | Event::Notice { .. }
             | Event::TurnEnded(_) => {}

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_agent::{GrantReach, Planning};
 use pollux_config::paths::system_dir;
-use pollux_config::trust::FolderTrust;
+use pollux_config::settings::Layer;
 use pollux_policy::engine::{Engine, Options as Facts};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::settings_rules::Lists;
@@ -16,17 +17,37 @@ use crate::launch::Options;
 
 /// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
 pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc<Engine> {
-    let trusted = loaded.trust == FolderTrust::Trusted;
+    let trusted = loaded.trust.uses_project();
     let security = &loaded.groups.security;
     let facts = Facts {
         workspaces: workspaces.to_vec(),
         trusted,
-        disable_always_allow: flag(loaded, "security.disableAlwaysAllow"),
+        disable_always_allow: flag(loaded, "security.disableAlwaysAllow")
+            || flag(loaded, "admin.secureModeEnabled"),
         protect_build_files: security.protect_build_files,
+        plan_directory: plan_directory(loaded),
+        conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
         ..Facts::default()
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))
+}
+
+/// How far a person's answers may reach.
+pub(super) fn grants(loaded: &Loaded) -> GrantReach {
+    let forbidden = flag(loaded, "security.disableAlwaysAllow") || flag(loaded, "admin.secureModeEnabled");
+    let session = loaded.trust.uses_project() && !forbidden;
+    let kept = session && flag(loaded, "security.enablePermanentToolApproval");
+    GrantReach { session, file: kept.then(|| loaded.home.policies_dir().join("auto-saved.toml")) }
+}
+
+/// Whether and where plans are made.
+pub(super) fn planning(loaded: &Loaded) -> Planning {
+    match (loaded.settings.get("general.plan.enabled"), plan_directory(loaded)) {
+        (Some((Value::Bool(false), _)), _) => Planning::Off,
+        (_, Some(folder)) => Planning::In(folder),
+        (_, None) => Planning::InSessionFolder,
+    }
 }
 
 fn sources(options: &Options, loaded: &Loaded, trusted: bool) -> Sources {
@@ -44,17 +65,80 @@ fn sources(options: &Options, loaded: &Loaded, trusted: bool) -> Sources {
         system: Some(system_dir().join("policies")),
         admin: texts(loaded, "adminPolicyPaths").iter().map(here).collect(),
         extension: Vec::new(),
-        lists: Lists {
-            allowed: loaded.groups.tools.allowed.clone(),
-            allowed_by_flag: !options.allowed_tools.is_empty(),
-            exclude: loaded.groups.tools.exclude.clone(),
-            core: loaded.groups.tools.core.clone(),
-            confirmation_required: texts(loaded, "tools.confirmationRequired"),
-            excluded_servers: texts(loaded, "mcp.excluded"),
-            allowed_servers: texts(loaded, "mcp.allowed"),
-            trusted_servers: Vec::new(),
-            remote_agents: Vec::new(),
-        },
+        lists: lists(options, loaded, trusted),
+    }
+}
+
+fn lists(options: &Options, loaded: &Loaded, trusted: bool) -> Lists {
+    let tools = &loaded.groups.tools;
+    // Which servers there are is the project's business, too; what they may do unasked is not.
+    let allowed_servers =
+        if is_own(loaded, "mcp.allowed") { texts(loaded, "mcp.allowed") } else { Vec::new() };
+    Lists {
+        allowed: tools.allowed.clone(),
+        allowed_by_flag: !options.allowed_tools.is_empty(),
+        exclude: tools.exclude.clone(),
+        core: tools.core.clone(),
+        confirmation_required: texts(loaded, "tools.confirmationRequired"),
+        excluded_servers: texts(loaded, "mcp.excluded"),
+        allowed_servers,
+        headless_servers: flag(loaded, "mcp.autoAllowInHeadless")
+            && is_own(loaded, "mcp.autoAllowInHeadless"),
+        trusted_servers: if trusted { trusted_servers(loaded) } else { Vec::new() },
+        remote_agents: Vec::new(),
+    }
+}
+
+/// Servers that the user's or the machine's settings trust; a project cannot vouch for its own.
+fn trusted_servers(loaded: &Loaded) -> Vec<String> {
+    let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
+    servers
+        .filter(|(_, server)| server.get("trust") == Some(&Value::Bool(true)))
+        .map(|(name, _)| name.clone())
+        .filter(|name| is_own(loaded, &format!("mcpServers.{name}")))
+        .collect()
+}
+
+/// The MCP servers that settings name.
+pub(super) fn server_names(loaded: &Loaded) -> Vec<String> {
+    loaded
+        .settings
+        .section("mcpServers")
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+/// `mcp.allowed`: the only servers there are, if it is set.
+pub(super) fn only_servers(loaded: &Loaded) -> Option<Vec<String>> {
+    loaded.settings.get("mcp.allowed").filter(|(value, _)| value.is_array())?;
+    Some(texts(loaded, "mcp.allowed"))
+}
+
+/// Hosts in private networks that `web_fetch` may reach.
+pub(super) fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
+    texts(loaded, "tools.webFetch.allowedHosts")
+}
+
+/// `general.plan.directory`, below the project unless it is absolute.
+fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
+    let (value, _) = loaded.settings.get("general.plan.directory")?;
+    let text = value.as_str().map(str::trim).filter(|text| !text.is_empty())?;
+    Some(loaded.project.root().join(text))
+}
+
+/// Whether a value is not the project's.
+fn is_own(loaded: &Loaded, key: &str) -> bool {
+    match loaded.settings.origin(key).layer {
+        Layer::Project => false,
+        Layer::Default
+        | Layer::SystemDefaults
+        | Layer::User
+        | Layer::System
+        | Layer::Environment
+        | Layer::Arguments => true,
     }
 }
 

@@ -1,5 +1,8 @@
 //! The rules, tools and guards of a run, for `pollux policy`.
 
+mod inventory;
+mod past;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,15 +18,15 @@ use pollux_exec::background::Background;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::address::{AllowedHosts, judge};
-use pollux_policy::engine::Engine;
+use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::explain::{self, Explanation};
-use pollux_policy::request::{Decision, Request};
-use pollux_policy::{Problem, Severity, canonical_tool_name};
+use pollux_policy::request::{Decision, Request, Verdict};
+use pollux_policy::{BUILT_IN, Problem, Severity, canonical_tool_name, qualified_tool_name};
 use pollux_tools::ToolSetup;
 
-use super::{Loaded, load_settings, policy, turn};
-use crate::launch::{Options, PolicyCall};
-use crate::policy_command::{Finding, Outcome, Rules};
+use super::{Loaded, checker, load_settings, policy, turn};
+use crate::launch::{Options, PolicyCall, PolicyView};
+use crate::policy_command::{Depth, Finding, Inventory, Outcome, PastCall, PastSession, PastSessions, Rules};
 use crate::report::Failure;
 use crate::run::refuse_forbidden_yolo;
 
@@ -39,16 +42,20 @@ pub(crate) fn rules(options: &Options, env: &Env) -> Result<Box<dyn Rules>, Fail
     let model = ScriptedClient::from_text("", Strictness::NonStrict, Arc::new(catalogue))
         .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
     let model: Arc<dyn ModelClient> = Arc::new(model);
+    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let root = workspace.directories().first().map_or(loaded.env.cwd(), PathBuf::as_path).to_path_buf();
     let setup = ToolSetup {
         workspace,
         filtering: loaded.groups.context.filtering.clone(),
         tools: loaded.groups.tools.clone(),
         child_env: Vec::new(),
-        background: Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes"))),
+        background: Arc::clone(&background),
+        sandbox: None,
         clock: Arc::new(SystemClock),
     };
     let tools = turn::all_tools(setup, &loaded, &model)?;
-    Ok(Box::new(OfARun { options: options.clone(), loaded, engine, tools }))
+    let checkers = checker::programs(&loaded, &root, background);
+    Ok(Box::new(OfARun { options: options.clone(), loaded, engine, tools, checkers }))
 }
 
 struct OfARun {
@@ -56,12 +63,19 @@ struct OfARun {
     loaded: Loaded,
     engine: Arc<Engine>,
     tools: Vec<Arc<dyn Tool>>,
+    checkers: checker::Programs,
+}
+
+/// The tool that a call names.
+struct Target<'a> {
+    name: String,
+    server: Option<String>,
+    /// What it is made of; tools of servers and of later versions are only names here.
+    tool: Option<&'a Arc<dyn Tool>>,
 }
 
 /// A call as its tool understands it.
 struct Prepared {
-    name: String,
-    read_only: bool,
     args: JsonObject,
     effect: Effect,
 }
@@ -71,35 +85,26 @@ impl Rules for OfARun {
         &self.loaded.notes
     }
 
-    fn explain(&self, call: &PolicyCall) -> Result<Outcome, Failure> {
-        let mode = match self.mode(call)? {
-            Ok(mode) => mode,
-            Err(reason) => return Ok(refused(reason)),
-        };
-        let prepared = match self.prepare(call) {
-            Ok(prepared) => prepared,
-            Err(reason) => return Ok(refused(reason)),
-        };
-        let verdict = self.engine.decide(&Request {
-            tool: &prepared.name,
-            server: None,
-            read_only: prepared.read_only,
-            annotations: None,
-            args: &prepared.args,
-            effect: &prepared.effect,
-            mode,
-            interactive: !call.headless,
-            subagent: None,
-        });
-        if verdict.decision == Decision::Allow
-            && let Some(check) = verdict.checks.first()
-        {
-            return Ok(refused(format!(
-                "the safety checker `{}` has to be asked, and this version cannot run it",
-                check.name
-            )));
-        }
-        Ok(outcome(&Explanation::from(&verdict)))
+    fn explain(&self, call: &PolicyCall, depth: Depth) -> Result<Outcome, Failure> {
+        Ok(outcome(&match self.decide(call, depth)? {
+            Ok(verdict) => Explanation::from(&verdict),
+            // No rule decided: the call cannot be made.
+            Err(reason) => {
+                Explanation { decision: "deny", rule: None, source: None, parts: Vec::new(), reason }
+            }
+        }))
+    }
+
+    fn inventory(&self, view: &PolicyView) -> Inventory {
+        inventory::of(&self.engine, view)
+    }
+
+    fn sessions(&self, which: &[String], all_projects: bool) -> Result<PastSessions, Failure> {
+        past::sessions(&self.loaded, which, all_projects)
+    }
+
+    fn calls(&self, session: &PastSession) -> Result<Vec<PastCall>, String> {
+        past::calls(session)
     }
 
     fn lint(&self, files: &[PathBuf]) -> Vec<Finding> {
@@ -111,55 +116,160 @@ impl Rules for OfARun {
 }
 
 impl OfARun {
+    /// The verdict on a call; the inner error says why nothing runs, whatever the rules say.
+    fn decide(&self, call: &PolicyCall, depth: Depth) -> Result<Result<Verdict, String>, Failure> {
+        let mode = match self.mode(&call.view)? {
+            Ok(mode) => mode,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let target = match self.target(&call.tool) {
+            Ok(target) => target,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let interactive = !call.view.headless;
+        if !self.engine.exposes(&target.facts(), mode, interactive) {
+            let verdict = self.engine.decide(&target.request(&call.args, &Effect::None, mode, interactive));
+            let denied = verdict.decision == Decision::Deny;
+            let reason = format!("the model is not told of `{}` in such a run", target.name);
+            return Ok(if denied { Ok(verdict) } else { Err(reason) });
+        }
+        let prepared = match self.prepare(&target, &call.args, depth) {
+            Ok(prepared) => prepared,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let request = target.request(&prepared.args, &prepared.effect, mode, interactive);
+        let mut verdict = self.engine.decide(&request);
+        match depth {
+            Depth::Whole if !verdict.checks.is_empty() => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.map_err(|error| {
+                    Failure::new(ExitKind::Failure, "could not start the event loop").because(&error)
+                })?;
+                verdict = runtime.block_on(self.engine.checked(verdict, &request, &[], &self.checkers));
+            }
+            Depth::Still | Depth::Rules => {
+                for check in &verdict.checks {
+                    verdict.reason.push_str(&format!("; the safety checker `{}` would be asked", check.name));
+                }
+            }
+            Depth::Whole => {}
+        }
+        Ok(Ok(verdict))
+    }
+
     /// The mode that trust in the folder leaves; the inner error says why nothing runs at all.
-    fn mode(&self, call: &PolicyCall) -> Result<Result<ApprovalMode, String>, Failure> {
+    fn mode(&self, view: &PolicyView) -> Result<Result<ApprovalMode, String>, Failure> {
         let mut options = self.options.clone();
-        options.approval = call.mode.or(options.approval);
+        options.approval = view.mode.or(options.approval);
         refuse_forbidden_yolo(&options, &self.loaded.groups)?;
         match super::check_trust(&options, &self.loaded) {
             Ok(permission) => Ok(Ok(permission.approval)),
-            Err(failure) if call.headless => Ok(Err(failure.message())),
+            Err(failure) if view.headless => Ok(Err(failure.message())),
             Err(_) if options.approval == Some(ApprovalMode::Plan) => Ok(Ok(ApprovalMode::Plan)),
             Err(_) => Ok(Ok(ApprovalMode::Default)),
         }
     }
 
-    /// What the tool makes of the arguments; the error says why it refuses them.
-    fn prepare(&self, call: &PolicyCall) -> Result<Prepared, String> {
+    /// The tool of this name; the error says that there is none.
+    fn target(&self, name: &str) -> Result<Target<'_>, String> {
+        let known = canonical_tool_name(name);
         let named = |name: &str| self.tools.iter().find(|tool| tool.spec().name == name);
-        let Some(tool) = named(&call.tool).or_else(|| named(canonical_tool_name(&call.tool))) else {
-            // Of a server or an extension: what it does with its arguments is not known here.
-            let (name, args) = (call.tool.clone(), call.args.clone());
-            return Ok(Prepared { name, read_only: false, args, effect: Effect::None });
+        if let Some(tool) = named(name).or_else(|| named(known)) {
+            return Ok(Target { name: tool.spec().name.clone(), server: None, tool: Some(tool) });
+        }
+        if BUILT_IN.contains(&known) || name.starts_with("discovered_tool_") {
+            return Ok(Target { name: known.to_owned(), server: None, tool: None });
+        }
+        let Some((name, server)) = self.servers_tool(name) else {
+            return Err(format!("there is no tool `{name}`"));
         };
-        let spec = tool.spec();
-        let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
-        check_arguments(&spec.parameters, &args)?;
+        match policy::only_servers(&self.loaded) {
+            Some(only) if !only.iter().any(|other| other.eq_ignore_ascii_case(&server)) => {
+                Err(format!("the server `{server}` is not started: `mcp.allowed` does not name it"))
+            }
+            _ => Ok(Target { name, server: Some(server), tool: None }),
+        }
+    }
+
+    /// A tool of an MCP server: its registered name, and the server.
+    fn servers_tool(&self, name: &str) -> Option<(String, String)> {
+        let Some(rest) = name.strip_prefix("mcp_") else {
+            let (server, tool) =
+                name.split_once("__").filter(|(server, tool)| !server.is_empty() && !tool.is_empty())?;
+            return Some((qualified_tool_name(server, tool), server.to_owned()));
+        };
+        // A configured server's name may hold underscores itself.
+        let configured = policy::server_names(&self.loaded).into_iter();
+        let fitting = configured.filter(|server| name.starts_with(&qualified_tool_name(server, "")));
+        let server = match fitting.max_by_key(String::len) {
+            Some(server) => server,
+            None => rest.split_once('_').filter(|(_, tool)| !tool.is_empty())?.0.to_owned(),
+        };
+        Some((name.to_owned(), server))
+    }
+
+    /// What the tool makes of the arguments; the error says why it refuses them.
+    fn prepare(&self, target: &Target<'_>, args: &JsonObject, depth: Depth) -> Result<Prepared, String> {
+        let Some(tool) = target.tool.filter(|_| depth != Depth::Rules) else {
+            return Ok(Prepared { args: args.clone(), effect: Effect::None });
+        };
+        let args = tool.modernised(args).unwrap_or_else(|| args.clone());
+        check_arguments(&tool.spec().parameters, &args)?;
         let effect = tool.prepare(&args).map_err(|error| error.0)?.effect();
         if let Effect::Fetch(urls) = &effect {
-            reachable(urls)?;
+            reachable(urls, &AllowedHosts::new(policy::allowed_hosts(&self.loaded)))?;
         }
-        Ok(Prepared { name: spec.name.clone(), read_only: spec.kind.is_read_only(), args, effect })
+        Ok(Prepared { args, effect })
+    }
+}
+
+impl Target<'_> {
+    fn read_only(&self) -> bool {
+        self.tool.is_some_and(|tool| tool.spec().kind.is_read_only())
+    }
+
+    fn facts(&self) -> ToolFacts<'_> {
+        ToolFacts {
+            name: &self.name,
+            server: self.server.as_deref(),
+            read_only: self.read_only(),
+            annotations: None,
+            subagent: None,
+        }
+    }
+
+    fn request<'a>(
+        &'a self,
+        args: &'a JsonObject,
+        effect: &'a Effect,
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> Request<'a> {
+        Request {
+            tool: &self.name,
+            server: self.server.as_deref(),
+            read_only: self.read_only(),
+            annotations: None,
+            args,
+            effect,
+            mode,
+            interactive,
+            subagent: None,
+        }
     }
 }
 
 /// Whether any of the pages may be fetched, as far as the addresses themselves tell.
-fn reachable(urls: &[String]) -> Result<(), String> {
-    let allowed = AllowedHosts::default();
+fn reachable(urls: &[String], allowed: &AllowedHosts) -> Result<(), String> {
     let mut refusal = None;
     for url in urls {
         let Ok(parsed) = url.parse() else { continue };
-        match judge(&parsed, &allowed) {
+        match judge(&parsed, allowed) {
             Ok(_) => return Ok(()),
             Err(why) => refusal = Some(format!("`{url}` is not fetched: {why}")),
         }
     }
     refusal.map_or(Ok(()), Err)
-}
-
-/// No rule decided: the call cannot be made.
-fn refused(reason: String) -> Outcome {
-    outcome(&Explanation { decision: "deny", rule: None, source: None, parts: Vec::new(), reason })
 }
 
 fn outcome(explanation: &Explanation) -> Outcome {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use pollux_config::env::Env;
-use pollux_config::paths::same_place;
+use pollux_config::paths::{Home, same_place};
 use pollux_config::settings::{self, Settings as Loaded};
 use pollux_config::startup::Start;
-use pollux_config::trust::FolderTrust;
+use pollux_config::trust::{self, Binding};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::time::{Clock, SystemClock};
 
 use crate::config_command::{Change, Row, Settings};
 use crate::launch::{Options, Scope};
@@ -18,10 +19,11 @@ pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>
     let start = super::start(options, env)?;
     let project_is_home = same_place(start.project.root(), start.home.user_home());
     let mut notes = notes(&start);
-    if start.trust != FolderTrust::Trusted && start.project.settings_file().exists() && !project_is_home {
+    notes.extend(super::trust::first_use(&start));
+    if !start.trust.uses_project() && start.project.settings_file().exists() && !project_is_home {
         let file = start.project.settings_file();
         notes.push(format!(
-            "`{}` is not used: this folder is not trusted (`--skip-trust` trusts it once).",
+            "`{}` is not used: this folder is not trusted (see `pollux trust show`; `--skip-trust` trusts it once).",
             file.display()
         ));
     }
@@ -29,6 +31,9 @@ pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>
         user_file: start.home.settings_file(),
         project_file: start.project.settings_file(),
         project_is_home,
+        home: start.home,
+        root: start.project.root().to_path_buf(),
+        binding: start.binding,
         notes,
         settings: start.settings,
     }))
@@ -62,6 +67,10 @@ struct Files {
     user_file: PathBuf,
     project_file: PathBuf,
     project_is_home: bool,
+    home: Home,
+    root: PathBuf,
+    /// How the project compared with what was agreed to before anything is changed here.
+    binding: Binding,
     notes: Vec<String>,
 }
 
@@ -101,6 +110,11 @@ impl Settings for Files {
                 None => failure,
             }
         })?;
+        if scope == Scope::Project {
+            // The user's own change needs no second consent.
+            trust::rebind(&self.home, &self.root, &self.binding, Some(SystemClock.now()))
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        }
         Ok(Change { file: file.clone(), before, after: value })
     }
 }

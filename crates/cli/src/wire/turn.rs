@@ -1,4 +1,4 @@
-//! Assembles the agent and runs one prompt.
+//! Assembles the agent, and runs one prompt or a conversation.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,9 @@ use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
 use pollux_config::env::Env;
 use pollux_config::files;
+use pollux_config::paths::same_place;
+use pollux_config::trust;
+use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
@@ -23,56 +26,112 @@ use pollux_model::recording::RecordingClient;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
 use pollux_tools::{
-    ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, google_web_search, read_many_files,
-    save_memory, web_fetch, write_todos,
+    DiscoverySetup, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
+    get_internal_docs, google_web_search, read_many_files, save_memory, web_fetch, write_todos,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Loaded, Sink, Turn, policy, sessions};
+use super::{Done, Loaded, Sink, Turn, checker, policy, sessions};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
-use pollux_config::trust::FolderTrust;
 use pollux_session::history;
+
+/// An agent that can be spoken to.
+pub(crate) struct Conversation {
+    pub(crate) handle: pollux_agent::Handle,
+    /// What was noticed while it was assembled.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) session_file: Option<PathBuf>,
+    workspace: Arc<Workspace>,
+    background: Arc<Background>,
+}
+
+/// A prompt as the model gets it, and what was left out of it.
+pub(crate) type Expanded = (Vec<Part>, Vec<String>);
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
 pub(crate) async fn run_turn(
     turn: Turn<'_>,
+    prompt: String,
     cancel: CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<Done, Failure> {
-    let loaded = turn.loaded;
-    let model = model(&turn)?;
-    let workspace = Arc::new(workspace(loaded)?);
-    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
-    let expanded = super::prompt::expand(&turn.prompt, &workspace, &loaded.groups.context.filtering, &cancel);
-    let Some(expanded) = expanded.await else {
+    let workspace = Arc::new(workspace(turn.loaded)?);
+    let Some(expanded) = expand(&prompt, turn.loaded, &workspace, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
+    let conversation = assemble(&turn, workspace, Manner::Headless).await?;
+    let Conversation { handle, mut warnings, session_file, background, .. } = conversation;
+    warnings.extend(passed_over);
+    let end = converse(handle, Op::Prompt { parts, typed: prompt }, warnings, &cancel, sink).await;
+    background.shutdown().await;
+    Ok(Done { end: end?, session_file })
+}
+
+/// Assembles the agent for a person who stays.
+pub(crate) async fn open_conversation(turn: &Turn<'_>) -> Result<Conversation, Failure> {
+    let workspace = Arc::new(workspace(turn.loaded)?);
+    assemble(turn, workspace, Manner::Interactive).await
+}
+
+impl Conversation {
+    /// A prompt with its `@paths` read; `None` when it was cancelled.
+    pub(crate) async fn expand(
+        &self,
+        prompt: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        expand(prompt, loaded, &self.workspace, cancel).await
+    }
+
+    /// Ends it: what runs is cancelled, what is written is on disk.
+    pub(crate) async fn close(self) {
+        let pollux_agent::Handle { ops, mut events, task, .. } = self.handle;
+        drop(ops);
+        // A session that still has something to say must not wait for a reader.
+        while events.recv().await.is_some() {}
+        let _ = task.await;
+        self.background.shutdown().await;
+    }
+}
+
+async fn expand(
+    prompt: &str,
+    loaded: &Loaded,
+    workspace: &Arc<Workspace>,
+    cancel: &CancellationToken,
+) -> Option<Result<Expanded, Failure>> {
+    super::prompt::expand(prompt, workspace, &loaded.groups.context.filtering, cancel).await
+}
+
+/// Whether a person is there to be asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Interactive,
+    Headless,
+}
+
+async fn assemble(
+    turn: &Turn<'_>,
+    workspace: Arc<Workspace>,
+    manner: Manner,
+) -> Result<Conversation, Failure> {
+    let loaded = turn.loaded;
+    let interactive = manner == Manner::Interactive;
+    let model = model(turn)?;
+    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
     let mut context = context_files(loaded, &workspace);
-    let prompt = prompt_inputs(&turn, &mut context)?;
+    let prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
-    warnings.extend(passed_over);
     warnings.extend(context.take_warnings());
+    warnings.extend(unused_system_prompt(loaded));
     let policy = policy::engine(turn.options, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
-    let recorder = sessions::recorder(&turn.session, loaded)?;
-    let session_file = recorder.path().map(Path::to_path_buf);
-    let spec = SessionSpec {
-        session: turn.session.id.clone(),
-        interactive: false,
-        approval: turn.permission.approval,
-        model: loaded.groups.model.clone(),
-        tools: loaded.groups.tools.clone(),
-        policy,
-        temp_dir: loaded.project.temp_dir().to_path_buf(),
-        prompt,
-        first_turn: first_turn(&environment),
-        restored: turn.session.stored.as_deref().map(history).unwrap_or_default(),
-    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let setup = ToolSetup {
         workspace: Arc::clone(&workspace),
@@ -80,14 +139,61 @@ pub(crate) async fn run_turn(
         tools: loaded.groups.tools.clone(),
         child_env: for_command(&loaded.env, &loaded.groups.tools.redaction, &loaded.groups.tools.shell_pager),
         background: Arc::clone(&background),
+        sandbox: turn.sandbox.borders.clone(),
         clock: Arc::clone(&clock),
     };
-    let tools = all_tools(setup, loaded, &model)?;
-    let handle = open(spec, Ports { model, tools, clock, recorder, context });
+    let mut tools = all_tools(setup.clone(), loaded, &model)?;
+    tools.extend(discovered(&setup, loaded, &mut warnings).await?);
+    let recorder = sessions::recorder(&turn.session, loaded)?;
+    let session_file = recorder.path().map(Path::to_path_buf);
+    let directory = workspace.root().to_path_buf();
+    let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
+    let spec = SessionSpec {
+        session: turn.session.id.clone(),
+        interactive,
+        approval: turn.permission.approval,
+        model: loaded.groups.model.clone(),
+        tools: loaded.groups.tools.clone(),
+        policy,
+        trusted: loaded.trust.uses_project(),
+        grants: policy::grants(loaded),
+        planning: policy::planning(loaded),
+        temp_dir: loaded.project.temp_dir().to_path_buf(),
+        prompt,
+        first_turn: first_turn(&environment),
+        restored: turn.session.stored.as_deref().map(history).unwrap_or_default(),
+    };
+    let ports = Ports { model, tools, clock, recorder, context, checkers: Some(Arc::new(checkers)) };
+    let handle = open(spec, ports);
     warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
-    let end = converse(handle, Op::Prompt { parts, typed: turn.prompt }, warnings, &cancel, sink).await;
-    background.shutdown().await;
-    Ok(Done { end: end?, session_file })
+    Ok(Conversation { handle, warnings, session_file, workspace, background })
+}
+
+/// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
+async fn discovered(
+    setup: &ToolSetup,
+    loaded: &Loaded,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    let text = |key: &str| match loaded.settings.get(key) {
+        Some((Value::String(text), _)) if !text.trim().is_empty() => Some(text.clone()),
+        _ => None,
+    };
+    let Some(discovery_command) = text("tools.discoveryCommand") else { return Ok(Vec::new()) };
+    let discovery = DiscoverySetup {
+        discovery_command,
+        call_command: text("tools.callCommand"),
+        directory: setup.workspace.root().to_path_buf(),
+        child_env: setup.child_env.clone(),
+        background: Arc::clone(&setup.background),
+        sandbox: setup.sandbox.clone(),
+    };
+    let found = discover(&discovery, &CancellationToken::new()).await.map_err(|error| {
+        Failure::from_error(ExitKind::Config, &error)
+            .hint("`tools.discoveryCommand` names the command; correct it or remove the setting")
+    })?;
+    warnings.extend(found.ignored);
+    Ok(found.tools)
 }
 
 /// Every tool there is; which of them the model sees is decided by the policy.
@@ -97,11 +203,13 @@ pub(super) fn all_tools(
     model: &Arc<dyn ModelClient>,
 ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
     let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
-    let fetching = WebFetchSetup::new(Arc::clone(model), Arc::clone(&setup.clock), http);
+    let mut fetching = WebFetchSetup::new(Arc::clone(model), Arc::clone(&setup.clock), http);
+    fetching.allowed_private_hosts = policy::allowed_hosts(loaded);
     let web_fetch = web_fetch(fetching).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let many = read_many_files(&setup);
     let mut tools = builtin(setup);
     tools.push(many);
+    tools.push(get_internal_docs());
     tools.push(web_fetch);
     tools.push(google_web_search(Arc::clone(model)));
     tools.push(save_memory(loaded.home.global_context_file("GEMINI.md")));
@@ -213,7 +321,12 @@ fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),
         project_temp: loaded.project.temp_dir().to_path_buf(),
         roots: workspace.directories().to_vec(),
-        trusted: loaded.trust == FolderTrust::Trusted,
+        trusted: loaded.trust.uses_project(),
+        homes: [Some(loaded.home.user_home()), loaded.env.non_empty("HOME").map(Path::new)]
+            .into_iter()
+            .flatten()
+            .map(Path::to_path_buf)
+            .collect(),
     };
     ContextFiles::new(places, &loaded.groups.context)
 }
@@ -233,7 +346,11 @@ fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFile
     }
 }
 
-fn prompt_inputs(turn: &Turn<'_>, context: &mut ContextFiles) -> Result<PromptInputs, Failure> {
+fn prompt_inputs(
+    turn: &Turn<'_>,
+    interactive: bool,
+    context: &mut ContextFiles,
+) -> Result<PromptInputs, Failure> {
     let loaded = turn.loaded;
     let off = |key: &&&str| {
         let value = loaded.env.get(&format!("GEMINI_PROMPT_{}", key.to_uppercase()));
@@ -241,13 +358,13 @@ fn prompt_inputs(turn: &Turn<'_>, context: &mut ContextFiles) -> Result<PromptIn
     };
     let disabled: BTreeSet<String> = SECTION_KEYS.iter().filter(off).map(|key| (*key).to_owned()).collect();
     Ok(PromptInputs {
-        interactive: false,
+        interactive,
         mode: turn.permission.approval,
         context_file_names: loaded.groups.context.file_names.clone(),
         global_context: context.global(),
         project_memory: context.private(),
         in_git_repository: loaded.project.root().ancestors().any(|folder| folder.join(".git").exists()),
-        sandbox: loaded.env.non_empty("SANDBOX").map(str::to_owned),
+        sandbox: turn.sandbox.kind(loaded),
         disabled,
         replacement: own_system_prompt(loaded)?,
         ..PromptInputs::default()
@@ -257,6 +374,9 @@ fn prompt_inputs(turn: &Turn<'_>, context: &mut ContextFiles) -> Result<PromptIn
 /// `GEMINI_SYSTEM_MD`: a file that replaces the system prompt.
 fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
     let Some(path) = prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded) else { return Ok(None) };
+    if is_untrusted(loaded, &path) {
+        return Ok(None);
+    }
     match files::read_text(&path) {
         Ok(Some(text)) => Ok(Some(text)),
         Ok(None) => {
@@ -267,10 +387,26 @@ fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
     }
 }
 
+fn unused_system_prompt(loaded: &Loaded) -> Option<String> {
+    let path =
+        prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded).filter(|path| is_untrusted(loaded, path))?;
+    Some(format!("`{}` is not used as the system prompt: this folder is not trusted", path.display()))
+}
+
+/// Whether a file is below the project's `.gemini`, and that is not to be used.
+fn is_untrusted(loaded: &Loaded, path: &Path) -> bool {
+    let own = loaded.project.gemini_dir();
+    !loaded.trust.uses_project() && path.starts_with(&own) && !same_place(&own, loaded.home.gemini_dir())
+}
+
 /// `GEMINI_WRITE_SYSTEM_MD`: writes the prompt of this run; a warning if that fails.
 fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Option<String> {
     let path = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded)?;
     let written = files::replace(&path, prompt.as_bytes(), files::Mode::Shared);
+    if path.starts_with(loaded.project.gemini_dir()) {
+        // Written on the user's own word, so it needs no second consent.
+        let _ = trust::rebind(&loaded.home, loaded.project.root(), &loaded.binding, Some(SystemClock.now()));
+    }
     written.err().map(|error| format!("the system prompt was not written: {error}"))
 }
 

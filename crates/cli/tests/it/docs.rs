@@ -298,6 +298,7 @@ fn built_in_tools() -> Vec<Arc<dyn Tool>> {
         tools: Tools::default(),
         child_env: Vec::new(),
         background: Arc::new(Background::new(home.home().join("background"))),
+        sandbox: None,
         clock: Arc::new(SystemClock),
     })
 }

@@ -18,13 +18,13 @@ const ALLOW_TOUCH: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPr
 const BROKEN_DENY: &str =
     "\n[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"deny\"\npriority = 5000\n";
 
-fn policy(scene: &Scene, args: &[&str]) -> Run {
+pub(crate) fn policy(scene: &Scene, args: &[&str]) -> Run {
     let args: Vec<&str> = ["policy"].into_iter().chain(args.iter().copied()).collect();
     // Rules need neither a key nor a server.
     scene.prepare(&args).without_env("GEMINI_API_KEY").without_env("GOOGLE_GEMINI_BASE_URL").run()
 }
 
-fn explain(scene: &Scene, tool: &str, args: Value, flags: &[&str]) -> Value {
+pub(crate) fn explain(scene: &Scene, tool: &str, args: Value, flags: &[&str]) -> Value {
     let args = args.to_string();
     let words: Vec<&str> = ["explain", "--json", "--tool", tool, "--args", &args]
         .into_iter()
@@ -35,7 +35,7 @@ fn explain(scene: &Scene, tool: &str, args: Value, flags: &[&str]) -> Value {
     parse(&run.stdout)
 }
 
-fn command(scene: &Scene, text: &str, flags: &[&str]) -> Value {
+pub(crate) fn command(scene: &Scene, text: &str, flags: &[&str]) -> Value {
     explain(scene, SHELL, json!({"command": text}), flags)
 }
 
@@ -69,8 +69,9 @@ fn modes_and_people_decide_between_allow_ask_and_deny() {
         (SHELL, json!({"command": "make install"}), &[], "ask"),
         (SHELL, json!({"command": "make install"}), &["--headless"], "deny"),
         (SHELL, json!({"command": "make install"}), &["--approval-mode", "yolo", "--headless"], "allow"),
-        ("a_servers_tool", json!({}), &[], "ask"),
-        ("a_servers_tool", json!({}), &["--headless"], "deny"),
+        ("mcp_server_tool", json!({}), &[], "ask"),
+        ("mcp_server_tool", json!({}), &["--headless"], "deny"),
+        ("no_such_tool", json!({}), &["--approval-mode", "yolo"], "deny"),
     ];
     for (tool, args, flags, expected) in cases {
         let outcome = explain(&scene, tool, args.clone(), flags);

@@ -121,6 +121,17 @@ impl Reading<'_> {
     }
 }
 
+/// The values of a file under their present names; nothing is written and no variable is filled in.
+pub(crate) fn modern(text: &str) -> Option<Map<String, Value>> {
+    let mut document = jsonc::parse(text).ok()?;
+    if migrate::is_needed(&document.value) {
+        document = migrate::plan(text).and_then(|plan| jsonc::parse(&plan.text).ok()).unwrap_or(document);
+    }
+    let Value::Object(mut values) = document.value else { return None };
+    normalise(&mut values);
+    Some(values)
+}
+
 /// Older forms of the current keys, brought into one.
 fn normalise(values: &mut Map<String, Value>) {
     if let Some(Value::Bool(enabled)) = values.get("telemetry") {

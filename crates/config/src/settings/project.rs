@@ -8,21 +8,35 @@ use serde_json::{Map, Value};
 use super::defect::{SettingsWarning, WarningKind};
 use super::layers::LayerValues;
 use super::lookup;
+use super::origin::{Layer, Origin};
+use super::schema;
 
-/// Keys and containers a project cannot set at all.
+/// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
+/// choose a program, or take the place of what the user chose.
 const NEVER: &[&str] = &[
     "adminPolicyPaths",
+    "advanced.bugCommand",
     "api",
+    "billing",
+    // With the root of the disk as the project's top, every file would be part of the project.
+    "context.memoryBoundaryMarkers",
+    "experimental.extensionRegistryURI",
     "experimental.gemmaModelRouter",
+    "general.defaultApprovalMode",
+    "general.preferredEditor",
+    // The user's own hooks may be a protection.
+    "hooksConfig.disabled",
     // It would stand in the place of the user's own rules.
     "policyPaths",
-    "security.auth",
-    "security.folderTrust",
+    "privacy",
     "telemetry",
+    "tools.approvalMode",
+    "tools.shell.pager",
 ];
 
 /// Switches a project can turn on but not off.
 const ONLY_ON: &[&str] = &[
+    "hooksConfig.enabled",
     "security.blockGitExtensions",
     "security.disableAlwaysAllow",
     "security.disableYoloMode",
@@ -31,47 +45,137 @@ const ONLY_ON: &[&str] = &[
     "security.toolSandboxing",
 ];
 
+/// What lets more happen without a question, or in more places. Taken from a project only if the user's own
+/// settings say `security.projectMayWiden`.
+const WIDENS: &[&str] = &[
+    "agents.browser",
+    "context.includeDirectories",
+    "mcp.autoAllowInHeadless",
+    "tools.allowed",
+    "tools.autoAccept",
+    "tools.sandboxAllowedPaths",
+    "tools.sandboxNetworkAccess",
+];
+
+/// Whether a project may let more happen than the user's own settings do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Widening {
+    Allowed,
+    Refused,
+}
+
+/// What everybody but the project says about it.
+pub(crate) fn widening(layers: &[LayerValues]) -> Widening {
+    let others = layers.iter().rev().filter(|layer| layer.layer != Layer::Project);
+    let said = others.filter_map(|layer| lookup(&layer.values, "security.projectMayWiden")?.as_bool());
+    if said.into_iter().next() == Some(true) { Widening::Allowed } else { Widening::Refused }
+}
+
 /// Removes those values from a project's layer and returns them by dotted path.
-pub(crate) fn withhold(values: &mut Map<String, Value>) -> Vec<(String, Value)> {
+pub(crate) fn withhold(values: &mut Map<String, Value>, widening: Widening) -> Vec<(String, Value)> {
     let mut withheld = Vec::new();
-    for path in NEVER {
-        if let Some(value) = remove(values, path) {
-            leaves(path, value, &mut withheld);
-        }
-    }
+    withhold_dotted(values, "", &mut withheld);
+    take(values, NEVER, &mut withheld);
     for path in ONLY_ON {
         let off = |value: &Value| match value {
             Value::Bool(on) => !on,
             Value::String(text) => !text.eq_ignore_ascii_case("true"),
             Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
         };
-        if lookup(values, path).is_some_and(off)
-            && let Some(value) = remove(values, path)
-        {
-            withheld.push(((*path).to_owned(), value));
+        if lookup(values, path).is_some_and(off) {
+            take(values, &[path], &mut withheld);
         }
+    }
+    // Of `security` nothing else is a project's business, known or not.
+    let mut all = Vec::new();
+    if let Some(security) = values.get("security") {
+        leaves("security", security.clone(), &mut all);
+    }
+    for (path, _) in all.iter().filter(|(path, _)| !ONLY_ON.contains(&path.as_str())) {
+        take(values, &[path], &mut withheld);
+    }
+    if widening == Widening::Refused {
+        take(values, WIDENS, &mut withheld);
+        // A sandbox may be asked for; which one, how open it is, and that there is none, may not.
+        if lookup(values, "tools.sandbox").is_some_and(|wish| wish != &Value::Bool(true)) {
+            take(values, &["tools.sandbox"], &mut withheld);
+        }
+        withhold_server_trust(values, &mut withheld);
     }
     withheld
 }
 
-/// Warns about withheld values that would have changed something.
+fn take(values: &mut Map<String, Value>, paths: &[&str], withheld: &mut Vec<(String, Value)>) {
+    for path in paths {
+        if let Some(value) = remove(values, path) {
+            leaves(path, value, withheld);
+        }
+    }
+}
+
+/// `trust` of an MCP server: its tools would run without a question.
+fn withhold_server_trust(values: &mut Map<String, Value>, withheld: &mut Vec<(String, Value)>) {
+    let Some(Value::Object(servers)) = values.get_mut("mcpServers") else { return };
+    for (name, server) in servers {
+        let trust = server.as_object_mut().and_then(|server| server.shift_remove("trust"));
+        withheld.extend(
+            trust
+                .filter(|trust| trust != &Value::Bool(false))
+                .map(|trust| (format!("mcpServers.{name}.trust"), trust)),
+        );
+    }
+}
+
+/// Lists that say what exists can only become shorter through a project, and lists of what always asks only
+/// longer.
+pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>) {
+    let Some(Value::Object(tools)) = values.get_mut("tools") else { return };
+    let list = |key: &str| lookup(below, key).and_then(Value::as_array);
+    if let (Some(Value::Array(core)), Some(allowed)) = (tools.get_mut("core"), list("tools.core")) {
+        // `run_shell_command(ls)` is less than `run_shell_command`.
+        let whole = |entry: &Value| entry.as_str().and_then(|entry| entry.split('(').next()).map(Value::from);
+        core.retain(|entry| {
+            allowed.contains(entry) || whole(entry).is_some_and(|whole| allowed.contains(&whole))
+        });
+    }
+    let asking = list("tools.confirmationRequired");
+    if let (Some(Value::Array(own)), Some(theirs)) = (tools.get_mut("confirmationRequired"), asking) {
+        let missing: Vec<Value> = theirs.iter().filter(|entry| !own.contains(entry)).cloned().collect();
+        own.extend(missing);
+    }
+}
+
+/// One warning that names the withheld values which would have changed something.
 pub(crate) fn report(
     withheld: Vec<(String, Value)>,
     layer: &LayerValues,
     effective: &Map<String, Value>,
     warnings: &mut Vec<SettingsWarning>,
 ) {
-    for (path, value) in withheld {
-        if lookup(effective, &path) != Some(&value) {
-            let message = "ignored: a project's settings cannot change this".to_owned();
-            let warning =
-                SettingsWarning::new(WarningKind::NotFromProject, &layer.origin(&path), &path, message);
-            warnings.push(warning.with_fix("set it in your user settings"));
-        }
+    let missed = withheld.into_iter().filter(|(path, value)| lookup(effective, path) != Some(value));
+    let paths: Vec<String> = missed.map(|(path, _)| path).collect();
+    if paths.is_empty() {
+        return;
     }
+    let widens = |path: &String| {
+        let listed = WIDENS.iter().any(|key| path == key || path.starts_with(&format!("{key}.")));
+        listed || path.starts_with("tools.sandbox") || path.starts_with("mcpServers.")
+    };
+    let fix = if paths.iter().any(widens) {
+        "set it in your user settings; `security.projectMayWiden` there lets projects widen what runs without asking"
+    } else {
+        "set it in your user settings"
+    };
+    let line = |path: &str| layer.origin(path).line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    let named: Vec<String> = paths.iter().map(|path| format!("`{path}`{}", line(path))).collect();
+    let message = format!("ignored, because a project's settings cannot change it: {}", named.join(", "));
+    let whole_file = Origin { line: None, ..layer.origin("") };
+    let warning = SettingsWarning::new(WarningKind::NotFromProject, &whole_file, "", message);
+    warnings.push(warning.with_fix(fix));
 }
 
-fn leaves(path: &str, value: Value, found: &mut Vec<(String, Value)>) {
+/// The values below a path, each with its own path.
+pub(crate) fn leaves(path: &str, value: Value, found: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (name, value) in map {
@@ -89,5 +193,33 @@ fn remove(values: &mut Map<String, Value>, path: &str) -> Option<Value> {
     match path.split_once('.') {
         None => values.shift_remove(path),
         Some((head, rest)) => remove(values.get_mut(head)?.as_object_mut()?, rest),
+    }
+}
+
+/// `{"tools.allowed": …}` would be found where `{"tools": {"allowed": …}}` is looked for.
+fn withhold_dotted(
+    values: &mut Map<String, Value>,
+    container: &str,
+    withheld: &mut Vec<(String, Value)>,
+) {
+    let path = |name: &str| {
+        if container.is_empty() { name.to_owned() } else { format!("{container}.{name}") }
+    };
+    let means_a_key = |name: &String| {
+        let path = path(name);
+        name.contains('.') && (schema::covering(&path).is_some() || !schema::below(&path).is_empty())
+    };
+    let dotted: Vec<String> = values.keys().filter(|name| means_a_key(name)).cloned().collect();
+    for name in dotted {
+        withheld.extend(values.shift_remove(&name).map(|value| (path(&name), value)));
+    }
+    for (name, value) in values {
+        let path = path(name);
+        // Below a key the names are the user's own.
+        if let Value::Object(inner) = value
+            && schema::find(&path).is_none()
+        {
+            withhold_dotted(inner, &path, withheld);
+        }
     }
 }

@@ -163,7 +163,7 @@ fn tools(tree: &Tree<'_>) -> Tools {
 
 fn sandbox(tree: &Tree<'_>) -> Sandbox {
     let allowed_paths = tree.texts("tools.sandboxAllowedPaths").unwrap_or_default();
-    let network = tree.flag("tools.sandboxNetworkAccess");
+    let network = lookup(tree.0, "tools.sandboxNetworkAccess").and_then(Value::as_bool);
     let plain = Sandbox { allowed_paths, network, ..Sandbox::default() };
     match lookup(tree.0, "tools.sandbox") {
         Some(Value::Bool(enabled)) => Sandbox { enabled: Some(*enabled), ..plain },
@@ -180,7 +180,7 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
                 command,
                 image: text("image"),
                 allowed_paths,
-                network: object.get("networkAccess").and_then(Value::as_bool).unwrap_or(plain.network),
+                network: object.get("networkAccess").and_then(Value::as_bool).or(plain.network),
             }
         }
         Some(_) | None => plain,
@@ -193,10 +193,11 @@ fn security(tree: &Tree<'_>) -> Security {
         auth_enforced: tree.text("security.auth.enforcedType"),
         auth_external: tree.flag("security.auth.useExternal"),
         api_key: tree.text("api.key").map(Secret::new),
-        disable_yolo: tree.flag("security.disableYoloMode"),
+        disable_yolo: tree.flag("security.disableYoloMode") || tree.flag("admin.secureModeEnabled"),
         folder_trust: tree.flag("security.folderTrust.enabled"),
         refuse_untrusted_headless: tree.text("security.folderTrust.headless").as_deref() == Some("refuse"),
         protect_build_files: tree.flag("security.protectBuildFiles"),
+        tool_sandboxing: tree.flag("security.toolSandboxing"),
     }
 }
 

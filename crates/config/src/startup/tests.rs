@@ -65,3 +65,48 @@ fn a_bad_file_stops_the_start() {
         StartRequest { env: scratch.env(&[]), root: scratch.path("work"), ..StartRequest::default() };
     assert!(matches!(start(request), Err(StartError::Settings(_))));
 }
+
+fn trusted(scratch: &Scratch) {
+    let path = scratch.path("work").canonicalize().unwrap();
+    scratch.write("home/.gemini/trustedFolders.json", &format!("{{\"{}\": \"TRUST_FOLDER\"}}", path.display()));
+}
+
+#[test]
+fn a_folder_is_kept_at_its_first_use_and_a_later_change_is_not_applied() {
+    let scratch = Scratch::new();
+    trusted(&scratch);
+    scratch.write(PROJECT, "{\"model\": {\"name\": \"first\"}}");
+    let first = started(&scratch, &[]);
+    assert!(matches!(first.first_use, Some(Ok(1))));
+    assert_eq!(first.settings.groups.model.name, "first");
+    assert!(started(&scratch, &[]).first_use.is_none());
+    scratch.write(PROJECT, "{\"model\": {\"name\": \"second\"}}");
+    let changed = started(&scratch, &[]);
+    assert_eq!((changed.trust, changed.settings.groups.model.name.as_str()), (FolderTrust::Changed, "auto"));
+    let skipped = StartRequest {
+        env: scratch.env(&[]),
+        root: scratch.path("work"),
+        skip_trust: true,
+        ..StartRequest::default()
+    };
+    assert_eq!(start(skipped).unwrap().settings.groups.model.name, "second");
+}
+
+#[test]
+fn new_names_of_old_keys_are_no_change_of_the_folder() {
+    let scratch = Scratch::new();
+    trusted(&scratch);
+    scratch.write(PROJECT, "{\"hideTips\": true, \"model\": {\"name\": \"m\"}}");
+    let first = started(&scratch, &[]);
+    assert!(!first.settings.migrated.is_empty());
+    assert_eq!(started(&scratch, &[]).trust, FolderTrust::Trusted);
+}
+
+#[test]
+fn a_folder_that_brings_nothing_costs_no_word_and_is_kept_all_the_same() {
+    let scratch = Scratch::new();
+    trusted(&scratch);
+    assert!(matches!(started(&scratch, &[]).first_use, Some(Ok(0))));
+    scratch.write("work/.env", "GEMINI_MODEL=theirs");
+    assert_eq!(started(&scratch, &[]).settings.groups.model.name, "auto");
+}

@@ -13,6 +13,7 @@ pub(crate) fn command(text: &str) -> ShellCommand {
         environment: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],
         inactivity: None,
         background_after: None,
+        sandbox: None,
     }
 }
 

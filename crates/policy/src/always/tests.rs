@@ -28,6 +28,11 @@ fn request<'a>(tool: &'a str, server: Option<&'a str>, args: &'a JsonObject) -> 
     }
 }
 
+pub(super) fn grant_for_command(command: &str) -> Grant {
+    let args = object(json!({"command": command}));
+    Grant::narrow(&request(SHELL, None, &args), Reach::Tool).unwrap()
+}
+
 /// An engine that has read the grant back from a file.
 #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
 fn reloaded(grant: &Grant) -> Engine {

@@ -1,6 +1,7 @@
 //! One call, with what matching needs computed once.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::path::Path;
 
 use pollux_domain::approval::ApprovalMode;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::prefix;
 use super::shell_call::PartSubject;
-use crate::pattern::{Found, canonical_json};
+use crate::pattern::{Found, Pattern, canonical_json};
 use crate::request::{Decision, Request};
 use crate::rule::{Condition, Rule};
 use crate::tier::Tier;
@@ -23,6 +24,8 @@ pub(super) struct Call<'r> {
     pub(super) command: Option<&'r str>,
     pub(super) directory: Option<&'r Path>,
     canonical: OnceCell<String>,
+    /// What was found in the whole of the arguments: the same for every part of a command.
+    found: RefCell<HashMap<*const Pattern, Found>>,
 }
 
 /// The rule that decides, or the mode's default.
@@ -48,11 +51,25 @@ impl<'r> Call<'r> {
             Effect::Execute { command, directory } => (Some(command.as_str()), Some(directory.as_path())),
             _ => (request.args.get("command").and_then(Value::as_str), None),
         };
-        Self { request, name: super::called(request), command, directory, canonical: OnceCell::new() }
+        Self {
+            request,
+            name: super::called(request),
+            command,
+            directory,
+            canonical: OnceCell::new(),
+            found: RefCell::default(),
+        }
     }
 
     fn canonical(&self) -> &str {
         self.canonical.get_or_init(|| canonical_json(self.request.args))
+    }
+
+    /// Looks for an expression in the whole of the arguments. The rules outlive the call, so that an expression
+    /// is known by its place.
+    fn find(&self, pattern: &Pattern) -> Found {
+        let mut found = self.found.borrow_mut();
+        *found.entry(pattern).or_insert_with(|| pattern.find(self.canonical()))
     }
 
     /// Whether the call may change something.
@@ -90,7 +107,8 @@ impl<'r> Call<'r> {
             },
             (Condition::Prefix(words), Some(part)) => yes(prefix::vouches(words, part.part())),
             (Condition::Args(pattern) | Condition::Command(pattern), Some(part)) if strict => {
-                yes(part.subjects(self).chain([self.canonical()]).any(|text| pattern.find(text) != Found::No))
+                yes(self.find(pattern) != Found::No
+                    || part.subjects(self).any(|text| pattern.find(text) != Found::No))
             }
             (Condition::Args(pattern) | Condition::Command(pattern), Some(part)) => {
                 yes(part.is_plain() && pattern.find(part.text_subject(self)) == Found::Yes)

@@ -17,7 +17,7 @@ pub(super) struct ProgramIndex {
 impl ProgramIndex {
     pub(super) fn new(rules: &[Rule]) -> Self {
         let mut index = Self::default();
-        for (place, rule) in rules.iter().enumerate() {
+        for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.tool.covers_shell()) {
             match &rule.condition {
                 Condition::Prefix(words) => {
                     let program = words.first().map(String::as_str).unwrap_or_default();

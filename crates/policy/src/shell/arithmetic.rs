@@ -1,6 +1,7 @@
 //! Arithmetic, in which bash evaluates the contents of variables, subscripts and the commands in them included.
 
 use super::parser::{Parser, Problem};
+use super::value::{Piece, Value};
 use super::word::{Draft, Word, is_name};
 
 impl Parser<'_, '_> {
@@ -65,29 +66,40 @@ impl Parser<'_, '_> {
             let found = self.found();
             if set {
                 super::variables::assigned(&name, None, found);
-                found.numbers.push(name.clone());
+                found.variables.give(&name, Value::Number);
             }
-            if !found.numbers.contains(&name) {
-                found.doubt("arithmetic on a value that is only known at run time");
-            }
+            found.compute(name);
         }
     }
 
     /// `[[ $x -eq 1 ]]` computes both sides, `-v` a subscript.
     pub(super) fn check_condition(&mut self, words: &[Word]) {
-        let is_number = |word: Option<&Word>| {
-            word.is_some_and(|word| {
-                matches!(word.raw.as_str(), "$?" | "$#" | "$$" | "\"$?\"" | "\"$#\"")
-                    || word.text().is_some_and(|text| text.parse::<i64>().is_ok())
-            })
+        let numbers = |word: Option<&Word>| -> Option<Vec<String>> {
+            let word = word?;
+            if word.raw.trim_matches('"') == "$?"
+                || word.text().is_some_and(|text| text.parse::<i64>().is_ok())
+            {
+                return Some(Vec::new());
+            }
+            let name = |piece: &Piece| match piece {
+                Piece::Variable { name, .. } => Some(Some(name.clone())),
+                Piece::Number | Piece::Output { sample: Some("1"), .. } => Some(None),
+                _ => None,
+            };
+            let names: Option<Vec<Option<String>>> = word.pieces.iter().map(name).collect();
+            names.filter(|names| !names.is_empty()).map(|names| names.into_iter().flatten().collect())
         };
         for (i, word) in words.iter().enumerate() {
             match word.raw.as_str() {
-                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"
-                    if !is_number(i.checked_sub(1).and_then(|i| words.get(i)))
-                        || !is_number(words.get(i + 1)) =>
-                {
-                    self.doubt("arithmetic on a value that is only known at run time");
+                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" => {
+                    for side in
+                        [numbers(i.checked_sub(1).and_then(|i| words.get(i))), numbers(words.get(i + 1))]
+                    {
+                        match side {
+                            Some(names) => names.into_iter().for_each(|name| self.found().compute(name)),
+                            None => self.doubt("arithmetic on a value that is only known at run time"),
+                        }
+                    }
                 }
                 "-v" | "-R" if !words.get(i + 1).and_then(Word::text).is_some_and(is_name) => {
                     self.doubt("a test computes a subscript");

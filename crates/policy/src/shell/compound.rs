@@ -1,9 +1,10 @@
 //! The grammar: groups, conditions, loops, functions.
 
 use super::parser::{Parser, Problem};
-use super::variables;
+use super::value::{Piece, Value};
 use super::word::{Mode, Word, is_name};
 use super::wrapper;
+use super::{braces, variables};
 
 impl Parser<'_, '_> {
     /// A compound command, if one starts here.
@@ -108,27 +109,36 @@ impl Parser<'_, '_> {
     fn iteration(&mut self, keyword: usize) -> Result<(), Problem> {
         self.skip(keyword);
         self.skip_blanks();
+        let mut certain = None;
         if self.peek() == Some('(') && self.peek_at(1) == Some('(') {
             if !self.arithmetic_at(2)? {
                 return Err(Problem::syntax("`for ((` is not closed"));
             }
         } else {
             let name = self.word(Mode::Plain)?;
-            match name.text() {
-                Some(text) if is_name(text) => self.assigned(text, None),
-                _ => return Err(Problem::syntax("`for` needs a name")),
-            }
+            let Some(name) = name.text().filter(|text| is_name(text)) else {
+                return Err(Problem::syntax("`for` needs a name"));
+            };
+            self.assigned(name, None);
             self.skip_blank_lines()?;
             if self.reserved().as_deref() == Some("in") {
                 self.skip(2);
-                self.words()?;
+                for word in self.words()? {
+                    self.give_each(name, &word);
+                }
+            } else {
+                let all = Piece::Variable { name: "@".to_owned(), quoted: false, certain: true };
+                self.give(name, Value::Each(vec![all]));
             }
+            certain = Some(name.to_owned());
         }
         self.skip_blanks();
         if self.peek() == Some(';') {
             self.skip(1);
         }
         self.skip_blank_lines()?;
+        let known = self.found().variables.certain.len();
+        self.found().variables.certain.extend(certain);
         match self.reserved().as_deref() {
             Some("do") => {
                 self.skip(2);
@@ -140,7 +150,23 @@ impl Parser<'_, '_> {
             }
             _ => return Err(Problem::syntax("`for` has no body")),
         }
+        self.found().variables.certain.truncate(known);
         Ok(())
+    }
+
+    /// One word of `for … in`, which may become several values.
+    fn give_each(&mut self, name: &str, word: &Word) {
+        let texts =
+            if word.braces { braces::expand(&word.raw) } else { word.literal.clone().map(|text| vec![text]) };
+        match (texts, &word.pattern) {
+            (Some(texts), _) => {
+                texts.into_iter().for_each(|text| self.give(name, Value::Pieces(vec![Piece::Text(text)])));
+            }
+            (None, Some(pattern)) => self.give(name, Value::Pattern(pattern.clone())),
+            (None, None) if braces::counts(&word.raw) => self.give(name, Value::Number),
+            (None, None) if word.braces => self.give(name, Value::Unknown),
+            (None, None) => self.give(name, Value::Each(word.pieces.clone())),
+        }
     }
 
     fn case(&mut self) -> Result<(), Problem> {
@@ -221,6 +247,7 @@ impl Parser<'_, '_> {
             Some(text) => self.found().functions.push(text.to_owned()),
             None => return Err(Problem::syntax("a function's name is only known at run time")),
         }
+        self.found().variables.parameters = true;
         self.skip_blank_lines()?;
         if !self.compound()? {
             return Err(Problem::syntax("a function has no body"));

@@ -105,10 +105,37 @@ impl Call<'_> {
             {
                 "deletes files at the destination"
             }
+            "cargo"
+                if self.known.iter().find(|a| !a.starts_with(['-', '+'])).is_some_and(|a| {
+                    matches!(*a, "install" | "uninstall" | "publish" | "login" | "logout" | "owner" | "yank" | "watch" | "binstall" | "generate")
+                }) =>
+            {
+                "installs, publishes or runs what is not this project's"
+            }
+            "npm" | "pnpm" | "yarn"
+                if self.known.iter().find(|a| !a.starts_with('-')).is_some_and(|a| {
+                    matches!(*a, "publish" | "unpublish" | "login" | "adduser" | "logout" | "token" | "owner" | "deprecate" | "dist-tag" | "access" | "config" | "set" | "link" | "exec" | "x" | "init" | "create" | "dlx")
+                }) =>
+            {
+                "publishes, or runs what is not this project's"
+            }
             "git" => return self.git(),
             _ => return None,
         };
         Some(reason)
+    }
+
+    /// Whether `git checkout` is given files instead of a branch.
+    fn overwrites(&self) -> bool {
+        let operands: Vec<&&str> = self.known.iter().filter(|a| !a.starts_with('-') || **a == "-").collect();
+        let creates = self.short(&['b', 't']) || self.long(&["--orphan", "--track", "--detach"]);
+        let is_file = |text: &str| {
+            let name = text.rsplit('/').next().unwrap_or_default();
+            let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
+            text == "." || text.ends_with('/') || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
+        };
+        self.any_unknown && operands.is_empty()
+            || !creates && (operands.len() > 1 || operands.iter().any(|operand| is_file(operand)))
     }
 
     fn git(&self) -> Option<&'static str> {
@@ -117,7 +144,7 @@ impl Call<'_> {
         let rest: Vec<&str> = self.part.words.iter().skip(place + 1).flatten().map(String::as_str).collect();
         let call = Call { known: &rest, any_unknown: self.any_unknown, part: self.part };
         let reason = match subcommand {
-            "reset" if call.long(&["--hard"]) || call.has("--merge") => "throws away changes",
+            "reset" if call.long(&["--hard", "--merge", "--keep"]) => "throws away changes",
             "clean" if call.short(&['f', 'x', 'X']) || call.long(&["--force"]) => "removes untracked files",
             "push"
                 if call.short(&['f', 'd'])
@@ -126,25 +153,33 @@ impl Call<'_> {
             {
                 "rewrites or deletes what is published"
             }
-            "checkout"
-                if call.short(&['f']) || call.has("--") || call.has(".") || call.long(&["--force"]) =>
-            {
+            "checkout" if call.short(&['f', 'B']) || call.has("--") || call.long(&["--force", "--ours", "--theirs"]) => {
                 "throws away changes"
             }
-            "restore" if !call.long(&["--staged"]) || call.long(&["--worktree"]) => "throws away changes",
-            "switch" if call.short(&['f']) || call.long(&["--force", "--discard-changes"]) => {
+            "checkout" if call.overwrites() => "throws away changes",
+            "restore" if !call.long(&["--staged"]) && !call.short(&['S']) || call.long(&["--worktree"]) || call.short(&['W']) => {
                 "throws away changes"
             }
-            "branch" if call.short(&['D']) || call.long(&["--delete"]) && call.long(&["--force"]) => {
-                "deletes a branch"
+            "switch" if call.short(&['f', 'C']) || call.long(&["--force", "--discard-changes", "--force-create"]) => {
+                "throws away changes"
             }
+            "branch" if call.short(&['D', 'f', 'M', 'C']) || call.long(&["--force"]) => "deletes or moves a branch",
+            "tag" if call.short(&['d', 'f']) || call.long(&["--delete", "--force"]) => "deletes or moves a tag",
             "stash" if call.has("drop") || call.has("clear") => "throws away stashed changes",
             "reflog" if call.has("expire") || call.has("delete") => "removes what allows to undo",
-            "gc" | "prune" if call.long(&["--prune"]) || subcommand == "prune" => {
+            "gc" | "prune" | "repack" if call.long(&["--prune"]) || subcommand == "prune" || call.long(&["--aggressive"]) && subcommand == "gc" || call.short(&['d']) && subcommand == "repack" => {
                 "removes what allows to undo"
             }
-            "update-ref" if call.short(&['d']) => "deletes a reference",
+            "update-ref" => "changes a reference",
+            "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => "deletes a reference",
+            "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => "throws away changes",
+            "checkout-index" => "overwrites files",
             "rm" if call.short(&['f', 'r']) => "removes files",
+            "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => "removes files",
+            "replace" | "fast-import" => "rewrites history",
+            "remote" if call.has("remove") || call.has("rm") => "forgets what is published",
+            "notes" if call.has("remove") || call.has("prune") => "removes notes",
+            "lfs" if call.has("prune") || call.has("migrate") => "removes or rewrites what is stored",
             "filter-branch" | "filter-repo" => "rewrites history",
             "worktree" if call.has("remove") => "removes a working tree",
             _ => return None,

@@ -118,8 +118,34 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("rg", &["--pre", "--hostname-bin"]),
     ("zip", &["-T", "-TT", "--unzip-command"]),
     ("go", &["-toolexec", "-exec", "-vettool", "--toolexec", "--exec"]),
-    ("cargo", &["--config"]),
-    ("npm", &["--script-shell", "--userconfig", "--globalconfig"]),
+    ("cargo", &["--config", "-Z", "-C"]),
+    (
+        "npm",
+        &[
+            "--script-shell",
+            "--userconfig",
+            "--globalconfig",
+            "--node-options",
+            "--shell",
+            "--editor",
+            "--viewer",
+            "--browser",
+            "--git",
+            "--init-module",
+            "--scripts-prepend-node-path",
+            "--call",
+            "-c",
+        ],
+    ),
+    ("pytest", &["--confcutdir", "--rootdir"]),
+    ("pnpm", &["--script-shell", "--shell-emulator", "--config", "-c", "--shell-mode"]),
+    ("yarn", &["--use-yarnrc", "--script-shell"]),
+    ("npx", &["-c", "--call", "--node-options", "--script-shell", "--userconfig"]),
+    ("jq", &["-L", "--library-path"]),
+    ("sftp", &["-o", "-F", "-S", "-D"]),
+    ("kubectl", &["--kubeconfig"]),
+    ("clang", &["-wrapper", "-fplugin", "-load"]),
+    ("g++", &["-wrapper", "-fplugin"]),
     ("curl", &["-K", "--config"]),
     ("wget", &["--use-askpass", "-e", "--execute"]),
     ("make", &["--eval", "-E"]),
@@ -271,7 +297,13 @@ fn options(call: &Call<'_>, found: &mut Found) {
     let Some((_, options)) = COMMAND_OPTIONS.iter().find(|(name, _)| *name == call.name) else { return };
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
-        let Some(text) = word.text() else { continue };
+        let Some(text) = word.text() else {
+            // A file may be named like an option.
+            if word.pattern.as_ref().is_some_and(|pattern| pattern.starts_with(['*', '?', '['])) {
+                found.doubt(format!("a file that the pattern finds may be an option of `{}`", call.name));
+            }
+            continue;
+        };
         if text == "--" {
             return;
         }

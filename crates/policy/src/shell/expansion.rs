@@ -1,8 +1,9 @@
 //! `$…`, backticks and process substitution.
 
 use super::parser::{Parser, Problem};
-use super::run;
-use super::word::{Draft, Mode};
+use super::value::{Piece, Value};
+use super::word::{Draft, Mode, Word};
+use super::{listing, run};
 
 impl Parser<'_, '_> {
     /// `$` and what follows it.
@@ -13,17 +14,25 @@ impl Parser<'_, '_> {
                 Err(Problem::syntax("a line is continued after `$`"))
             }
             Some('(') => {
-                draft.unknown();
                 if self.peek_at(2) == Some('(') && self.arithmetic_at(3)? {
+                    draft.unknown(Piece::Number);
                     return Ok(());
                 }
                 self.skip(2);
-                self.nested(')')
+                let before = self.found().parts.len();
+                self.nested(')')?;
+                let sample = match self.found().parts.get(before..) {
+                    Some([part]) => listing::sample(part),
+                    _ => None,
+                };
+                draft.unknown(Piece::Output { quoted: in_quotes, sample });
+                Ok(())
             }
             Some('{') => {
-                draft.unknown();
                 self.skip(2);
-                self.parameter(in_quotes)
+                let piece = self.parameter(in_quotes)?;
+                draft.unknown(piece);
+                Ok(())
             }
             Some('[') => Err(Problem::syntax("`$[` arithmetic is not read")),
             Some('\'') if !in_quotes => {
@@ -36,11 +45,13 @@ impl Parser<'_, '_> {
                 self.double_quoted(draft)
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
-                draft.unknown();
                 self.next();
+                let start = self.position();
                 while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
                     self.next();
                 }
+                let name = self.text_from(start);
+                draft.unknown(self.variable(name, in_quotes));
                 Ok(())
             }
             // Always a small number, so it stands for itself.
@@ -50,8 +61,8 @@ impl Parser<'_, '_> {
                 draft.quoted('?');
                 Ok(())
             }
-            Some('0'..='9' | '@' | '*' | '#' | '-' | '$' | '!') => {
-                draft.unknown();
+            Some(c @ ('0'..='9' | '@' | '*' | '#' | '-' | '$' | '!')) => {
+                draft.unknown(self.variable(c.to_string(), in_quotes));
                 self.skip(2);
                 Ok(())
             }
@@ -65,6 +76,11 @@ impl Parser<'_, '_> {
                 Ok(())
             }
         }
+    }
+
+    fn variable(&mut self, name: String, quoted: bool) -> Piece {
+        let certain = self.found().variables.certain.contains(&name);
+        Piece::Variable { name, quoted, certain }
     }
 
     /// Commands up to a closing parenthesis; the opening one is read.
@@ -84,14 +100,14 @@ impl Parser<'_, '_> {
     }
 
     pub(super) fn process_substitution(&mut self, draft: &mut Draft) -> Result<(), Problem> {
-        draft.unknown();
+        draft.unknown(Piece::Unknown);
         draft.pipe = true;
         self.skip(2);
         self.nested(')')
     }
 
     /// The inside of `${…}`.
-    fn parameter(&mut self, in_quotes: bool) -> Result<(), Problem> {
+    fn parameter(&mut self, in_quotes: bool) -> Result<Piece, Problem> {
         if self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '|')) {
             return Err(Problem::syntax("`${ …}` is not read"));
         }
@@ -101,20 +117,13 @@ impl Parser<'_, '_> {
         self.enter()?;
         let start = self.position();
         let mut ignored = Draft::default();
-        // `${#x}` and the name itself, before any operator.
-        while self.peek().is_some_and(|c| {
-            c.is_ascii_alphanumeric() || matches!(c, '_' | '#' | '!' | '@' | '*' | '?' | '-' | '$')
-        }) {
-            if self.peek() == Some('@') && self.position() > start {
-                break;
-            }
-            self.next();
-            if self.position() == start + 1
-                && !self.peek_at(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
-            {
-                break;
-            }
-        }
+        self.parameter_name();
+        let name = self.text_from(start);
+        let mut piece = match name.strip_prefix('#') {
+            Some(counted) if !counted.is_empty() => Piece::Number,
+            _ if name.starts_with('!') && name.len() > 1 => Piece::Unknown,
+            _ => self.variable(name, in_quotes),
+        };
         match (self.peek(), self.peek_at(1)) {
             (Some('@'), _) => self.doubt("an expansion transforms a value (`@`)"),
             (Some('['), _) => self.subscript(),
@@ -125,12 +134,18 @@ impl Parser<'_, '_> {
             }
             _ => {}
         }
+        let plain = self.peek() == Some('}');
         loop {
             match self.peek() {
                 Some('}') => {
+                    if !plain && piece != Piece::Number {
+                        let mut from = ignored.unknowns();
+                        from.push(piece);
+                        piece = Piece::Derived { from, quoted: in_quotes };
+                    }
                     self.next();
                     self.leave();
-                    return Ok(());
+                    return Ok(piece);
                 }
                 None => return Err(Problem::syntax("`${` is not closed")),
                 Some('\\') if self.peek_at(1) == Some('\n') => {
@@ -153,6 +168,22 @@ impl Parser<'_, '_> {
         }
     }
 
+    /// The name in `${…}`, with the `#` of a length or the `!` of an indirection.
+    fn parameter_name(&mut self) {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if matches!(self.peek(), Some('#' | '!')) {
+            let special = matches!(self.peek_at(1), Some('@' | '*' | '?' | '-' | '$' | '!' | '#'));
+            if self.peek_at(1).is_some_and(is_part) || special && self.peek_at(2) == Some('}') {
+                self.next();
+            }
+        }
+        let named = self.peek().is_some_and(is_part);
+        self.next();
+        while named && self.peek().is_some_and(is_part) {
+            self.next();
+        }
+    }
+
     /// `${x[…]}`: bash computes the subscript.
     fn subscript(&mut self) {
         let inside: String =
@@ -167,6 +198,7 @@ impl Parser<'_, '_> {
         let assigns = self.peek() == Some('=') || self.peek_at(1) == Some('=');
         if assigns {
             self.assigned(name, None);
+            self.give(name, Value::Unknown);
         } else {
             let inside: String =
                 (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != '}').take(200).collect();
@@ -176,7 +208,7 @@ impl Parser<'_, '_> {
 
     /// Old style substitution: the text is unescaped once and read anew.
     pub(super) fn backticks(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
-        draft.unknown();
+        draft.unknown(Piece::Output { quoted: in_quotes, sample: None });
         self.next();
         let mut inside = String::new();
         loop {
@@ -218,7 +250,7 @@ impl Parser<'_, '_> {
         }
         if text.is_empty() {
             draft.quoted(' ');
-            draft.unknown();
+            draft.unknown(Piece::Unknown);
         }
         text.chars().for_each(|c| draft.quoted(c));
         Ok(())
@@ -273,16 +305,15 @@ impl Parser<'_, '_> {
         (count > 0).then_some(value)
     }
 
-    /// Reads the words of a `for … in` or array until something that is no word.
-    pub(super) fn words(&mut self) -> Result<(), Problem> {
+    /// Reads the words of a `for … in` until something that is no word.
+    pub(super) fn words(&mut self) -> Result<Vec<Word>, Problem> {
+        let mut words = Vec::new();
         loop {
             self.skip_blanks();
             match self.peek() {
-                None | Some('\n' | ';' | '&' | '|' | '(' | ')') => return Ok(()),
+                None | Some('\n' | ';' | '&' | '|' | '(' | ')') => return Ok(words),
                 Some('#') => self.skip_comment(),
-                Some(_) => {
-                    self.word(Mode::Plain)?;
-                }
+                Some(_) => words.push(self.word(Mode::Plain)?),
             }
         }
     }

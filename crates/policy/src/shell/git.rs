@@ -32,6 +32,25 @@ const TAME_KEYS: &[&str] = &[
     "http.postbuffer",
 ];
 
+/// Subcommands that are git's own; another may be an alias for anything.
+#[rustfmt::skip]
+const KNOWN: &[&str] = &[
+    "add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file", "check-attr",
+    "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry", "cherry-pick", "citool",
+    "clean", "clone", "column", "commit", "commit-graph", "commit-tree", "config", "count-objects", "describe", "diff",
+    "diff-files", "diff-index", "diff-tree", "difftool", "fetch", "filter-branch", "filter-repo", "for-each-ref",
+    "format-patch", "fsck", "gc", "grep", "hash-object", "help", "index-pack", "init", "interpret-trailers", "lfs", "log",
+    "ls-files", "ls-remote", "ls-tree", "mailinfo", "maintenance", "merge", "merge-base", "merge-file", "merge-tree",
+    "mergetool", "mktag", "mktree", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull",
+    "push", "range-diff", "read-tree", "rebase", "reflog", "remote", "repack", "replace", "rerere", "reset", "restore",
+    "rev-list", "rev-parse", "revert", "rm", "send-email", "shortlog", "show", "show-branch", "show-ref", "sparse-checkout",
+    "stage", "stash", "status", "stripspace", "submodule", "switch", "symbolic-ref", "tag", "unpack-file", "update-index",
+    "update-ref", "var", "verify-commit", "verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree",
+    // Handled below.
+    "instaweb", "daemon", "shell", "credential", "hook", "upload-pack", "receive-pack", "remote-ext", "remote-fd",
+    "fetch-pack", "send-pack",
+];
+
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
@@ -137,7 +156,13 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 .any(|w| given == *w || given.len() > 4 && w.starts_with("--") && w.starts_with(given))
         })
     };
+    if !KNOWN.contains(&subcommand) {
+        found.doubt(format!("`git {subcommand}` may be an alias for anything"));
+    }
     match subcommand {
+        "rebase" if has(&["--interactive", "--edit-todo"]) || texts.iter().any(|t| t.starts_with("-i")) => {
+            found.doubt("`git rebase` starts an editor");
+        }
         "rebase" => {
             for (i, word) in arguments.iter().enumerate() {
                 match word.text() {
@@ -168,7 +193,8 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "config" => config(arguments, &texts, found),
         "filter-branch" | "difftool" | "mergetool" | "send-email" | "instaweb" | "daemon" | "shell"
-        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd" => {
+        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd" | "filter-repo"
+        | "citool" => {
             found.doubt(format!("`git {subcommand}` runs other programs"));
         }
         "grep" if texts.iter().any(|t| t.starts_with("-O") || t.starts_with("--open-files-in-pager")) => {
@@ -176,23 +202,46 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack" | "send-pack"
         | "remote" | "submodule" => {
-            if has(&["--upload-pack", "--receive-pack", "--exec", "--config", "--template"])
+            if has(&["--upload-pack", "--receive-pack", "--exec", "--config", "--template", "--upload", "--rec", "--ex"])
                 || subcommand == "clone" && has(&["-u", "-c"])
             {
                 found.doubt(format!("`git {subcommand}` is told which program to run"));
             }
-            if texts.iter().any(|t| t.contains("ext::") || t.starts_with("fd::")) {
+            if texts.iter().any(|t| {
+                t.contains("ext::") || t.starts_with("fd::") || t.split("::").nth(1).is_some() && !t.contains('=')
+            }) {
                 found.doubt("a git address runs a program");
             }
         }
-        "diff" | "log" | "show" | "blame" if has(&["--ext-diff", "--textconv"]) => {
+        "diff" | "log" | "show" | "blame" | "grep" | "format-patch" | "cat-file" | "stash" | "whatchanged"
+            if has(&["--ext-diff", "--textconv", "--filters"]) =>
+        {
             found.doubt("git runs a program from its settings");
+        }
+        "maintenance" if has(&["start", "register"]) => found.doubt("`git maintenance` schedules jobs"),
+        "apply" | "am" if has(&["--unsafe-paths", "--directory"]) => {
+            found.doubt("a patch may write outside the workspace");
+        }
+        "interpret-trailers" => found.doubt("`git interpret-trailers` may run commands"),
+        "init" if has(&["--template", "--separate-git-dir"]) => found.doubt("git copies hooks from elsewhere"),
+        "worktree" | "commit" | "merge" | "tag" | "push" if has(&["--config", "--exec-path"]) => {
+            found.doubt("git is told which program to run");
+        }
+        "lfs" if !texts.first().is_some_and(|t| matches!(*t, "pull" | "fetch" | "ls-files" | "status" | "env" | "track" | "version")) => {
+            found.doubt("`git lfs` may change how files are stored");
         }
         _ => {}
     }
 }
 
 fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
+    if texts.iter().any(|t| {
+        matches!(*t, "--global" | "--system" | "-f" | "--worktree") || t.starts_with("--file") || t.starts_with("--glob")
+            || t.starts_with("--sys") || t.starts_with("-f") || t.starts_with("--blob")
+    }) && !texts.iter().any(|t| t.starts_with("--get") || matches!(*t, "get" | "list" | "--list" | "-l"))
+    {
+        found.doubt("git settings outside this repository change");
+    }
     let reads = texts.iter().any(|t| {
         matches!(
             *t,
@@ -203,9 +252,6 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
                 | "-l"
                 | "list"
                 | "get"
-                | "--unset"
-                | "--unset-all"
-                | "unset"
                 | "--get-urlmatch"
         )
     });

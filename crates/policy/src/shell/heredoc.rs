@@ -78,6 +78,8 @@ impl Parser<'_, '_> {
         while inner.peek().is_some() {
             inner.in_double_quotes(&mut ignored)?;
         }
+        let found = inner.found();
+        found.shown.extend(ignored.unknowns());
         Ok(())
     }
 }

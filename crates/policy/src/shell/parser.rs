@@ -1,10 +1,11 @@
 //! The grammar: lists, pipelines, simple commands, redirections.
 
 use super::heredoc::Pending;
+use super::value::Value;
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
-use super::{Context, Found, MAX_DEPTH, Redirection};
+use super::{Context, Found, MAX_DEPTH, Redirection, listing};
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -32,11 +33,13 @@ pub(super) struct Parser<'s, 'f> {
     found: &'f mut Found,
     pub(super) pending: Vec<Pending>,
     statement: usize,
+    /// Whether the command being read surely runs, in this very shell.
+    straight: bool,
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
     pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
-        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0 }
+        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0, straight: true }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -97,6 +100,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         variables::assigned(name, value, self.found);
     }
 
+    pub(super) fn give(&mut self, name: &str, value: Value) {
+        self.found.variables.give(name, value);
+    }
+
     /// The whole text.
     pub(super) fn program(&mut self) -> Result<(), Problem> {
         self.list(&[])?;
@@ -144,8 +151,10 @@ impl<'s, 'f> Parser<'s, 'f> {
     }
 
     fn and_or(&mut self) -> Result<(), Problem> {
+        self.straight = true;
         loop {
             self.pipeline()?;
+            self.straight = false;
             self.skip_blanks();
             match (self.peek(), self.peek_at(1)) {
                 (Some('&'), Some('&')) | (Some('|'), Some('|')) => self.skip(2),
@@ -156,11 +165,19 @@ impl<'s, 'f> Parser<'s, 'f> {
     }
 
     fn pipeline(&mut self) -> Result<(), Problem> {
+        let outer = self.context.feed.take();
+        let result = self.stages();
+        self.context.feed = outer;
+        result
+    }
+
+    fn stages(&mut self) -> Result<(), Problem> {
         loop {
             while self.reserved().as_deref() == Some("!") {
                 self.skip(1);
                 self.skip_blanks();
             }
+            let before = self.found.parts.len();
             self.command()?;
             self.skip_blanks();
             match (self.peek(), self.peek_at(1)) {
@@ -169,6 +186,12 @@ impl<'s, 'f> Parser<'s, 'f> {
                 (Some('|'), _) => self.skip(1),
                 _ => return Ok(()),
             }
+            self.straight = false;
+            let emitted = self.found.parts.get(before..).unwrap_or_default();
+            self.context.feed = match emitted {
+                [part] => listing::feed(part, self.context.feed),
+                _ => None,
+            };
             self.skip_blank_lines()?;
         }
     }
@@ -196,7 +219,7 @@ impl<'s, 'f> Parser<'s, 'f> {
     fn simple(&mut self) -> Result<(), Problem> {
         let start = self.at;
         let mut words: Vec<Word> = Vec::new();
-        let mut assignments = Vec::new();
+        let mut given: Vec<Word> = Vec::new();
         loop {
             self.skip_blanks();
             if self.redirection()? {
@@ -208,12 +231,10 @@ impl<'s, 'f> Parser<'s, 'f> {
                 Some('(') => return self.function_after(&words),
                 Some(_) => {
                     let word = self.word(Mode::Plain)?;
-                    match &word.assignment {
-                        Some((name, value)) if words.is_empty() => {
-                            self.assigned(name, value.as_deref());
-                            assignments.push((name.clone(), value.clone()));
-                        }
-                        _ => words.push(word),
+                    if word.assignment.is_some() && words.is_empty() {
+                        given.push(word);
+                    } else {
+                        words.push(word);
                     }
                 }
             }
@@ -222,9 +243,31 @@ impl<'s, 'f> Parser<'s, 'f> {
             return Err(Problem::syntax("a command is expected"));
         }
         let text = self.text_from(start).trim_end().to_owned();
+        let assignments = self.assignments(&given, &words);
         let context = self.context.clone();
         wrapper::emit(text, &words, assignments, &context, self.found);
         Ok(())
+    }
+
+    /// Notes what stands before a command, or alone.
+    fn assignments(&mut self, given: &[Word], words: &[Word]) -> Vec<(String, Option<String>)> {
+        let ends = !matches!((self.peek(), self.peek_at(1)), (Some('|'), c) if c != Some('|'))
+            && !matches!((self.peek(), self.peek_at(1)), (Some('&'), c) if c != Some('&'));
+        let reads = words.first().and_then(Word::text) == Some("read");
+        let mut all = Vec::new();
+        for word in given {
+            let Some((name, value)) = &word.assignment else { continue };
+            // `IFS= read` holds for that one builtin.
+            if !(reads && name == "IFS") {
+                self.assigned(name, value.as_deref());
+            }
+            self.give(name, word.value().map_or(Value::Unknown, Value::assigned));
+            if words.is_empty() && self.straight && ends && self.context.depth == 1 {
+                self.found.variables.certain.push(name.clone());
+            }
+            all.push((name.clone(), value.clone()));
+        }
+        all
     }
 
     /// One redirection, if one stands here.
@@ -250,6 +293,9 @@ impl<'s, 'f> Parser<'s, 'f> {
             return Ok(false);
         }
         let named = ahead > 0;
+        if self.peek() == Some('{') {
+            self.doubt("a redirection gives a variable a value");
+        }
         self.skip(ahead);
         let operator: String = if both && self.peek_at(2) == Some('>') {
             "&>>".into()
@@ -265,7 +311,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         let target = self.word(Mode::Plain)?;
         match operator.as_str() {
             "<<" | "<<-" => self.pending.push(Pending::new(&target, operator == "<<-")),
-            "<<<" => {}
+            "<<<" => self.found.shown.extend(target.pieces),
             "<&" | ">&"
                 if target
                     .text()
@@ -289,7 +335,8 @@ impl<'s, 'f> Parser<'s, 'f> {
             }
             _ => {}
         }
-        self.found.redirections.push(Redirection { writes, target: file });
+        let pieces = if target.literal.is_none() { target.pieces.clone() } else { Vec::new() };
+        self.found.redirect(Redirection { writes, target: file }, pieces);
     }
 
     /// The unquoted word at this place, if it may be a reserved one.

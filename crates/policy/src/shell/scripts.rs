@@ -1,6 +1,7 @@
 //! Builtins, shells and interpreters that run text given to them.
 
 use super::Found;
+use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
 use super::wrapper::Call;
@@ -25,7 +26,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             found.doubt(format!("`{}` changes the shell itself", call.name))
         }
         "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is read"),
-        "set" if call.has(&["posix", "-k"]) => found.doubt("`set` changes how the rest is read"),
+        "set" => set(call, found),
         "hash" if call.has(&["-p"]) => found.doubt("`hash -p` makes a name stand for another program"),
         "complete" | "compgen" | "mapfile" | "readarray" if call.has(&["-C", "-F"]) => {
             found.doubt(format!("`{}` runs a command of its own", call.name));
@@ -33,12 +34,22 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         "jobs" if call.has(&["-x"]) => found.doubt("`jobs -x` runs a command"),
         "let" => found.doubt("`let` computes with the contents of variables"),
         "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
-        "read" | "mapfile" | "readarray" | "getopts" | "unset" => {
-            call.arguments.iter().for_each(|word| names_variable(word, found))
+        "read" => call.arguments.iter().for_each(|word| names_variable(word, &Value::Data, found)),
+        "unset" => {
+            let nothing = Value::Pieces(vec![Piece::Text(String::new())]);
+            call.arguments.iter().for_each(|word| names_variable(word, &nothing, found));
         }
-        "printf" if call.arguments.first().and_then(Word::text).is_some_and(|t| t.starts_with("-v")) => {
-            call.arguments.iter().take(2).for_each(|word| names_variable(word, found));
+        "wait" if !call.has(&["-p", "-np", "-fp"]) => {}
+        "mapfile" | "readarray" | "getopts" | "wait" => {
+            call.arguments.iter().for_each(|word| names_variable(word, &Value::Unknown, found));
         }
+        "printf" if call.arguments.first().is_some_and(|w| w.text().is_none_or(|t| t.starts_with("-v"))) => {
+            if call.arguments.first().is_some_and(|word| word.text().is_none()) {
+                found.doubt("what `printf` does is only known at run time");
+            }
+            call.arguments.iter().take(2).for_each(|word| names_variable(word, &Value::Unknown, found));
+        }
+        "cd" | "pushd" | "popd" | "chdir" => found.variables.moves = true,
         "test" | "[" => {
             let subscript = call.arguments.windows(2).any(|pair| {
                 pair.first().and_then(Word::text) == Some("-v")
@@ -88,6 +99,7 @@ fn shell(call: &Call<'_>, found: &mut Found) {
         found.doubt("a shell reads a start file");
     }
     if let Some(at) = shell_command(call) {
+        found.variables.parameters |= call.arguments.len() > at + 1;
         return call.evaluates(call.arguments.get(at), found);
     }
     if matches!(call.arguments.first().and_then(Word::text), Some("--version" | "--help")) {
@@ -126,10 +138,30 @@ fn trap(call: &Call<'_>, found: &mut Found) {
     }
 }
 
+fn set(call: &Call<'_>, found: &mut Found) {
+    let all = call.arguments.iter().filter_map(Word::text).any(|text| {
+        text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
+    });
+    if all || call.has(&["posix", "keyword", "history", "histexpand"]) {
+        found.doubt("`set` changes how the rest is read");
+    }
+    let is_option =
+        |word: &Word| word.text().is_some_and(|text| text.starts_with(['-', '+']) && text != "--");
+    found.variables.parameters |= !call.arguments.iter().all(is_option);
+}
+
 fn declaration(call: &Call<'_>, found: &mut Found) {
+    // `-u` and the like change what is assigned.
+    let plain = !call
+        .arguments
+        .iter()
+        .filter_map(Word::text)
+        .any(|text| text.starts_with('-') && text.contains(['u', 'l', 'c', 'a', 'A']));
     for word in call.arguments {
         if let Some((name, value)) = &word.assignment {
             variables::assigned(name, value.as_deref(), found);
+            let given = word.value().filter(|_| plain).map_or(Value::Unknown, Value::assigned);
+            found.variables.give(name, given);
             continue;
         }
         match word.text() {
@@ -142,8 +174,14 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
                 }
             }
             Some(text) => match text.split_once('=') {
-                Some((name, value)) => variables::assigned(name.trim_end_matches('+'), Some(value), found),
-                None => variables::assigned(text, None, found),
+                Some((name, value)) => {
+                    variables::assigned(name.trim_end_matches('+'), Some(value), found);
+                    found.variables.give(name.trim_end_matches('+'), Value::Unknown);
+                }
+                None => {
+                    variables::assigned(text, None, found);
+                    found.variables.give(text, Value::Pieces(vec![Piece::Text(String::new())]));
+                }
             },
             None => found.doubt(format!("what `{}` declares is only known at run time", call.name)),
         }
@@ -151,10 +189,13 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
 }
 
 /// An argument that may be the name of a variable to be set.
-fn names_variable(word: &Word, found: &mut Found) {
+fn names_variable(word: &Word, value: &Value, found: &mut Found) {
     match word.text() {
         Some(text) => {
             let name = text.trim_start_matches("-v");
+            if is_name(name) {
+                found.variables.give(name, value.clone());
+            }
             if variables::is_risky(name, None) {
                 found.doubt(format!("it sets `{name}`, which changes what programs do"));
             }
@@ -321,15 +362,8 @@ fn sed_line_is_tame(line: &str) -> bool {
                     current = next()
                 }
                 Some('/') => {
-                    loop {
-                        match next() {
-                            Some('\\') => {
-                                next();
-                            }
-                            Some('/') => break,
-                            Some(_) => {}
-                            None => return false,
-                        }
+                    if !skip_to('/', true, &mut next) {
+                        return false;
                     }
                     current = next();
                     while current == Some('I') || current == Some('M') {
@@ -344,20 +378,18 @@ fn sed_line_is_tame(line: &str) -> bool {
             Some('p' | 'd' | 'q' | 'Q' | '=' | 'n' | 'N' | 'P' | 'D' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l') => {
                 current = next()
             }
-            Some('#' | 'a' | 'i' | 'c' | ':' | 'b' | 't') => return true,
+            Some('#' | 'a' | 'i' | 'c') => return true,
+            // A label ends where the next command may start.
+            Some(':' | 'b' | 't' | 'T') => {
+                current = next();
+                while current.is_some_and(|c| !matches!(c, ';' | '}')) {
+                    current = next();
+                }
+            }
             Some(command @ ('s' | 'y')) => {
                 let Some(delimiter) = next() else { return false };
-                for _ in 0..2 {
-                    loop {
-                        match next() {
-                            Some('\\') => {
-                                next();
-                            }
-                            Some(c) if c == delimiter => break,
-                            Some(_) => {}
-                            None => return false,
-                        }
-                    }
+                if !skip_to(delimiter, command == 's', &mut next) || !skip_to(delimiter, false, &mut next) {
+                    return false;
                 }
                 current = next();
                 while command == 's'
@@ -371,6 +403,33 @@ fn sed_line_is_tame(line: &str) -> bool {
                 }
             }
             Some(_) => return false,
+        }
+    }
+}
+
+/// Skips to a delimiter; no if there is none or if it stands in brackets, where `sed` does not see it.
+fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Option<char>) -> bool {
+    let mut in_brackets = 0;
+    loop {
+        match next() {
+            Some('\\') if in_brackets == 0 => {
+                next();
+            }
+            Some(c) if c == delimiter => return in_brackets == 0,
+            // The first character inside never closes.
+            Some('[') if is_expression && in_brackets == 0 => in_brackets = 1,
+            Some('^') if in_brackets == 1 => {}
+            Some(']') if in_brackets > 1 => in_brackets = 0,
+            // `[:space:]`
+            Some('[') if in_brackets > 0 => {
+                if next() != Some(':') || !skip_to(':', false, next) || next() != Some(']') {
+                    return false;
+                }
+                in_brackets = 2;
+            }
+            Some(_) if in_brackets > 0 => in_brackets = 2,
+            Some(_) => {}
+            None => return false,
         }
     }
 }

@@ -172,6 +172,32 @@ const HARMLESS: &[&str] = &[
     "GIT_COMMITTER_DATE",
 ];
 
+/// Names that only say how much is printed, in which language, or that nobody is watching.
+#[rustfmt::skip]
+const QUIET: &[&str] = &[
+    "RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "RUST_LOG", "RUST_TEST_THREADS", "RUST_MIN_STACK", "RUST_TEST_NOCAPTURE",
+    "RUST_LOG_STYLE", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "LANG", "LANGUAGE", "TZ",
+    "NODE_ENV", "TERM", "COLUMNS", "LINES", "DEBUG", "VERBOSE", "LOG_LEVEL", "LOGLEVEL", "INSTA_UPDATE", "INSTA_FORCE_PASS",
+    "PROPTEST_CASES", "QUICKCHECK_TESTS", "SOURCE_DATE_EPOCH", "UPDATE_SNAPSHOTS", "UPDATE_EXPECT", "TEST_ENV", "ENVIRONMENT",
+    "APP_ENV", "RAILS_ENV", "RACK_ENV", "FLASK_ENV", "DJANGO_DEBUG", "PORT", "HUSKY", "HUSKY_SKIP_HOOKS", "TEST_LOG",
+    "CGO_ENABLED", "GOOS", "GOARCH", "GOMAXPROCS", "GO111MODULE", "TSC_COMPILE_ON_ERROR", "JEST_WORKERS", "VITEST",
+    "BROWSERSLIST_IGNORE_OLD_DATA", "SKIP_SLOW", "RUSTUP_NO_UPDATE_CHECK", "NPM_CONFIG_LOGLEVEL", "npm_config_loglevel",
+    "NEXTEST_RETRIES", "RUST_TEST_TIME_UNIT",
+];
+
+/// Whether a variable in front of a command that a rule allows changes nothing that the rule is about.
+pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
+    let known = QUIET.contains(&name)
+        || HARMLESS.contains(&name)
+        || name.starts_with("LC_")
+        || ["CARGO_TERM_", "CARGO_PROFILE_", "CARGO_INCREMENTAL", "CARGO_BUILD_JOBS", "CARGO_NET_OFFLINE"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        || ["RUSTFLAGS", "RUSTDOCFLAGS", "NODE_OPTIONS", "PAGER", "CARGO_TARGET_DIR"].contains(&name)
+        || name.ends_with("_PAGER");
+    known && !is_risky(name, value)
+}
+
 /// Whether giving this variable this value changes which code runs.
 pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
     if HARMLESS.contains(&name) {
@@ -209,7 +235,13 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
             "CREDENTIAL",
             "ALIAS",
             "RUSTDOC",
+            "UNSTABLE",
+            "INSTALL",
+            "TOKEN",
         ];
+        if name.ends_with("TARGET_DIR") {
+            return !value.is_some_and(|v| !v.starts_with(['/', '~', '$']) && !v.contains(".."));
+        }
         return words.iter().any(|word| name.contains(word));
     }
     let upper = name.to_ascii_uppercase();
@@ -225,13 +257,6 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
 pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Found) {
     if is_risky(name, value) {
         found.doubt(format!("it sets `{name}`, which changes what programs do"));
-    }
-    let is_number =
-        value.is_some_and(|v| !v.is_empty() && v.len() < 18 && v.chars().all(|c| c.is_ascii_digit()));
-    if is_number {
-        found.numbers.push(name.to_owned());
-    } else if value.is_some() || found.numbers.contains(&name.to_owned()) {
-        found.numbers.retain(|known| known != name);
     }
 }
 

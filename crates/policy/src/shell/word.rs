@@ -2,6 +2,7 @@
 
 use super::braces;
 use super::parser::{Parser, Problem};
+use super::value::Piece;
 
 /// One word of a command.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Word {
     pub braces: bool,
     /// `NAME=value` written as an assignment.
     pub assignment: Option<(String, Option<String>)>,
+    /// What the word, or the value of the assignment, is made of if run time decides.
+    pub pieces: Vec<Piece>,
 }
 
 impl Word {
@@ -28,7 +31,28 @@ impl Word {
 
     /// A word that only run time knows.
     pub(super) fn unknown(raw: &str) -> Self {
-        Self { raw: raw.to_owned(), ..Self::default() }
+        Self::made_of(raw, Piece::Unknown)
+    }
+
+    pub(super) fn made_of(raw: &str, piece: Piece) -> Self {
+        Self { raw: raw.to_owned(), pieces: vec![piece], ..Self::default() }
+    }
+
+    /// A word that may be a file name pattern.
+    pub(super) fn found(raw: &str, text: &str) -> Self {
+        if !text.contains(['*', '?', '[']) {
+            return Self { raw: raw.to_owned(), ..Self::plain(text) };
+        }
+        Self { raw: raw.to_owned(), pattern: Some(text.to_owned()), ..Self::default() }
+    }
+
+    /// What an assignment gives its variable.
+    pub(super) fn value(&self) -> Option<Vec<Piece>> {
+        let (name, value) = self.assignment.as_ref()?;
+        if self.raw.strip_prefix(name.as_str())?.starts_with('+') {
+            return None;
+        }
+        Some(value.as_ref().map_or_else(|| self.pieces.clone(), |text| vec![Piece::Text(text.clone())]))
     }
 
     pub(super) fn text(&self) -> Option<&str> {
@@ -42,8 +66,8 @@ pub(super) struct Draft {
     text: String,
     /// Where `text` got its characters unquoted.
     bare: Vec<bool>,
-    /// How many pieces only run time knows.
-    unknown: usize,
+    /// What only run time knows, and where in the text it stands.
+    unknown: Vec<(usize, Piece)>,
     quoted: bool,
     assigns: Option<(String, usize)>,
     /// Whether a process substitution is among them.
@@ -62,8 +86,33 @@ impl Draft {
         self.quoted = true;
     }
 
-    pub(super) fn unknown(&mut self) {
-        self.unknown += 1;
+    pub(super) fn unknown(&mut self, piece: Piece) {
+        self.unknown.push((self.bare.len(), piece));
+    }
+
+    /// The pieces that only run time knows.
+    pub(super) fn unknowns(self) -> Vec<Piece> {
+        self.unknown.into_iter().map(|(_, piece)| piece).collect()
+    }
+
+    /// Everything after the first characters, in order.
+    fn pieces(&self, from: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut at = from;
+        let text: Vec<char> = self.text.chars().collect();
+        let push = |pieces: &mut Vec<Piece>, at: usize, end: usize| {
+            let part: String = text.get(at..end).unwrap_or_default().iter().collect();
+            if !part.is_empty() {
+                pieces.push(Piece::Text(part));
+            }
+        };
+        for (place, piece) in &self.unknown {
+            push(&mut pieces, at, *place);
+            at = (*place).max(from);
+            pieces.push(piece.clone());
+        }
+        push(&mut pieces, at, text.len());
+        pieces
     }
 
     fn has_bare(&self, wanted: &[char]) -> bool {
@@ -75,7 +124,13 @@ impl Draft {
         let is_assignment = self.assigns.is_some();
         let globs =
             !is_assignment && self.has_bare(&['*', '?', '[']) && self.text != "[" && self.text != "[[";
-        let unknown = self.unknown > 0;
+        let unknown = !self.unknown.is_empty();
+        let pieces = match &self.assigns {
+            Some((_, from)) if unknown => self.pieces(*from),
+            None if unknown && !self.pipe && !braces => self.pieces(0),
+            None if unknown => vec![Piece::Unknown],
+            _ => Vec::new(),
+        };
         let known = !unknown && !globs && (!braces || is_assignment);
         let assignment = self.assigns.map(|(name, from)| {
             let value: String = self.text.chars().skip(from).collect();
@@ -83,7 +138,7 @@ impl Draft {
         });
         Word {
             raw,
-            pattern: if self.pipe && self.unknown == 1 && self.text.is_empty() {
+            pattern: if self.pipe && self.unknown.len() == 1 && self.text.is_empty() {
                 Some("/dev/fd/63".to_owned())
             } else {
                 (!unknown && globs && !braces).then(|| self.text.clone())
@@ -92,6 +147,7 @@ impl Draft {
             quoted: self.quoted,
             braces: braces && !is_assignment,
             assignment,
+            pieces,
         }
     }
 }
@@ -153,7 +209,7 @@ impl Parser<'_, '_> {
 
     /// The first `=` after a bare name makes the word an assignment.
     fn equals(&mut self, draft: &mut Draft) {
-        if draft.assigns.is_none() && !draft.quoted && draft.unknown == 0 {
+        if draft.assigns.is_none() && !draft.quoted && draft.unknown.is_empty() {
             let target = draft.text.strip_suffix('+').unwrap_or(&draft.text);
             let name = target.split('[').next().unwrap_or_default();
             let subscripted = target.len() == name.len() || target.ends_with(']');
@@ -177,7 +233,7 @@ impl Parser<'_, '_> {
 
     fn array(&mut self, draft: &mut Draft) -> Result<(), Problem> {
         self.next();
-        draft.unknown();
+        draft.unknown(Piece::Unknown);
         loop {
             self.skip_blank_lines()?;
             match self.peek() {

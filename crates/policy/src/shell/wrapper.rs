@@ -1,5 +1,6 @@
 //! Programs that run the program named in their arguments.
 
+use super::value::Piece;
 use super::word::{Word, is_name};
 use super::{Context, Found, MAX_DEPTH, Part, braces, embedded, git, names, scripts, variables};
 
@@ -417,15 +418,28 @@ impl Call<'_> {
                 .map(str::to_owned),
             _ => None,
         });
+        let elsewhere = self
+            .arguments
+            .iter()
+            .take(start)
+            .any(|word| word.text().is_some_and(|t| t.starts_with("-a") || t.starts_with("--arg-file")));
+        let names = |raw: &str| match self.context.feed.filter(|_| !elsewhere) {
+            Some(pattern) => {
+                Word { pattern: Some(pattern.to_owned()), raw: raw.to_owned(), ..Word::default() }
+            }
+            None => Word::made_of(raw, Piece::Output { quoted: false, sample: None }),
+        };
         match marker {
             Some(marker) => {
                 for word in &mut inner {
-                    if word.text().is_some_and(|text| text.contains(&marker)) {
+                    if word.text() == Some(marker.as_str()) {
+                        *word = names(&word.raw);
+                    } else if word.text().is_some_and(|text| text.contains(&marker)) {
                         *word = Word::unknown(&word.raw);
                     }
                 }
             }
-            None => inner.push(Word::unknown("…")),
+            None => inner.push(names("…")),
         }
         self.runs(&inner, found);
         true
@@ -486,5 +500,12 @@ fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>
         assignments,
         behind: context.behind.clone(),
         patterns,
+        data: Vec::new(),
+        pieces: words
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| word.literal.is_none() && word.pattern.is_none() && !word.pieces.is_empty())
+            .map(|(i, word)| (i, word.pieces.clone()))
+            .collect(),
     }
 }

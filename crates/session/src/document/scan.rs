@@ -1,5 +1,7 @@
 //! Reading our layout, whole or cut at any byte.
 
+use std::io::BufRead;
+
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
@@ -57,10 +59,11 @@ struct Line<'a> {
 
 fn line_at(bytes: &[u8], at: usize) -> Line<'_> {
     let rest = bytes.get(at..).unwrap_or_default();
-    match rest.iter().position(|byte| *byte == b'\n') {
-        Some(length) => {
-            Line { text: rest.get(..length).unwrap_or_default(), next: at + length + 1, ended: true }
-        }
+    // Searches many bytes at a time; reading from a slice cannot fail.
+    let length = { rest }.skip_until(b'\n').unwrap_or(rest.len());
+    let line = rest.get(..length).unwrap_or_default();
+    match line.strip_suffix(b"\n") {
+        Some(text) => Line { text, next: at + length, ended: true },
         None => Line { text: rest, next: bytes.len(), ended: false },
     }
 }
@@ -244,8 +247,7 @@ impl Document {
         let rest = bytes.get(self.end..).unwrap_or_default();
         let is_fragment = |byte: &u8| matches!(byte, b'\n' | b' ' | b',' | b']' | b'}');
         let holds_data = !rest.iter().all(is_fragment);
-        let start = rest.iter().position(|byte| *byte == b'{');
-        let salvaged = start.and_then(|start| salvage::message(rest.get(start..).unwrap_or_default()));
+        let salvaged = salvaged(rest);
         self.ending = if disordered {
             self.messages.extend(salvaged);
             Ending::Disordered
@@ -253,4 +255,10 @@ impl Document {
             Ending::Torn { salvaged, holds_data }
         };
     }
+}
+
+/// What can be told of the message in the bytes behind the last whole one.
+pub(crate) fn salvaged(rest: &[u8]) -> Option<Value> {
+    let start = rest.iter().position(|byte| *byte == b'{')?;
+    salvage::message(rest.get(start..)?)
 }

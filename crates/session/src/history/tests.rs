@@ -29,6 +29,7 @@ fn session(messages: &Value) -> StoredSession {
         repaired: None,
         extra: pollux_domain::JsonObject::new(),
         stamp: FileStamp { length: 0, modified_ms: 0 },
+        layout: crate::load::Layout::Other,
     }
 }
 

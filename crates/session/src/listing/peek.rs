@@ -128,21 +128,33 @@ fn info(
 
 /// The id in a session file, whatever its layout; `None` if it cannot be read.
 pub(crate) fn session_id(path: &Path) -> Option<SessionId> {
+    match first_meta(path)?.get("sessionId").and_then(Value::as_str) {
+        Some(id) => Some(SessionId::from_file(id)),
+        None => load(path).ok().map(|session| session.id),
+    }
+}
+
+/// The hash of the project that a session names.
+pub(crate) fn project_hash(path: &Path) -> Option<String> {
+    match first_meta(path)?.get("projectHash").and_then(Value::as_str) {
+        Some(hash) => Some(hash.to_owned()),
+        None => load(path).ok()?.project_hash,
+    }
+}
+
+/// What the first bytes of a file say of its session.
+fn first_meta(path: &Path) -> Option<JsonObject> {
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(FIRST_READ as u64).read_to_end(&mut bytes).ok()?;
-    let meta = match read_head(&bytes) {
+    Some(match read_head(&bytes) {
         Head::Ours { meta, .. } | Head::Cut { meta, .. } => meta,
         // The metadata line of a record log.
         Head::Foreign => {
             let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
             serde_json::from_slice(line).unwrap_or_default()
         }
-    };
-    match meta.get("sessionId").and_then(Value::as_str) {
-        Some(id) => Some(SessionId::from_file(id)),
-        None => load(path).ok().map(|session| session.id),
-    }
+    })
 }

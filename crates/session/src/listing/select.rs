@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::{Listing, SessionInfo};
+use crate::projects::KnownProject;
+
+/// Shorter beginnings of an id are too likely to be something else.
+const MIN_PREFIX: usize = 4;
+/// So many ids are named when a beginning fits several.
+const MAX_NAMED: usize = 5;
 
 /// Why no session was picked. The texts are upstream's; a caller puts its own prefix before them.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -15,9 +21,23 @@ pub enum SelectError {
         searched.display()
     )]
     NoMatch { given: String, searched: PathBuf },
+    #[error(
+        "Session identifier \"{given}\" fits several sessions: {}. Give more of the id.",
+        named(candidates)
+    )]
+    Ambiguous { given: String, candidates: Vec<String> },
 }
 
-/// `latest` (or nothing) is the session updated last; otherwise an exact id or a number of the list.
+fn named(candidates: &[String]) -> String {
+    let shown = candidates.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match candidates.len().saturating_sub(MAX_NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// `latest` (or nothing) is the session updated last; otherwise an exact id, a number of the list, or the
+/// beginning of an id that only one session has.
 pub fn select<'a>(
     listing: &'a Listing,
     given: &str,
@@ -27,12 +47,58 @@ pub fn select<'a>(
     if listing.sessions.is_empty() {
         return Err(SelectError::NoSessions);
     }
-    let found = if given.is_empty() || given == "latest" {
-        listing.sessions.iter().max_by_key(|session| (session.last_updated, session.start))
-    } else {
-        position(listing, given).and_then(|index| listing.sessions.get(index))
+    if let Some(index) = position(listing, given) {
+        return listing.sessions.get(index).ok_or(SelectError::NoSessions);
+    }
+    pick(listing.sessions.iter(), given, searched, |session| session)
+}
+
+/// The same among the sessions of all projects, where numbers mean nothing. `home` is where was searched.
+pub fn select_anywhere<'a>(
+    listings: &'a [(KnownProject, Listing)],
+    given: &str,
+    home: &Path,
+) -> Result<(&'a KnownProject, &'a SessionInfo), SelectError> {
+    let all = || {
+        listings
+            .iter()
+            .flat_map(|(project, listing)| listing.sessions.iter().map(move |session| (project, session)))
     };
-    found.ok_or_else(|| SelectError::NoMatch { given: given.to_owned(), searched: searched.to_owned() })
+    if all().next().is_none() {
+        return Err(SelectError::NoSessions);
+    }
+    let given = given.trim();
+    if let Some(found) = all().find(|(_, session)| session.id.as_str() == given) {
+        return Ok(found);
+    }
+    pick(all(), given, home, |(_, session)| session)
+}
+
+/// The latest, or the only one whose id begins so.
+fn pick<'a, T: Copy>(
+    sessions: impl Iterator<Item = T>,
+    given: &str,
+    searched: &Path,
+    session_of: impl Fn(T) -> &'a SessionInfo,
+) -> Result<T, SelectError> {
+    let no_match = || SelectError::NoMatch { given: given.to_owned(), searched: searched.to_owned() };
+    if given.is_empty() || given == "latest" {
+        let age = |item: &T| (session_of(*item).last_updated, session_of(*item).start);
+        return sessions.max_by_key(age).ok_or_else(no_match);
+    }
+    if given.chars().count() < MIN_PREFIX {
+        return Err(no_match());
+    }
+    let fitting: Vec<T> =
+        sessions.filter(|item| session_of(*item).id.as_str().starts_with(given)).collect();
+    match fitting.as_slice() {
+        [] => Err(no_match()),
+        [only] => Ok(*only),
+        _ => {
+            let candidates = fitting.iter().map(|item| session_of(*item).id.to_string()).collect();
+            Err(SelectError::Ambiguous { given: given.to_owned(), candidates })
+        }
+    }
 }
 
 /// The place of the session with this id or number in the list.

@@ -35,6 +35,8 @@ pub(crate) enum Layout {
         holds_data: bool,
         /// Whether the last message was read from those bytes.
         salvaged: bool,
+        /// Whether a message or an unreadable line stands before `end`.
+        follows: bool,
     },
     /// Upstream's record log.
     Log { ends_with_newline: bool },
@@ -72,7 +74,9 @@ fn from_document(document: document::Document) -> Folded {
     let mut messages = document.messages;
     let is_damaged = document.ending != Ending::Whole || document.unreadable_lines > 0;
     let kept_part = matches!(document.ending, Ending::Torn { salvaged: Some(_), .. });
-    let note = RepairNote { torn_at: end, kept_part, unreadable_lines: document.unreadable_lines };
+    let unreadable_lines = document.unreadable_lines;
+    let note = RepairNote { torn_at: Some(end), kept_part, unreadable_lines, lost_blobs: 0 };
+    let follows = !messages.is_empty() || unreadable_lines > 0;
     let repaired = is_damaged.then_some(note);
     let layout = match document.ending {
         Ending::Whole => Layout::Document {
@@ -81,10 +85,18 @@ fn from_document(document: document::Document) -> Folded {
             torn: false,
             holds_data: false,
             salvaged: false,
+            follows,
         },
         Ending::Torn { salvaged, holds_data } => {
             messages.extend(salvaged);
-            Layout::Document { stamp_at: document.stamp_at, end, torn: true, holds_data, salvaged: kept_part }
+            Layout::Document {
+                stamp_at: document.stamp_at,
+                end,
+                torn: true,
+                holds_data,
+                salvaged: kept_part,
+                follows,
+            }
         }
         Ending::Disordered => Layout::Other,
     };
@@ -97,7 +109,7 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
     let (value, repaired) = match parse_lossy(text) {
         Some(value) => (value, None),
         None => {
-            let note = RepairNote { torn_at: text.len() as u64, kept_part: false, unreadable_lines: 0 };
+            let note = RepairNote::torn(text.len() as u64);
             let value = salvage::session(text).filter(|value| value.get("sessionId").is_some());
             let value = value.ok_or_else(|| LoadError::NotASession { path: path.to_owned() })?;
             (value, Some(note))

@@ -47,8 +47,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         if records == 1 && inline_messages { Layout::Other } else { Layout::Log { ends_with_newline } };
     let repaired = last_is_bad.then(|| {
         let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
-        let torn_at = (text.trim_ascii_end().len() - torn) as u64;
-        RepairNote { torn_at, kept_part: false, unreadable_lines: 0 }
+        RepairNote::torn((text.trim_ascii_end().len() - torn) as u64)
     });
     Some(Folded { meta: state.meta, messages: state.messages, layout, repaired })
 }

@@ -3,6 +3,7 @@
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Part};
 use pollux_domain::event::Severity;
+use pollux_domain::redact::redacted;
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{Display, FileDiff};
 use serde_json::{Value, json};
@@ -49,7 +50,8 @@ pub(crate) fn call(call: &CallRecord, now: Timestamp) -> JsonObject {
     }
     fields.insert("timestamp".into(), json!(now.to_iso()));
     fields.insert("displayName".into(), json!(call.display_name));
-    fields.insert("description".into(), json!(call.description));
+    // A line for people: the arguments themselves stay, since a resumed session needs them.
+    fields.insert("description".into(), json!(redacted(&call.description)));
     fields.insert("renderOutputAsMarkdown".into(), json!(call.markdown));
     fields
 }

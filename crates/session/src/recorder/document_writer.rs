@@ -7,7 +7,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::medium::{Medium, WriteFailure, replace_end};
-use super::{CallRecord, CallResult};
+use super::{CallRecord, EndedCall};
 use crate::document::{INDENT, TAIL, encode_head};
 use crate::message::encode;
 
@@ -57,8 +57,8 @@ impl OpenCall {
         Self { id: call.id.clone(), opening, status_at: 0, status: "pending", result: Vec::new() }
     }
 
-    fn end(&mut self, result: &CallResult) {
-        let mut fields = Value::Object(encode::result(result)).to_string().into_bytes();
+    fn end(&mut self, result: &EndedCall<'_>) {
+        let mut fields = serde_json::to_vec(&result.fields).unwrap_or_default();
         fields.pop();
         if let Some(first) = fields.first_mut() {
             *first = b',';
@@ -113,6 +113,11 @@ impl DocumentWriter {
         Self { medium, unwritten_head: Vec::new(), stamp_at, end, has_messages, open: None }
     }
 
+    /// Where `lastUpdated` is.
+    pub(crate) fn stamp_at(&self) -> u64 {
+        self.stamp_at
+    }
+
     pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
         let body = serde_json::to_vec(message).unwrap_or_default();
         let added = self.push(&body)?;
@@ -154,12 +159,12 @@ impl DocumentWriter {
     /// Only the tail changes if the last call is the one that ended. In a batch, what is behind the first
     /// call that ended moves, so the arguments of the later calls are written once more. A write torn in
     /// that moment costs the records of those later calls, nothing before them.
-    pub(crate) fn results(&mut self, results: &[CallResult], now: Timestamp) -> Result<(), WriteFailure> {
+    pub(crate) fn results(&mut self, results: &[EndedCall<'_>], now: Timestamp) -> Result<(), WriteFailure> {
         let Some(before) = &self.open else { return Ok(()) };
         let mut after = before.clone();
         let mut first = None;
         for result in results {
-            let waiting = |call: &OpenCall| call.id == result.id && call.result.is_empty();
+            let waiting = |call: &OpenCall| call.id == *result.id && call.result.is_empty();
             if let Some(index) = after.calls.iter().position(waiting)
                 && let Some(call) = after.calls.get_mut(index)
             {

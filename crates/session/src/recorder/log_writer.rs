@@ -6,7 +6,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::medium::{Medium, WriteFailure, replace_end};
-use super::{CallRecord, CallResult};
+use super::{CallRecord, EndedCall};
 use crate::message::encode;
 
 #[derive(Debug)]
@@ -71,14 +71,14 @@ impl LogWriter {
     }
 
     /// The reply once more, now with results: readers take the last record of an id.
-    pub(crate) fn results(&mut self, results: &[CallResult]) -> Result<(), WriteFailure> {
+    pub(crate) fn results(&mut self, results: &[EndedCall<'_>]) -> Result<(), WriteFailure> {
         let Some(mut open) = self.open.clone() else { return Ok(()) };
         let mut changed = false;
         for result in results {
             let waiting =
-                |(id, call): &&mut (CallId, JsonObject)| *id == result.id && !call.contains_key("result");
+                |(id, call): &&mut (CallId, JsonObject)| id == result.id && !call.contains_key("result");
             if let Some((_, call)) = open.calls.iter_mut().find(waiting) {
-                call.extend(encode::result(result));
+                call.extend(result.fields.clone());
                 call.insert("status".into(), json!(result.status.as_str()));
                 changed = true;
             }
@@ -93,6 +93,16 @@ impl LogWriter {
         self.push(&line)?;
         let waiting = open.calls.iter().any(|(_, call)| !call.contains_key("result"));
         self.open = waiting.then_some(open);
+        Ok(())
+    }
+
+    /// Takes back the message with this id and what follows it.
+    pub(crate) fn rewind(&mut self, to: &str, now: Timestamp) -> Result<(), WriteFailure> {
+        let mut lines = json!({ "$rewindTo": to }).to_string().into_bytes();
+        lines.push(b'\n');
+        push_stamp(&mut lines, now);
+        self.push(&lines)?;
+        self.open = None;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::{Form, OpenFile, Recorder, Target};
+use crate::blobs::Blobs;
 use crate::document::{self, Ending, INDENT, TAIL};
 use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
 use crate::lock::{Lock, LockError, lock_path};
@@ -55,16 +56,25 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
         }
         LockError::Io(source) => ResumeError::Lock { path: path.clone(), source },
     })?;
-    let (bytes, stamp) = load::read(&path)?;
-    if stamp != session.stamp {
+    let write = |source| ResumeError::Write { path: path.clone(), source };
+    let now = fs::metadata(&path).map_err(write)?;
+    if load::stamp_of(&now) != session.stamp {
         return Err(ResumeError::Changed { path });
     }
-    let folded = load::fold(&path, &bytes)?;
-    let form = continue_file(&path, &bytes, folded, session)
-        .map_err(|source| ResumeError::Write { path: path.clone(), source })?
-        .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
+    let form = match continue_file(&path, session).map_err(write)? {
+        Continued::Form(form) => form,
+        Continued::NeedsRewrite => {
+            let (bytes, _) = load::read(&path)?;
+            let folded = load::fold(&path, &bytes)?;
+            rewrite(&path, &bytes, folded, session)
+                .map_err(write)?
+                .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?
+        }
+        Continued::Changed => return Err(ResumeError::Changed { path }),
+    };
     let target = Target::Open(OpenFile { form, _lock: Some(lock) });
-    Ok(Recorder { id: session.id.clone(), path: Some(path), target })
+    let blobs = Some(Blobs::of_chats(path.parent().unwrap_or(Path::new("")), session.kind));
+    Ok(Recorder { id: session.id.clone(), path: Some(path), target, blobs })
 }
 
 /// A lock belongs to the file, whatever link led to it.
@@ -73,45 +83,51 @@ fn real_path(path: &Path) -> PathBuf {
     if is_link { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
 }
 
-/// `None` if the file would not say the same after a rewrite.
-fn continue_file(
-    path: &Path,
-    bytes: &[u8],
-    folded: Folded,
-    session: &StoredSession,
-) -> io::Result<Option<Form>> {
-    match folded.layout {
-        Layout::Document { stamp_at: Some(stamp_at), end, torn, holds_data, salvaged } => {
-            let unreadable_lines = folded.repaired.as_ref().map_or(0, |note| note.unreadable_lines);
-            let whole = folded.messages.len() - usize::from(salvaged) + unreadable_lines;
-            let file = open(path)?;
+enum Continued {
+    Form(Form),
+    /// Another layout than the writers'.
+    NeedsRewrite,
+    /// Not what was loaded.
+    Changed,
+}
+
+/// Goes on where the loaded file ends; the file is not read again.
+fn continue_file(path: &Path, session: &StoredSession) -> io::Result<Continued> {
+    let file = open(path)?;
+    match session.layout {
+        Layout::Document { stamp_at: Some(stamp_at), end, torn, holds_data, salvaged, follows } => {
+            let rest = read_from(&file, end, session.stamp.length)?;
+            if !torn && rest != TAIL {
+                return Ok(Continued::Changed);
+            }
             let end = if torn {
                 if holds_data {
-                    keep_copy(path, bytes.get(offset(end)..).unwrap_or_default(), session.stamp)?;
+                    keep_copy(path, &rest, "torn", session.stamp)?;
                 }
-                let last = if salvaged { folded.messages.last() } else { None };
-                mend(&file, end, last, whole > 0)?
+                let last = if salvaged { document::salvaged(&rest) } else { None };
+                mend(&file, end, last.as_ref(), follows)?
             } else {
                 end
             };
-            let has_messages = whole > 0 || salvaged;
-            Ok(Some(Form::Document(DocumentWriter::continue_at(Box::new(file), stamp_at, end, has_messages))))
+            let writer = DocumentWriter::continue_at(Box::new(file), stamp_at, end, follows || salvaged);
+            Ok(Continued::Form(Form::Document(writer)))
         }
         Layout::Log { ends_with_newline } => {
-            let file = open(path)?;
-            let end = bytes.len() as u64;
-            Ok(Some(Form::Log(LogWriter::continue_at(Box::new(file), end, ends_with_newline))))
+            let writer = LogWriter::continue_at(Box::new(file), session.stamp.length, ends_with_newline);
+            Ok(Continued::Form(Form::Log(writer)))
         }
-        Layout::Document { stamp_at: None, .. } | Layout::Other => rewrite(path, bytes, folded, session),
+        Layout::Document { stamp_at: None, .. } | Layout::Other => Ok(Continued::NeedsRewrite),
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+fn read_from(file: &File, at: u64, end: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(at)).unwrap_or(0)];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, at)?;
+    Ok(bytes)
 }
 
-fn offset(at: u64) -> usize {
-    usize::try_from(at).unwrap_or(usize::MAX)
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
 }
 
 /// Puts the salvaged message and the tail behind the last whole message. Returns where the tail is.
@@ -132,10 +148,10 @@ fn mend(file: &File, end: u64, salvaged: Option<&Value>, after_others: bool) -> 
 }
 
 /// Saves bytes that are about to be cut off beside the file, so that nothing is ever lost for good.
-fn keep_copy(path: &Path, bytes: &[u8], stamp: FileStamp) -> io::Result<()> {
+pub(super) fn keep_copy(path: &Path, bytes: &[u8], why: &str, stamp: FileStamp) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for millis in stamp.modified_ms.. {
-        let copy = path.with_file_name(format!("{name}.torn-{millis}"));
+        let copy = path.with_file_name(format!("{name}.{why}-{millis}"));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy) {
             Ok(mut file) => return file.write_all(bytes),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -146,6 +162,7 @@ fn keep_copy(path: &Path, bytes: &[u8], stamp: FileStamp) -> io::Result<()> {
 }
 
 /// Brings a file of another layout into ours, once; every field of every message stays.
+/// `None` if the file would not say the same afterwards.
 fn rewrite(path: &Path, bytes: &[u8], folded: Folded, session: &StoredSession) -> io::Result<Option<Form>> {
     let meta = completed(folded.meta, session);
     let new = document::encode(&meta, session.last_updated, &folded.messages);
@@ -155,7 +172,7 @@ fn rewrite(path: &Path, bytes: &[u8], folded: Folded, session: &StoredSession) -
         return Ok(None);
     }
     if folded.repaired.is_some() {
-        keep_copy(path, bytes, session.stamp)?;
+        keep_copy(path, bytes, "torn", session.stamp)?;
     }
     files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
     let has_messages = !check.messages.is_empty();

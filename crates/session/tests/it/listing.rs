@@ -128,7 +128,10 @@ fn a_session_is_selected_by_age_id_or_number() {
     // An id wins over a number.
     assert_eq!(id("2").unwrap(), "2");
     assert_eq!(id("bbbbbbbb-2").unwrap(), "bbbbbbbb-2");
-    for wrong in ["0", "4", "2abc", "+1", "01", "bbbbbbbb", "-1", "99999999999999999999"] {
+    // The beginning of an id is enough if it is long enough and only one fits.
+    assert_eq!(id("bbbbbbbb").unwrap(), "bbbbbbbb-2");
+    assert_eq!(id("aaaa").unwrap(), "aaaaaaaa-1");
+    for wrong in ["0", "4", "2abc", "+1", "01", "bbb", "-1", "99999999999999999999", "bbbbbbbb-3"] {
         assert_eq!(
             id(wrong).unwrap_err().to_string(),
             format!(
@@ -141,6 +144,12 @@ fn a_session_is_selected_by_age_id_or_number() {
     assert_eq!(select(&Listing::default(), "latest", &dir), Err(SelectError::NoSessions));
     assert!(exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb-2")));
     assert!(!exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb")));
+    record(&scratch, "bbbbbbbb-3", 180, "four");
+    let listing = list(&scratch.dirs(), at(1000));
+    assert_eq!(
+        select(&listing, "bbbbbbbb", &dir).unwrap_err().to_string(),
+        "Session identifier \"bbbbbbbb\" fits several sessions: bbbbbbbb-2, bbbbbbbb-3. Give more of the id."
+    );
 }
 
 #[test]

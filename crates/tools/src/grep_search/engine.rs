@@ -1,8 +1,6 @@
 //! Walks, searches in parallel, and keeps the result the same as if it had searched in order.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::file_scope::FileScope;
 use crate::ignore_rules::Respect;
 use crate::walk::{Walk, exclude_set};
+use crate::workspace::Workspace;
 
 /// What ripgrep is told to leave out upstream, on top of what every search leaves out.
 const EXCLUDES: &[&str] = &[".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "*.log", "*.tmp"];
@@ -114,7 +113,7 @@ pub(super) fn search(
         Context::Lines { before, after } => (before, after),
     };
     let stop = || cancel.is_cancelled() || Instant::now() >= deadline;
-    let mut found = search_files(&files, query, plain, &stop);
+    let mut found = search_files(&scope.workspace, &files, query, plain, &stop);
     cut_to_total(&mut found, query.total);
     if query.context == Context::Automatic {
         let around = match found.iter().map(FileMatches::count).sum() {
@@ -124,7 +123,7 @@ pub(super) fn search(
         };
         if around > 0 {
             let files: Vec<PathBuf> = found.iter().map(|file| file.path.clone()).collect();
-            found = search_files(&files, query, (around, around), &stop);
+            found = search_files(&scope.workspace, &files, query, (around, around), &stop);
             cut_to_total(&mut found, query.total);
         }
     }
@@ -182,6 +181,7 @@ fn included(start: &Path, pattern: Option<&str>) -> Result<Override, ignore::Err
 /// Files are handed out in order and each is finished, so what was searched is always a beginning of the
 /// list: cutting it to the limit gives the same result whatever the threads did.
 fn search_files(
+    workspace: &Workspace,
     files: &[PathBuf],
     query: &Query,
     context: (usize, usize),
@@ -195,7 +195,7 @@ fn search_files(
         while matches.load(Ordering::Relaxed) < query.total && !stop() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = files.get(index) else { return };
-            let lines = search_file(&mut searcher, path, query, stop);
+            let lines = search_file(workspace, &mut searcher, path, query, stop);
             let file = FileMatches { path: path.clone(), lines };
             let count = file.count();
             if count > 0 {
@@ -236,24 +236,20 @@ fn searcher(query: &Query, (before, after): (usize, usize)) -> Searcher {
 }
 
 fn search_file(
+    workspace: &Workspace,
     searcher: &mut Searcher,
     path: &Path,
     query: &Query,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Line> {
-    let Ok(file) = open(path) else { return Vec::new() };
+    // Unless it has become a link, lies behind one, or is something that blocks.
+    let Ok(opened) = workspace.open_found(path) else { return Vec::new() };
     let limit = query.per_file.unwrap_or(u64::MAX).min(query.total);
     let mut gathered =
         Gathered { lines: Vec::new(), matches: 0, limit, exclude: query.exclude.as_ref(), stop };
     // A file that cannot be read to its end still has the matches found so far.
-    let _ = searcher.search_file(&query.matcher, &file, &mut gathered);
+    let _ = searcher.search_file(&query.matcher, &opened.file, &mut gathered);
     gathered.lines
-}
-
-/// Opens what the walk found, unless it has become a link or something that blocks.
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::from(io::ErrorKind::InvalidInput)) }
 }
 
 struct Gathered<'a> {

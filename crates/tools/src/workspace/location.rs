@@ -126,12 +126,21 @@ pub(super) fn blocked_below(below: &Path) -> bool {
 }
 
 fn is_blocked(name: &OsStr) -> bool {
-    let name = name.to_string_lossy().to_lowercase();
+    // Some file systems take names for the same that differ in case, or in characters that are not drawn.
+    let name: String = name.to_string_lossy().to_lowercase().chars().filter_map(folded).collect();
     // What Windows ignores at the end of a name must not open a door elsewhere.
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     matches!(name, ".git" | ".env" | "node_modules")
         || (name.starts_with("gha-creds-") && name.ends_with(".json"))
         || is_short_form(name)
+}
+
+fn folded(c: char) -> Option<char> {
+    match c {
+        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}' => None,
+        'ſ' => Some('s'),
+        other => Some(other),
+    }
 }
 
 /// The 8.3 forms of the blocked names, such as `GIT~1`.
@@ -189,6 +198,9 @@ mod tests {
             "Node_Modules",
             "gha-creds-1.json",
             "GIT~1",
+            ".g\u{200c}it",
+            "\u{feff}.env",
+            "node_moduleſ",
         ] {
             assert!(is_blocked(OsStr::new(name)), "{name}");
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
 use super::Workspace;
+use super::beneath::EntryKind;
 use super::location::blocked_below;
 
 /// How many folders of each workspace directory are looked into; upstream's value.
@@ -22,17 +23,20 @@ impl Workspace {
             let mut folders = VecDeque::from([directory.clone()]);
             for _ in 0..MAX_FOLDERS {
                 let Some(folder) = folders.pop_front() else { break };
-                let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-                for entry in entries.flatten() {
-                    let path = entry.path();
-                    let Ok(kind) = entry.file_type() else { continue };
-                    if kind.is_dir() && !path.strip_prefix(directory).is_ok_and(blocked_below) {
-                        folders.push_back(path);
-                    } else if kind.is_file() && path.ends_with(wanted) {
-                        if found.is_some() {
-                            return None;
+                let entries = self.open_folder(&folder).and_then(|folder| folder.entries());
+                for entry in entries.unwrap_or_default() {
+                    let path = folder.join(&entry.name);
+                    match entry.kind {
+                        EntryKind::Folder if !path.strip_prefix(directory).is_ok_and(blocked_below) => {
+                            folders.push_back(path);
                         }
-                        found = Some(path);
+                        EntryKind::File if path.ends_with(wanted) => {
+                            if found.is_some() {
+                                return None;
+                            }
+                            found = Some(path);
+                        }
+                        _ => {}
                     }
                 }
             }

@@ -1,11 +1,12 @@
 //! Opening a file for reading.
 
+use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use super::beneath::{Folder, Missing, Purpose};
+use super::beneath::{Folder, Missing, Purpose, Status};
 use super::{Location, PathRefusal, Workspace};
 
 /// A file that cannot be opened for reading.
@@ -44,6 +45,31 @@ impl Workspace {
     pub(crate) fn open_file(&self, location: &Location) -> Result<Opened, OpenError> {
         let location = self.admit_again(location).map_err(OpenError::Refused)?;
         open_beneath(&location).map_err(|error| self.explain(&location, error))
+    }
+
+    /// Opens a regular file by a real path that a walk found.
+    pub(crate) fn open_found(&self, path: &Path) -> Result<Opened, OpenError> {
+        let Some(base) = self.base_of(path, path) else {
+            return Err(OpenError::Refused(self.outside(path)));
+        };
+        open_beneath(&Location { asked: path.to_owned(), path: path.to_owned(), base })
+    }
+
+    /// Opens a directory by its real path.
+    pub(crate) fn open_folder(&self, path: &Path) -> io::Result<Folder> {
+        let base = self.base_of(path, path).ok_or(io::ErrorKind::PermissionDenied)?;
+        let below = path.strip_prefix(&base).unwrap_or(Path::new(""));
+        Folder::open(&base, below, Missing::Fail)
+    }
+
+    /// What stands at a place; a link that was put there after the place was resolved is not followed.
+    pub(crate) fn status(&self, location: &Location) -> io::Result<Status> {
+        let path = location.path();
+        let below = path.strip_prefix(&location.base).unwrap_or(Path::new(""));
+        match (below.parent(), below.file_name()) {
+            (Some(parent), Some(name)) => Folder::open(&location.base, parent, Missing::Fail)?.status(name),
+            _ => Folder::open(&location.base, below, Missing::Fail)?.status(OsStr::new(".")),
+        }
     }
 
     fn explain(&self, location: &Location, error: OpenError) -> OpenError {

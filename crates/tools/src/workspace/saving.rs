@@ -18,6 +18,10 @@ pub(crate) enum SaveError {
     Refused(PathRefusal),
     #[error("it is a {0}, not a regular file")]
     Special(&'static str),
+    #[error(
+        "it has other names (hard links) that would change with it, and it cannot be replaced by a new file"
+    )]
+    Linked,
     #[error("{0}")]
     Io(#[source] io::Error),
 }
@@ -25,8 +29,9 @@ pub(crate) enum SaveError {
 impl Workspace {
     /// Writes a file, creating the directories on the way; tests the path again before that.
     ///
-    /// A regular file with one name is replaced by a new file with the same mode and owner. Files with several
-    /// hard links, or whose owner cannot be kept, are written in place.
+    /// A regular file is replaced by a new one with the same mode and owner; other names of the old one (hard
+    /// links, which may lie outside of the workspace) keep the old content. Only a file with one name is written
+    /// in place, where its folder or its owner does not allow anything else.
     pub(crate) fn save(&self, location: &Location, content: &[u8]) -> Result<(), SaveError> {
         let location = self.admit_again(location).map_err(SaveError::Refused)?;
         save_beneath(&location, content).map_err(|error| match error {
@@ -71,14 +76,15 @@ fn overwrite(folder: &Folder, name: &OsStr, existing: File, content: &[u8]) -> R
     if !metadata.is_file() {
         return Err(SaveError::Special(special_name(metadata.file_type())));
     }
-    if metadata.nlink() == 1 {
-        match replace(folder, name, &metadata, content) {
-            Ok(Replaced::Yes) => return Ok(()),
-            Ok(Replaced::OwnerWouldChange) => {}
-            // The file can be written, but its directory cannot.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {}
-            Err(error) => return Err(SaveError::Io(error)),
-        }
+    match replace(folder, name, &metadata, content) {
+        Ok(Replaced::Yes) => return Ok(()),
+        Ok(Replaced::OwnerWouldChange) => {}
+        // The file can be written, but its directory cannot.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {}
+        Err(error) => return Err(SaveError::Io(error)),
+    }
+    if metadata.nlink() > 1 {
+        return Err(SaveError::Linked);
     }
     in_place(existing, content).map_err(SaveError::Io)
 }

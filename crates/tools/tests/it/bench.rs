@@ -55,6 +55,7 @@ impl Bench {
             tools: Tools { shell_inactivity_seconds: 300, ..Tools::default() },
             child_env: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],
             background: Arc::new(Background::new(base.join("home/.gemini/tmp/background-processes"))),
+            sandbox: None,
             clock: Arc::new(SystemClock),
         };
         Self { folder, setup, cancel: CancellationToken::new(), live: Arc::default() }
@@ -78,10 +79,14 @@ impl Bench {
         fs::read(self.path(name)).unwrap()
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools = builtin(self.setup.clone());
         tools.push(read_many_files(&self.setup));
-        tools.into_iter().find(|tool| tool.spec().name == name).unwrap()
+        tools
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        self.tools().into_iter().find(|tool| tool.spec().name == name).unwrap()
     }
 
     pub(crate) fn prepare(&self, name: &str, args: Value) -> Result<Box<dyn Invocation>, ArgError> {
@@ -100,6 +105,7 @@ impl Bench {
         let live = Arc::clone(&self.live);
         let context = ToolContext {
             call: CallId::new("test", "1"),
+            must_ask: false,
             cancel: self.cancel.clone(),
             live: Arc::new(move |text: &str| live.lock().unwrap().push_str(text)),
         };

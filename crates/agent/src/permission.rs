@@ -1,0 +1,271 @@
+//! Deciding on calls before they run: the rules, the safety checkers, and a person where the rules want one.
+
+use pollux_domain::JsonObject;
+use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart};
+use pollux_domain::event::{CallDecision, NoticeCode, Severity};
+use pollux_domain::tool::{Effect, ToolErrorKind};
+use pollux_policy::always::{self, Grant, Reach};
+use pollux_policy::request::{Decision, Request, Verdict};
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::{Call, Ready, accept};
+use crate::session::Session;
+
+const DENIED_BY_PERSON: &str = "User denied execution.";
+const QUEUED: &str = "User cancelled operation";
+
+/// How far a person's answers may reach in this session.
+#[derive(Debug, Clone, Default)]
+pub struct GrantReach {
+    /// Whether "for this session" may be offered.
+    pub session: bool,
+    /// The file that keeps answers for later sessions; `None` where that may not be offered.
+    pub file: Option<std::path::PathBuf>,
+}
+
+/// What one look at a call came to.
+enum Settled {
+    Done,
+    /// The arguments are others now.
+    Again(JsonObject),
+    /// A person wants everything to stop.
+    Stop,
+}
+
+impl Session {
+    /// Decides on the calls of a group, one after the other: an answer may decide on the next call too.
+    pub(crate) async fn permit(&mut self, group: &mut [Ready], cancel: &CancellationToken) {
+        for ready in group {
+            if self.stopped_by_person {
+                ready.refuse_by_person(QUEUED);
+                continue;
+            }
+            // A person may change the arguments more than once.
+            while ready.may_run() {
+                match self.settle(ready, cancel).await {
+                    Settled::Done => break,
+                    Settled::Again(args) => self.exchange(ready, args).await,
+                    Settled::Stop => {
+                        self.stopped_by_person = true;
+                        ready.refuse_by_person(DENIED_BY_PERSON);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn settle(&mut self, ready: &mut Ready, cancel: &CancellationToken) -> Settled {
+        let (Some(spec), Some(tool)) = (ready.spec.clone(), ready.tool.clone()) else { return Settled::Done };
+        let (args, effect) = (ready.args.clone(), ready.effect.clone());
+        let request = self.approvals.request(&spec, Some(&*tool), &args, &effect);
+        let engine = self.approvals.engine();
+        let verdict = engine.decide(&request);
+        let verdict = match &self.checkers {
+            _ if verdict.checks.is_empty() => verdict,
+            Some(port) => {
+                let history = self.history.contents();
+                engine.checked(verdict, &request, &history, &**port).await
+            }
+            None => without_checkers(verdict),
+        };
+        match verdict.decision {
+            Decision::Allow => {
+                ready.decision.get_or_insert(CallDecision::Accept);
+                Settled::Done
+            }
+            Decision::Deny if verdict.would_ask => {
+                let message = format!(
+                    "Tool execution for \"{}\" requires user confirmation, which is not supported in non-interactive mode.",
+                    spec.display_name
+                );
+                ready.decision = None;
+                ready.refuse(ToolErrorKind::UnhandledException, &message);
+                Settled::Done
+            }
+            Decision::Deny => {
+                let reason = verdict.deny_message.unwrap_or_default();
+                let message = format!("Tool execution denied by policy. {reason}");
+                ready.decision = Some(CallDecision::Reject);
+                ready.refuse(ToolErrorKind::PolicyViolation, message.trim_end());
+                Settled::Done
+            }
+            Decision::Ask if effect == Effect::Dialog => {
+                ready.must_ask = true;
+                ready.decision.get_or_insert(CallDecision::Accept);
+                Settled::Done
+            }
+            Decision::Ask => self.ask_person(ready, &request, &verdict, cancel).await,
+        }
+    }
+
+    async fn ask_person(
+        &mut self,
+        ready: &mut Ready,
+        request: &Request<'_>,
+        verdict: &Verdict,
+        cancel: &CancellationToken,
+    ) -> Settled {
+        let grants = self.grants(request);
+        let question = ApprovalRequest {
+            call: ready.call.id.clone(),
+            tool: request.tool.to_owned(),
+            display_name: ready.spec.as_ref().map_or_else(String::new, |spec| spec.display_name.clone()),
+            args: request.args.clone(),
+            subject: subject(ready, request).await,
+            why: why(verdict, ready.rejected_edit.take()),
+            offers: grants.offers(request),
+        };
+        let answer = self.desk.ask(question, cancel).await;
+        if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
+            ready.decision.get_or_insert(CallDecision::Accept);
+        }
+        match answer {
+            Answer::Once | Answer::Replies(_) => {}
+            Answer::Session if grants.auto_edit => {
+                self.approvals.enter(ApprovalMode::AutoEdit, &self.desk).await;
+            }
+            Answer::Session => grants.call.iter().for_each(|grant| self.approvals.allow_for_session(grant)),
+            Answer::SessionServer => {
+                grants.server.iter().for_each(|grant| self.approvals.allow_for_session(grant));
+            }
+            Answer::Saved => self.save(grants.call.as_ref()).await,
+            Answer::Edited(args) => return Settled::Again(args),
+            Answer::Refuse(message) => {
+                ready.decision = Some(CallDecision::Reject);
+                ready.refuse_by_person(&format!("{DENIED_BY_PERSON} {message}"));
+            }
+            Answer::Cancel => {
+                ready.decision = Some(CallDecision::Reject);
+                return Settled::Stop;
+            }
+        }
+        Settled::Done
+    }
+
+    /// What "always" would mean for this call, as far as it may be offered.
+    fn grants(&self, request: &Request<'_>) -> Grants {
+        if !self.reach.session {
+            return Grants::default();
+        }
+        Grants {
+            auto_edit: matches!(request.effect, Effect::Edit(_)) && request.mode == ApprovalMode::Default,
+            call: Grant::narrow(request, Reach::Tool),
+            server: request.server.and_then(|_| Grant::narrow(request, Reach::Server)),
+            may_save: self.reach.file.is_some(),
+        }
+    }
+
+    /// Puts arguments that a person changed in place of the model's. What cannot be used is said in the next
+    /// question.
+    async fn exchange(&mut self, ready: &mut Ready, args: JsonObject) {
+        let call = Call { args: args.clone(), ..ready.call.clone() };
+        let changed = ready.tool.clone().map(|tool| accept(call, &tool));
+        match changed {
+            Some(Ok(changed)) => {
+                *ready = changed;
+                ready.decision = Some(CallDecision::Modify);
+            }
+            Some(Err(failure)) => ready.rejected_edit = Some(failure.message),
+            None => {}
+        }
+    }
+
+    async fn save(&self, grant: Option<&Grant>) {
+        let (Some(grant), Some(file)) = (grant, &self.reach.file) else { return };
+        match always::save(file, grant) {
+            Ok(set_aside) => {
+                self.approvals.allow_and_saved(grant, file);
+                if let Some(old) = set_aside {
+                    let text = format!(
+                        "`{}` was not a policy file; it is kept as `{}`",
+                        file.display(),
+                        old.display()
+                    );
+                    self.notice(Severity::Warning, NoticeCode::Policy, text).await;
+                }
+            }
+            Err(error) => {
+                // The answer holds for now, though it will be asked again in the next session.
+                self.approvals.allow_for_session(grant);
+                self.notice(Severity::Warning, NoticeCode::Policy, error.to_string()).await;
+            }
+        }
+    }
+}
+
+/// What a person may say besides yes and no.
+#[derive(Default)]
+struct Grants {
+    /// "For this session" means the mode that edits without asking.
+    auto_edit: bool,
+    call: Option<Grant>,
+    server: Option<Grant>,
+    may_save: bool,
+}
+
+impl Grants {
+    fn offers(&self, request: &Request<'_>) -> Vec<Offer> {
+        let plain = |outcome| Offer { outcome, covers: String::new() };
+        let mut offers = vec![plain(Outcome::Once)];
+        if self.auto_edit {
+            let covers = "every edit inside the workspace (mode auto_edit)".to_owned();
+            offers.push(Offer { outcome: Outcome::Session, covers });
+        } else if let Some(grant) = &self.call {
+            offers.push(Offer { outcome: Outcome::Session, covers: grant.shown.clone() });
+        }
+        if let Some(grant) = &self.server {
+            offers.push(Offer { outcome: Outcome::SessionServer, covers: grant.shown.clone() });
+        }
+        if let Some(grant) = self.call.as_ref().filter(|_| self.may_save) {
+            offers.push(Offer { outcome: Outcome::Saved, covers: grant.shown.clone() });
+        }
+        if matches!(request.effect, Effect::Edit(_) | Effect::Execute { .. }) {
+            offers.push(plain(Outcome::Edit));
+        }
+        offers.push(plain(Outcome::Refuse));
+        offers
+    }
+}
+
+/// What a person is shown. A diff is computed only now that somebody will look at it.
+async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
+    match request.effect {
+        Effect::Edit(path) => {
+            let diff = ready.preview().await.map(Box::new);
+            Subject::Edit { path: path.clone(), diff }
+        }
+        Effect::Execute { command, directory } => {
+            Subject::Command { command: command.clone(), directory: directory.clone() }
+        }
+        Effect::Fetch(urls) => Subject::Fetch(urls.clone()),
+        Effect::Read(_) | Effect::Dialog | Effect::None => match request.server {
+            Some(server) => Subject::Server { server: server.to_owned(), tool: request.tool.to_owned() },
+            None => Subject::Other(ready.description.clone()),
+        },
+    }
+}
+
+fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
+    let rule = verdict.rule.as_ref().map(|rule| match rule.line {
+        Some(line) => format!("{} ({}:{line})", rule.label, rule.source),
+        None => format!("{} ({})", rule.label, rule.source),
+    });
+    let parts = verdict.parts.iter().map(|part| WhyPart {
+        text: part.text.clone(),
+        decision: part.decision.as_str(),
+        reason: part.reason.clone(),
+    });
+    let reason = match rejected_edit {
+        Some(problem) => format!("The changed arguments cannot be used: {problem}"),
+        None => verdict.reason.clone(),
+    };
+    Why { reason, rule, parts: parts.collect() }
+}
+
+/// A checker that has to be asked and cannot be: what it might have refused is not let through.
+fn without_checkers(mut verdict: Verdict) -> Verdict {
+    verdict.decision = Decision::Deny;
+    verdict.would_ask = false;
+    verdict.deny_message = Some("A safety checker that has to be asked is not available.".to_owned());
+    verdict
+}

@@ -1,0 +1,314 @@
+//! Asking a person: what is offered, what each answer does, and how far it reaches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pollux_agent::GrantReach;
+use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Outcome, Subject};
+use pollux_domain::event::{CallDecision, CallStatus, Event, Op, TurnEnd};
+use pollux_domain::tool::{
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use serde_json::{Value, json};
+
+use super::scene::{Line, Options, Scene, calls, says};
+
+/// A tool by a name that the shipped rules know; counts its runs and answers with its arguments.
+struct Real {
+    spec: Arc<ToolSpec>,
+    server: Option<&'static str>,
+    runs: Arc<AtomicUsize>,
+}
+
+struct RealCall(JsonObject, String, Arc<AtomicUsize>);
+
+impl Tool for Real {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn server(&self) -> Option<&str> {
+        self.server
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        if args.get("command").is_some_and(|command| command == "") {
+            return Err(ArgError("Command cannot be empty.".into()));
+        }
+        Ok(Box::new(RealCall(args.clone(), self.spec.name.clone(), Arc::clone(&self.runs))))
+    }
+}
+
+impl Invocation for RealCall {
+    fn describe(&self) -> String {
+        self.1.clone()
+    }
+
+    fn effect(&self) -> Effect {
+        let text = |key: &str| self.0.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match self.1.as_str() {
+            "run_shell_command" => Effect::Execute { command: text("command"), directory: "/w".into() },
+            "write_file" => Effect::Edit(text("file_path").into()),
+            _ => Effect::None,
+        }
+    }
+
+    fn run<'a>(self: Box<Self>, _context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        self.2.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move { ToolOutcome::text(Value::Object(self.0).to_string(), Display::Nothing) })
+    }
+}
+
+/// A scene with a shell, an editor and a server's tool, where a person can be asked.
+struct Asked {
+    scene: Scene,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Asked {
+    fn new(mode: ApprovalMode, lines: Vec<Line>) -> Self {
+        Self::reaching(mode, lines, GrantReach { session: true, file: None })
+    }
+
+    fn reaching(mode: ApprovalMode, lines: Vec<Line>, grants: GrantReach) -> Self {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let tool = |name: &str, kind, server| -> Arc<dyn Tool> {
+            let spec = Arc::new(ToolSpec {
+                name: name.into(),
+                display_name: name.into(),
+                description: "a tool".into(),
+                kind,
+                parameters: json!({"type": "object"}),
+                output_is_markdown: false,
+                offloads_long_output: false,
+            });
+            Arc::new(Real { spec, server, runs: Arc::clone(&runs) })
+        };
+        let tools = vec![
+            tool("run_shell_command", ToolKind::Execute, None),
+            tool("write_file", ToolKind::Edit, None),
+            tool("mcp_git_push", ToolKind::Other, Some("git")),
+            tool("mcp_git_pull", ToolKind::Other, Some("git")),
+        ];
+        let options =
+            Options { lines, tools, approval: mode, interactive: true, grants, ..Options::default() };
+        Self { scene: Scene::with(options), runs }
+    }
+
+    async fn question(&mut self) -> Arc<ApprovalRequest> {
+        match self.scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await {
+            Event::ApprovalWanted(request) => request,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    async fn answer(&self, request: &ApprovalRequest, answer: Answer) {
+        let op = Op::Decide { call: request.call.clone(), answer };
+        self.scene.handle.ops.send(op).await.unwrap();
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    fn statuses(&self) -> Vec<(CallStatus, Option<CallDecision>)> {
+        let reports = self.scene.events.iter().filter_map(|event| match event {
+            Event::CallFinished(report) => Some((report.status, report.decision)),
+            _ => None,
+        });
+        reports.collect()
+    }
+}
+
+fn shell(command: &str) -> Line {
+    calls(&[("run_shell_command", json!({"command": command}))])
+}
+
+fn outcomes(request: &ApprovalRequest) -> Vec<Outcome> {
+    request.offers.iter().map(|offer| offer.outcome).collect()
+}
+
+#[tokio::test]
+async fn once_runs_the_call_and_the_next_one_is_asked_again() {
+    let lines = vec![shell("make install"), shell("make install"), says("done")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert!(matches!(&request.subject, Subject::Command { command, .. } if command == "make install"));
+    assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Session, Outcome::Edit, Outcome::Refuse]);
+    assert!(request.why.rule.as_deref().unwrap().contains("write.toml"), "{:?}", request.why);
+    assert_eq!(asked.runs(), 0);
+    asked.answer(&request, Answer::Once).await;
+    let again = asked.question().await;
+    assert_eq!(asked.runs(), 1);
+    asked.answer(&again, Answer::Refuse("use cargo".into())).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 1);
+    assert_eq!(
+        asked.scene.answers(2),
+        [json!({"error": "[Operation Cancelled] Reason: User denied execution. use cargo"})]
+    );
+    assert_eq!(
+        asked.statuses(),
+        [
+            (CallStatus::Success, Some(CallDecision::Accept)),
+            (CallStatus::Cancelled, Some(CallDecision::Reject))
+        ]
+    );
+}
+
+#[tokio::test]
+async fn for_this_session_reaches_as_far_as_was_shown_and_no_further() {
+    let lines = vec![shell("make install"), shell("make install -j2"), shell("make clean"), says("done")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    let offer = request.offers.iter().find(|offer| offer.outcome == Outcome::Session).unwrap();
+    assert_eq!(offer.covers, "commands that begin with `make install …`");
+    asked.answer(&request, Answer::Session).await;
+    let next = asked.question().await;
+    assert!(matches!(&next.subject, Subject::Command { command, .. } if command == "make clean"));
+    assert_eq!(asked.runs(), 2);
+    asked.answer(&next, Answer::Cancel).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
+    assert_eq!(asked.runs(), 2);
+}
+
+#[tokio::test]
+async fn a_destructive_command_is_only_ever_allowed_once() {
+    let mut asked = Asked::new(ApprovalMode::Default, vec![shell("rm -rf build"), says("done")]);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Edit, Outcome::Refuse]);
+    // A front end that answers more than was offered has said no.
+    asked.answer(&request, Answer::Session).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
+    assert_eq!(asked.runs(), 0);
+}
+
+#[tokio::test]
+async fn edits_for_the_session_are_the_mode_that_edits_freely() {
+    let write = |path: &str| calls(&[("write_file", json!({"file_path": path, "content": "x"}))]);
+    let lines = vec![write("/w/a.rs"), write("/w/b.rs"), says("done")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert!(matches!(&request.subject, Subject::Edit { .. }));
+    asked.answer(&request, Answer::Session).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 2);
+    let changed = |event: &Event| matches!(event, Event::ModeChanged(ApprovalMode::AutoEdit));
+    assert!(asked.scene.events.iter().any(changed));
+}
+
+#[tokio::test]
+async fn a_servers_tool_can_be_allowed_alone_or_with_all_of_its_server() {
+    let call = |name: &str| calls(&[(name, json!({}))]);
+    let lines = vec![call("mcp_git_push"), call("mcp_git_push"), call("mcp_git_pull"), says("done")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert_eq!(
+        outcomes(&request),
+        [Outcome::Once, Outcome::Session, Outcome::SessionServer, Outcome::Refuse]
+    );
+    asked.answer(&request, Answer::Session).await;
+    let other = asked.question().await;
+    assert_eq!((other.tool.as_str(), asked.runs()), ("mcp_git_pull", 2));
+    asked.answer(&other, Answer::SessionServer).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 3);
+}
+
+#[tokio::test]
+async fn saved_answers_are_a_rule_file_that_holds_in_the_next_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policies/auto-saved.toml");
+    let reach = GrantReach { session: true, file: Some(file.clone()) };
+    let lines = vec![shell("make install"), shell("make install now"), says("done")];
+    let mut asked = Asked::reaching(ApprovalMode::Default, lines, reach);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert!(outcomes(&request).contains(&Outcome::Saved));
+    asked.answer(&request, Answer::Saved).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 2);
+    let saved = std::fs::read_to_string(&file).unwrap();
+    assert!(saved.contains("commandPrefix = [\"make install\"]"), "{saved}");
+    assert!(saved.contains("modes = [\"default\", \"autoEdit\", \"yolo\"]"), "{saved}");
+}
+
+#[tokio::test]
+async fn changed_arguments_are_decided_on_again() {
+    let mut asked = Asked::new(ApprovalMode::Default, vec![shell("make install"), says("done")]);
+    asked.scene.send("go").await;
+    let edited = |command: &str| Answer::Edited(json!({"command": command}).as_object().cloned().unwrap());
+    let request = asked.question().await;
+    asked.answer(&request, edited("")).await;
+    let refused = asked.question().await;
+    assert!(refused.why.reason.contains("Command cannot be empty."), "{:?}", refused.why);
+    asked.answer(&refused, edited("rm -rf /")).await;
+    let worse = asked.question().await;
+    assert!(matches!(&worse.subject, Subject::Command { command, .. } if command == "rm -rf /"));
+    asked.answer(&worse, edited("ls")).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.scene.answers(1), [json!({"output": "{\"command\":\"ls\"}"})]);
+    assert_eq!(asked.statuses(), [(CallStatus::Success, Some(CallDecision::Modify))]);
+}
+
+#[tokio::test]
+async fn saying_stop_keeps_the_rest_of_the_batch_from_running_and_what_ran_goes_to_the_model() {
+    let batch = calls(&[
+        ("run_shell_command", json!({"command": "ls"})),
+        ("run_shell_command", json!({"command": "make a"})),
+        ("run_shell_command", json!({"command": "ls src"})),
+    ]);
+    let mut asked = Asked::new(ApprovalMode::Default, vec![batch, says("understood")]);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    asked.answer(&request, Answer::Cancel).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(
+        asked.scene.answers(1),
+        [
+            json!({"output": "{\"command\":\"ls\"}"}),
+            json!({"error": "[Operation Cancelled] Reason: User denied execution."}),
+            json!({"error": "[Operation Cancelled] Reason: User cancelled operation"}),
+        ]
+    );
+    assert_eq!(asked.runs(), 1);
+}
+
+#[tokio::test]
+async fn cancelling_the_turn_answers_an_open_question() {
+    let mut asked = Asked::new(ApprovalMode::Default, vec![shell("make install")]);
+    asked.scene.send("go").await;
+    asked.question().await;
+    asked.scene.handle.ops.send(Op::Cancel).await.unwrap();
+    assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
+    assert_eq!(asked.runs(), 0);
+}
+
+#[tokio::test]
+async fn without_leave_for_always_only_this_call_is_offered() {
+    let lines = vec![shell("make install"), says("ok")];
+    let mut asked = Asked::reaching(ApprovalMode::Default, lines, GrantReach::default());
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Edit, Outcome::Refuse]);
+    asked.answer(&request, Answer::Once).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+}
+
+#[tokio::test]
+async fn the_mode_can_be_changed_while_a_turn_runs() {
+    let lines = vec![shell("make install"), shell("make install"), says("ok")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    asked.scene.handle.ops.send(Op::SetMode(ApprovalMode::Yolo)).await.unwrap();
+    asked.answer(&request, Answer::Once).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 2);
+}

@@ -1,0 +1,177 @@
+//! Asking a person about a call, in lines.
+
+use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::terminal_text::visible;
+use serde_json::Value;
+
+use super::{Front, show};
+
+/// Most characters of a diff, a plan or a command that are shown at once.
+const SHOWN: usize = 20_000;
+
+impl Front<'_, '_> {
+    /// Shows what is asked and reads the answer. Ctrl+C and the end of input say no.
+    pub(super) async fn ask(&mut self, request: &ApprovalRequest) -> Answer {
+        // What stands in the line already was meant for the model.
+        let before = self.keyboard.typed_before();
+        self.ahead.extend(before);
+        if let Subject::Questions(questions) = &request.subject {
+            return self.put(questions).await;
+        }
+        show(&format!("\n{}\n", described(request)));
+        let offers: Vec<&Offer> = request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
+        for (number, offer) in offers.iter().enumerate() {
+            show(&format!("  {}. {}\n", number + 1, label(offer)));
+        }
+        loop {
+            show("Answer (number, or ? for the reason): ");
+            let Some(line) = self.line().await else { return Answer::Cancel };
+            let word = line.trim();
+            if word == "?" {
+                show(&reasons(request));
+                continue;
+            }
+            let chosen = word.parse::<usize>().ok().and_then(|number| offers.get(number.checked_sub(1)?));
+            let outcome = match (chosen, word.to_lowercase().as_str()) {
+                (Some(offer), _) => offer.outcome,
+                (None, "y" | "yes") => Outcome::Once,
+                (None, "n" | "no") => Outcome::Refuse,
+                (None, _) => continue,
+            };
+            return self.completed(outcome, request).await;
+        }
+    }
+
+    /// An answer that needs more words.
+    async fn completed(&mut self, outcome: Outcome, request: &ApprovalRequest) -> Answer {
+        match outcome {
+            Outcome::Once => Answer::Once,
+            Outcome::Session => Answer::Session,
+            Outcome::SessionServer => Answer::SessionServer,
+            Outcome::Saved => Answer::Saved,
+            Outcome::Edit => {
+                show("Command instead: ");
+                match self.line().await {
+                    Some(line) if !line.trim().is_empty() => {
+                        let mut args = request.args.clone();
+                        args.insert("command".to_owned(), Value::from(line));
+                        Answer::Edited(args)
+                    }
+                    _ => Answer::Cancel,
+                }
+            }
+            Outcome::Refuse => {
+                show("What should be done instead (empty: stop here): ");
+                match self.line().await {
+                    Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
+                    _ => Answer::Cancel,
+                }
+            }
+        }
+    }
+
+    async fn put(&mut self, questions: &[Question]) -> Answer {
+        let mut replies = Vec::with_capacity(questions.len());
+        for question in questions {
+            match self.put_one(question).await {
+                Some(reply) => replies.push(reply),
+                None => return Answer::Cancel,
+            }
+        }
+        Answer::Replies(replies)
+    }
+
+    async fn put_one(&mut self, question: &Question) -> Option<String> {
+        show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
+        let (options, several) = match &question.form {
+            QuestionForm::Choice { options, several } => (options.as_slice(), *several),
+            QuestionForm::Text { .. } | QuestionForm::YesNo => (&[][..], false),
+        };
+        for (number, option) in options.iter().enumerate() {
+            let (label, description) = (visible(&option.label), visible(&option.description));
+            show(&format!("  {}. {label}: {description}\n", number + 1));
+        }
+        show(match &question.form {
+            QuestionForm::Text { .. } => "Answer: ",
+            QuestionForm::YesNo => "Answer (yes or no): ",
+            QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",
+            QuestionForm::Choice { .. } => "Answer (a number, or words of your own): ",
+        });
+        let line = self.line().await?;
+        let named = |word: &str| {
+            let number = word.trim().parse::<usize>().ok()?;
+            options.get(number.checked_sub(1)?).map(|option| option.label.clone())
+        };
+        let chosen: Option<Vec<String>> = match several {
+            true => line.split(',').map(named).collect(),
+            false => named(&line).map(|label| vec![label]),
+        };
+        Some(chosen.map_or_else(|| line.trim().to_owned(), |labels| labels.join(", ")))
+    }
+
+    async fn line(&mut self) -> Option<String> {
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => None,
+            line = self.keyboard.line() => line,
+        }
+    }
+}
+
+/// What this front end can do: a file is changed in an editor, which lines are not.
+fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
+    offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
+}
+
+fn described(request: &ApprovalRequest) -> String {
+    let text = match &request.subject {
+        Subject::Edit { path, diff } => {
+            let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
+            format!("{} wants to change {}\n{}", request.display_name, path.display(), change.trim_end())
+        }
+        Subject::Command { command, directory } => {
+            format!("{} wants to run, in {}:\n  {command}", request.display_name, directory.display())
+        }
+        Subject::Fetch(urls) => format!("{} wants to fetch:\n  {}", request.display_name, urls.join("\n  ")),
+        Subject::Server { server, tool } => {
+            let args = Value::Object(request.args.clone());
+            format!("The server {server} wants to run {tool} with {args}")
+        }
+        Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
+        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", path.display()),
+        Subject::Questions(_) => String::new(),
+        Subject::Other(text) => {
+            let args = Value::Object(request.args.clone());
+            format!("{} wants to run: {text}\n  {args}", request.display_name)
+        }
+    };
+    let whole = text.chars().count() <= SHOWN;
+    let mut shown: String = visible(&text).chars().take(SHOWN).collect();
+    if !whole {
+        shown.push_str("\n... (more than can be shown here)");
+    }
+    shown
+}
+
+fn label(offer: &Offer) -> String {
+    let covers = visible(&offer.covers);
+    let plain = match offer.outcome {
+        Outcome::Once => "Yes, this once",
+        Outcome::Session | Outcome::SessionServer => "Yes, and for the rest of this session",
+        Outcome::Saved => "Yes, and from now on",
+        Outcome::Edit => "Run another command instead",
+        Outcome::Refuse => "No",
+    };
+    if covers.is_empty() { plain.to_owned() } else { format!("{plain}: {covers}") }
+}
+
+fn reasons(request: &ApprovalRequest) -> String {
+    let mut text = format!("Asked because {}\n", request.why.reason);
+    if let Some(rule) = &request.why.rule {
+        text.push_str(&format!("Rule: {rule}\n"));
+    }
+    for part in &request.why.parts {
+        text.push_str(&format!("  {:5} `{}`: {}\n", part.decision, part.text, part.reason));
+    }
+    visible(&text).into_owned()
+}

@@ -1,0 +1,42 @@
+//! What is said about calls and ends, in one line each.
+
+use pollux_domain::event::{CallReport, CallStatus, TurnEnd};
+use pollux_domain::terminal_text::one_line;
+use pollux_domain::tool::Display;
+
+/// Most characters of a result's first line.
+const SHOWN: usize = 100;
+
+pub(super) fn call(report: &CallReport) -> String {
+    let word = match report.status {
+        CallStatus::Success => "done",
+        CallStatus::Error => "failed",
+        CallStatus::Cancelled => "not run",
+    };
+    let detail = match &report.display {
+        Display::Nothing => String::new(),
+        Display::Text(text) => one_line(text.lines().next().unwrap_or_default()),
+        Display::Diff(diff) => {
+            let (added, removed) = (diff.stat.added_lines, diff.stat.removed_lines);
+            format!("{} (+{added} -{removed})", one_line(&diff.file_name))
+        }
+        Display::List { summary, .. } => one_line(summary),
+    };
+    let detail: String = detail.chars().take(SHOWN).collect();
+    let name = one_line(&report.name);
+    if detail.is_empty() { format!("[{name}: {word}]") } else { format!("[{name}: {word}] {detail}") }
+}
+
+pub(super) fn end(end: &TurnEnd) -> Option<String> {
+    match end {
+        TurnEnd::Finished(_) => None,
+        TurnEnd::Cancelled => Some("Request cancelled.".to_owned()),
+        TurnEnd::TurnLimit => Some("The limit of turns is reached (`model.maxSessionTurns`).".to_owned()),
+        TurnEnd::Loop(message) => Some(message.clone()),
+        TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => Some(message.clone()),
+        TurnEnd::Overflow { estimated, remaining } => {
+            Some(format!("The request of about {estimated} tokens does not fit: {remaining} are left."))
+        }
+        TurnEnd::Failed(error) => Some(format!("The model could not be asked: {error}")),
+    }
+}

@@ -1,0 +1,331 @@
+//! Borders around the commands that tools start.
+//!
+//! Each command is confined on its own; the program itself is not. There is a ladder of means: bubblewrap,
+//! then Landlock with a system call filter (Linux), Seatbelt (macOS). What each of them can hold back
+//! differs; `docs/src/sandbox.md` says how. [`Sandbox::open`] tries them out, once.
+
+#[cfg(target_os = "linux")]
+mod bubblewrap;
+#[cfg(target_os = "linux")]
+mod landlock;
+mod places;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
+#[cfg(target_os = "linux")]
+mod syscalls;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::process::lead_new_session;
+use places::Places;
+
+pub use places::RootError;
+
+/// What a sandbox is made for.
+#[derive(Debug, Clone)]
+pub struct SandboxRequest {
+    /// The workspace's directories.
+    pub roots: Vec<PathBuf>,
+    /// Further places commands may write, by the user's wish; what is hidden there comes to light.
+    pub allowed: Vec<PathBuf>,
+    /// The user's home, and the one the program was told to use if that is another.
+    pub homes: Vec<PathBuf>,
+    /// The user's `.gemini` folder.
+    pub gemini_dir: PathBuf,
+    /// The system's folder for temporary files.
+    pub temp: PathBuf,
+    /// Where programs are looked for: a value of `PATH`.
+    pub search_path: String,
+    pub network: bool,
+    /// `None` for the best that works.
+    pub level: Option<Level>,
+}
+
+/// A means of confinement, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    Bubblewrap,
+    Landlock,
+    Seatbelt,
+}
+
+impl Level {
+    const ALL: [Self; 3] = [Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
+
+    /// The name in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bubblewrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::Seatbelt => "sandbox-exec",
+        }
+    }
+
+    /// The level that a word in settings means.
+    pub fn named(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
+            "landlock" => Some(Self::Landlock),
+            "sandbox-exec" | "seatbelt" => Some(Self::Seatbelt),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "Landlock",
+            Self::Seatbelt => "Seatbelt",
+        })
+    }
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error(transparent)]
+    Root(#[from] RootError),
+    #[error("no sandbox works on this machine: {}", reasons(.0))]
+    NoneWorks(Vec<(Level, LevelError)>),
+}
+
+/// Why one level cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelError {
+    #[error("`{0}` is not installed")]
+    NotInstalled(&'static str),
+    #[error("this system does not have it")]
+    OtherSystem,
+    #[error("the kernel does not have it or has it switched off ({0})")]
+    NotInKernel(io::Error),
+    #[error("the kernel's version of it is too old ({found}, at least {needed} is needed)")]
+    TooOld { found: i64, needed: i64 },
+    #[error("`{}` cannot be prepared: {source}", path.display())]
+    Path { path: PathBuf, source: io::Error },
+    #[error("there are too many folders beside those that are to be hidden")]
+    TooManyPaths,
+    #[error("a trial run cannot be started: {0}")]
+    Start(io::Error),
+    #[error("a trial run failed: {0}")]
+    Trial(String),
+}
+
+fn reasons(tried: &[(Level, LevelError)]) -> String {
+    let reasons: Vec<String> = tried.iter().map(|(level, why)| format!("{level}: {why}")).collect();
+    reasons.join("; ")
+}
+
+/// Borders that work on this machine. Commands that run in it share its folder for temporary files, which
+/// is removed with this value.
+#[derive(Debug)]
+pub struct Sandbox {
+    means: Means,
+    network: bool,
+}
+
+#[derive(Debug)]
+enum Means {
+    #[cfg(target_os = "linux")]
+    Bubblewrap(bubblewrap::Bubblewrap),
+    #[cfg(target_os = "linux")]
+    Landlock(landlock::Restriction),
+    #[cfg(target_os = "macos")]
+    Seatbelt(seatbelt::Seatbelt),
+}
+
+/// Names that lead to agents, daemons and displays outside.
+const LEADING_OUT: &[&str] = &[
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "TMUX",
+    "WAYLAND_DISPLAY",
+    "WSL_INTEROP",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// What the system and common programs say when they were refused something.
+const REFUSALS: &[&str] = &[
+    "permission denied",
+    "read-only file system",
+    "operation not permitted",
+    "device or resource busy",
+    "eacces",
+    "eperm",
+    "erofs",
+];
+const NETWORK_REFUSALS: &[&str] = &[
+    "could not resolve",
+    "network is unreachable",
+    "name resolution",
+    "name or service not known",
+    "enetunreach",
+    "eai_again",
+    "unable to resolve",
+];
+
+impl Sandbox {
+    /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
+    pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
+        let places = Places::survey(request)?;
+        let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
+        let mut tried = Vec::new();
+        for level in wanted {
+            match Self::at(level, &places, request) {
+                Ok(sandbox) => return Ok(sandbox),
+                // Nobody misses what belongs to another system, unless it was asked for.
+                Err(LevelError::OtherSystem) if request.level.is_none() => {}
+                Err(why) => tried.push((level, why)),
+            }
+        }
+        Err(SandboxError::NoneWorks(tried))
+    }
+
+    fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
+        let means = match level {
+            #[cfg(target_os = "linux")]
+            Level::Bubblewrap => Means::Bubblewrap(bubblewrap::Bubblewrap::find(places, request)?),
+            #[cfg(target_os = "linux")]
+            Level::Landlock => Means::Landlock(landlock::Restriction::full(places, request.network)?),
+            #[cfg(target_os = "macos")]
+            Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),
+            #[allow(unreachable_patterns, reason = "which levels are left depends on the system")]
+            _ => return Err(LevelError::OtherSystem),
+        };
+        let sandbox = Self { means, network: request.network };
+        sandbox.try_out()?;
+        Ok(sandbox)
+    }
+
+    fn try_out(&self) -> Result<(), LevelError> {
+        let environment = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        let root = Path::new("/");
+        let mut command = self
+            .command(OsStr::new("/bin/sh"), &["-c", ":"], root, &environment)
+            .map_err(LevelError::Start)?;
+        let output = command.as_std_mut().stdin(Stdio::null()).output().map_err(LevelError::Start)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+        Err(LevelError::Trial(said.map_or_else(|| output.status.to_string(), str::to_owned)))
+    }
+
+    pub fn level(&self) -> Level {
+        match self.means {
+            #[cfg(target_os = "linux")]
+            Means::Bubblewrap(_) => Level::Bubblewrap,
+            #[cfg(target_os = "linux")]
+            Means::Landlock(_) => Level::Landlock,
+            #[cfg(target_os = "macos")]
+            Means::Seatbelt(_) => Level::Seatbelt,
+        }
+    }
+
+    /// A line for the model if what a failed command printed may come from these borders.
+    pub fn explanation(&self, output: &str) -> Option<String> {
+        let output = output.to_ascii_lowercase();
+        let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
+        if !names(REFUSALS) && (self.network || !names(NETWORK_REFUSALS)) {
+            return None;
+        }
+        let network = if self.network { "" } else { ", without network" };
+        let allow_network = if self.network { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
+        Some(format!(
+            "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
+             If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
+             {allow_network}or switch the sandbox off with `--sandbox=false`.",
+            self.level()
+        ))
+    }
+
+    /// A command that will run inside.
+    pub(crate) fn command<A: AsRef<OsStr>>(
+        &self,
+        program: &OsStr,
+        arguments: &[A],
+        directory: &Path,
+        environment: &[(String, String)],
+    ) -> io::Result<Command> {
+        let mut command = match &self.means {
+            #[cfg(target_os = "linux")]
+            Means::Bubblewrap(bubblewrap) => {
+                must_exist(program, directory, environment)?;
+                let mut command = Command::new(bubblewrap.program());
+                command.args(bubblewrap.arguments(directory)?).arg("--").arg(program);
+                command
+            }
+            #[cfg(target_os = "linux")]
+            Means::Landlock(_) => Command::new(program),
+            #[cfg(target_os = "macos")]
+            Means::Seatbelt(seatbelt) => {
+                must_exist(program, directory, environment)?;
+                let mut command = Command::new(seatbelt::PROGRAM);
+                command.arg("-p").arg(seatbelt.profile()).arg("--").arg(program);
+                command
+            }
+        };
+        command.args(arguments).current_dir(directory).env_clear().envs(self.environment(environment));
+        lead_new_session(&mut command);
+        match &self.means {
+            #[cfg(target_os = "linux")]
+            Means::Bubblewrap(bubblewrap) => bubblewrap.restriction().apply_to(&mut command)?,
+            #[cfg(target_os = "linux")]
+            Means::Landlock(restriction) => restriction.apply_to(&mut command)?,
+            #[cfg(target_os = "macos")]
+            Means::Seatbelt(_) => {}
+        }
+        Ok(command)
+    }
+
+    /// The environment without ways out. `SANDBOX` tells programs, this one among them, where they are.
+    fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let leads_out = |name: &str| LEADING_OUT.contains(&name) || name == "SANDBOX";
+        let mut kept: Vec<(String, String)> =
+            given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
+        kept.push(("SANDBOX".to_owned(), self.level().as_str().to_owned()));
+        #[cfg(target_os = "linux")]
+        if let Means::Bubblewrap(_) = self.means {
+            // Wherever it was outside, it is at this place here.
+            kept.retain(|(name, _)| name != "TMPDIR");
+            kept.push(("TMPDIR".to_owned(), "/tmp".to_owned()));
+        }
+        kept
+    }
+}
+
+/// Says that a program is missing before a wrapper is started, which would say so only in its output.
+fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
+    let path = Path::new(program);
+    let exists = if path.components().count() > 1 || path.is_absolute() {
+        directory.join(path).exists()
+    } else {
+        let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
+        find_program(path, search.unwrap_or("/usr/bin:/bin")).is_some()
+    };
+    if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// Looks a program up in a value of `PATH`. Relative entries are passed over.
+fn find_program(name: &Path, search_path: &str) -> Option<PathBuf> {
+    let folders = std::env::split_paths(search_path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests;

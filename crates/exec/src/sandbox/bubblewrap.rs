@@ -1,0 +1,211 @@
+//! The best means: `bwrap`, which gives a command a file system of its own.
+//!
+//! The process numbers stay those of the machine, so that a later command can end what an earlier one left
+//! running. Processes outside cannot be looked into nevertheless: they belong to another user namespace.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::landlock::Restriction;
+use super::places::Places;
+use super::{LevelError, SandboxRequest, find_program};
+
+/// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
+const KEPT_OF_RUN: &[&str] = &[
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/run/resolvconf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+];
+
+#[derive(Debug)]
+pub(super) struct Bubblewrap {
+    program: PathBuf,
+    places: Places,
+    network: bool,
+    restriction: Restriction,
+    /// What commands see as `/tmp`. The real one has sockets of agents, displays and terminals in it.
+    scratch: PathBuf,
+    /// Empty folders that stand where nothing may be created; removed in the end.
+    placeholders: Mutex<Vec<PathBuf>>,
+}
+
+/// What a path is inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mount {
+    ReadOnly,
+    Writable,
+    Empty,
+    /// A file that cannot be opened.
+    Blocked,
+    /// Another folder in its place.
+    From(PathBuf),
+}
+
+impl Bubblewrap {
+    pub(super) fn find(places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
+        let program = find_program(Path::new("bwrap"), &request.search_path)
+            .ok_or(LevelError::NotInstalled("bwrap"))?;
+        // A program with special rights loses them in a restricted process, and cannot work then.
+        let is_setuid = fs::metadata(&program).is_ok_and(|meta| meta.permissions().mode() & 0o4000 != 0);
+        let restriction =
+            if is_setuid { Restriction::none() } else { Restriction::of_sockets_without_files() };
+        let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
+        let scratch =
+            make_scratch(temp).map_err(|source| LevelError::Path { path: temp.to_owned(), source })?;
+        Ok(Self {
+            program,
+            places: places.clone(),
+            network: request.network,
+            restriction,
+            scratch,
+            placeholders: Mutex::default(),
+        })
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub(super) fn restriction(&self) -> &Restriction {
+        &self.restriction
+    }
+
+    /// The options for a command that starts in `directory`. Looks at the disk: what exists by now counts.
+    pub(super) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.hold_places();
+        let mut arguments: Vec<OsString> =
+            ["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from).to_vec();
+        if !self.network {
+            arguments.push("--unshare-net".into());
+        }
+        arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev"].map(OsString::from));
+        for (path, mount) in mounts(&self.places, &self.scratch) {
+            let path = path.into_os_string();
+            match mount {
+                Mount::ReadOnly => arguments.extend(["--ro-bind".into(), path.clone(), path]),
+                Mount::Writable => arguments.extend(["--bind".into(), path.clone(), path]),
+                Mount::From(source) => arguments.extend(["--bind".into(), source.into_os_string(), path]),
+                Mount::Empty => {
+                    arguments.extend(["--tmpfs".into(), path.clone(), "--remount-ro".into(), path]);
+                }
+                // A device that the mount does not let anyone open.
+                Mount::Blocked => arguments.extend(["--ro-bind".into(), "/dev/null".into(), path]),
+            }
+        }
+        arguments.extend(["--chdir".into(), directory.into()]);
+        Ok(arguments)
+    }
+
+    /// Nothing can be mounted where nothing is, so an empty folder is put there. Git does not see it.
+    fn hold_places(&self) {
+        let absent = self.places.protected.iter().filter(|path| path.symlink_metadata().is_err());
+        for path in absent {
+            // If we cannot create it, the command cannot either.
+            if fs::create_dir(path).is_ok() {
+                self.placeholders.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Bubblewrap {
+    fn drop(&mut self) {
+        // Neither is worth a word: both are empty, or temporary, and harmless.
+        let placeholders = self.placeholders.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for path in placeholders {
+            let _ = fs::remove_dir(path);
+        }
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// Every path that differs from the read-only root, parents first, so that the deeper one counts.
+fn mounts(places: &Places, scratch: &Path) -> Vec<(PathBuf, Mount)> {
+    let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
+    let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
+    mounts.extend(kept.map(|path| (PathBuf::from(path), Mount::ReadOnly)));
+    mounts.extend(places.temp.iter().map(|path| (path.clone(), Mount::From(scratch.to_owned()))));
+    let covered =
+        |path: &Path| path.starts_with("/run") || places.temp.iter().any(|temp| path.starts_with(temp));
+    // A home in a folder that is replaced would be gone.
+    mounts
+        .extend(places.homes.iter().filter(|home| covered(home)).map(|home| (home.clone(), Mount::ReadOnly)));
+    for path in &places.hidden {
+        match path.symlink_metadata() {
+            // In a folder that is not there inside, there is nothing to hide.
+            _ if covered(path) && !places.homes.iter().any(|home| path.starts_with(home)) => {}
+            Ok(meta) if meta.is_dir() => mounts.push((path.clone(), Mount::Empty)),
+            Ok(meta) if !meta.is_symlink() => mounts.push((path.clone(), Mount::Blocked)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let exists = |path: &&PathBuf| path.exists();
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    mounts.extend(places.writable.iter().filter(exists).map(|path| (path.clone(), Mount::Writable)));
+    mounts.extend(places.pinned.iter().filter(exists).map(|path| (path.clone(), Mount::Writable)));
+    let protected = places.protected.iter().filter(|path| path.exists() && !is_link(path));
+    mounts.extend(protected.map(|path| (path.clone(), Mount::ReadOnly)));
+    mounts.sort_by_key(|(path, _)| path.components().count());
+    mounts
+}
+
+/// A folder that only its owner can enter.
+fn make_scratch(temp: &Path) -> io::Result<PathBuf> {
+    let mut number = 0u32;
+    loop {
+        let path = temp.join(format!("pollux-sandbox-{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deeper_paths_come_later_and_absent_ones_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("w");
+        for path in [".git/hooks", ".vscode"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let home = folder.path().join("home");
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        fs::write(home.join(".netrc"), "").unwrap();
+        let places = Places {
+            writable: vec![root.clone(), folder.path().join("gone")],
+            temp: vec!["/var/tmp".into()],
+            hidden: vec![home.join(".ssh"), home.join(".netrc"), home.join(".aws")],
+            protected: vec![root.join(".git/hooks"), root.join(".vscode"), root.join(".envrc")],
+            pinned: vec![root.join(".git")],
+            homes: vec![home.clone()],
+        };
+        let scratch = PathBuf::from("/scratch");
+        let mut expected = vec![
+            (PathBuf::from("/var/tmp"), Mount::From(scratch.clone())),
+            (root.clone(), Mount::Writable),
+            (home.join(".ssh"), Mount::Empty),
+            (home.join(".netrc"), Mount::Blocked),
+            (root.join(".git"), Mount::Writable),
+            (root.join(".vscode"), Mount::ReadOnly),
+            (root.join(".git/hooks"), Mount::ReadOnly),
+        ];
+        let planned = mounts(&places, &scratch);
+        let is_ours = |path: &Path| !path.starts_with("/run");
+        let ours: Vec<_> = planned.iter().filter(|(path, _)| is_ours(path)).cloned().collect();
+        expected.sort_by_key(|(path, _)| path.components().count());
+        assert_eq!(ours, expected);
+        assert_eq!(planned.first(), Some(&(PathBuf::from("/run"), Mount::Empty)));
+    }
+}

@@ -1,0 +1,316 @@
+//! What a process can take from itself: Landlock for files, a filter for system calls.
+//!
+//! Everything is prepared here; between fork and exec only a few system calls are made.
+
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::process::Command;
+
+use super::LevelError;
+use super::places::Places;
+use super::syscalls;
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
+const REMOVE_FILE: u64 = 1 << 5;
+const MAKE_CHAR: u64 = 1 << 6;
+const MAKE_DIR: u64 = 1 << 7;
+const MAKE_REG: u64 = 1 << 8;
+const MAKE_SOCK: u64 = 1 << 9;
+const MAKE_FIFO: u64 = 1 << 10;
+const MAKE_BLOCK: u64 = 1 << 11;
+const MAKE_SYM: u64 = 1 << 12;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+
+const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
+const WRITE: u64 = READ
+    | WRITE_FILE
+    | REMOVE_DIR
+    | REMOVE_FILE
+    | MAKE_DIR
+    | MAKE_REG
+    | MAKE_SOCK
+    | MAKE_FIFO
+    | MAKE_SYM
+    | REFER
+    | TRUNCATE;
+const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
+/// The rights that a rule for something that is no directory can have.
+const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
+
+const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
+const CREATE_VERSION: u32 = 1;
+const RULE_PATH_BENEATH: i32 = 1;
+/// Before it, files outside could still be emptied.
+const ABI_OF_TRUNCATE: i64 = 3;
+const ABI_OF_SCOPES: i64 = 6;
+/// As many as a set can have.
+const MOST_CAPABILITIES: u64 = 64;
+/// A home with more entries than this is not walked.
+const MOST_RULES: usize = 20_000;
+
+/// Devices that every program may need; the others include disks.
+const DEVICES: &[(&str, u64)] = &[
+    ("/dev/full", READ_FILE | WRITE_FILE),
+    ("/dev/null", READ_FILE | WRITE_FILE | TRUNCATE),
+    ("/dev/ptmx", READ_FILE | WRITE_FILE),
+    ("/dev/pts", READ | WRITE_FILE),
+    ("/dev/random", READ_FILE),
+    ("/dev/shm", WRITE),
+    ("/dev/tty", READ_FILE | WRITE_FILE),
+    ("/dev/urandom", READ_FILE),
+    ("/dev/zero", READ_FILE | WRITE_FILE),
+];
+
+/// What a child gives up before it becomes the command.
+#[derive(Debug)]
+pub(super) struct Restriction {
+    ruleset: Option<OwnedFd>,
+    filter: Option<Arc<[libc::sock_filter]>>,
+}
+
+#[repr(C)]
+struct RulesetAttributes {
+    handled_access_fs: u64,
+    handled_access_net: u64,
+    scoped: u64,
+}
+
+#[repr(C, packed)]
+struct PathBeneath {
+    allowed_access: u64,
+    parent_fd: i32,
+}
+
+impl Restriction {
+    pub(super) fn none() -> Self {
+        Self { ruleset: None, filter: None }
+    }
+
+    /// Only what mounts cannot hold back: sockets that have no place in the file system, such as X11's.
+    /// Kernels that cannot do it leave them open.
+    pub(super) fn of_sockets_without_files() -> Self {
+        let has_scopes = abi().is_ok_and(|abi| abi >= ABI_OF_SCOPES);
+        let ruleset = if has_scopes { create(0, SCOPE_ABSTRACT_UNIX_SOCKET).ok() } else { None };
+        Self { ruleset, filter: None }
+    }
+
+    /// Everything that needs no mounts.
+    pub(super) fn full(places: &Places, network: bool) -> Result<Self, LevelError> {
+        let abi = abi().map_err(LevelError::NotInKernel)?;
+        if abi < ABI_OF_TRUNCATE {
+            return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
+        }
+        let filter = syscalls::filter(network).ok_or(LevelError::OtherSystem)?;
+        let scoped = if abi >= ABI_OF_SCOPES { SCOPE_ABSTRACT_UNIX_SOCKET } else { 0 };
+        let ruleset = create(HANDLED, scoped).map_err(LevelError::NotInKernel)?;
+        for (path, access) in rules(places)? {
+            match allow(&ruleset, &path, access) {
+                Ok(()) => {}
+                // Gone since it was listed, or not for this user, sandbox or no sandbox.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+                Err(source) => return Err(LevelError::Path { path, source }),
+            }
+        }
+        Ok(Self { ruleset: Some(ruleset), filter: Some(filter.into()) })
+    }
+
+    /// Lets the child restrict itself just before it becomes the command.
+    pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
+        let ruleset = self.ruleset.as_ref().map(OwnedFd::try_clone).transpose()?;
+        let filter = self.filter.clone();
+        if ruleset.is_none() && filter.is_none() {
+            return Ok(());
+        }
+        let restrict = move || {
+            give_up_new_privileges()?;
+            if let Some(ruleset) = &ruleset {
+                restrict_self(ruleset.as_raw_fd())?;
+            }
+            match &filter {
+                Some(filter) => {
+                    give_up_capabilities();
+                    syscalls::install(filter)
+                }
+                None => Ok(()),
+            }
+        };
+        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+        // SAFETY: the closure makes async-signal-safe system calls with what was prepared before the fork;
+        // it neither allocates nor locks.
+        unsafe {
+            command.pre_exec(restrict);
+        }
+        Ok(())
+    }
+}
+
+/// Every path with the rights below it. There are no exceptions to a rule, so what is hidden is left out by
+/// naming everything beside it.
+fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
+    let hidden: Vec<PathBuf> = places.hidden.iter().filter(|path| path.exists()).cloned().collect();
+    let mut unread = hidden.clone();
+    unread.push(PathBuf::from("/dev"));
+    // Names may be seen everywhere, or `ls` would fail in the folders above.
+    let mut rules = vec![(PathBuf::from("/"), READ_DIR)];
+    let mut add = |tree: &Path, without: &[PathBuf], access: u64| {
+        let mut trees = Vec::new();
+        beside(tree, without, &mut trees)?;
+        rules.extend(trees.into_iter().map(|path| (path, access)));
+        Ok(())
+    };
+    add(Path::new("/"), &unread, READ)?;
+    for tree in places.writable.iter().chain(&places.temp) {
+        add(tree, &hidden, WRITE)?;
+    }
+    rules.extend(DEVICES.iter().map(|(path, access)| (PathBuf::from(path), *access)));
+    Ok(rules)
+}
+
+/// The biggest trees below `tree` that hold nothing of `without`.
+fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<(), LevelError> {
+    if without.iter().any(|path| tree.starts_with(path)) {
+        return Ok(());
+    }
+    if found.len() >= MOST_RULES {
+        return Err(LevelError::TooManyPaths);
+    }
+    if !without.iter().any(|path| path.starts_with(tree)) {
+        found.push(tree.to_owned());
+        return Ok(());
+    }
+    // What cannot be listed cannot be read by a command of the same user either.
+    for entry in fs::read_dir(tree).into_iter().flatten().flatten() {
+        // A rule for a link would be one for its target, which may be hidden.
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            beside(&entry.path(), without, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+fn abi() -> io::Result<i64> {
+    // SAFETY: with this flag the kernel takes no structure and only returns a number.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, CREATE_VERSION)
+    };
+    if version < 0 { Err(io::Error::last_os_error()) } else { Ok(version) }
+}
+
+#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+fn create(handled_access_fs: u64, scoped: u64) -> io::Result<OwnedFd> {
+    let attributes = RulesetAttributes { handled_access_fs, handled_access_net: 0, scoped };
+    // SAFETY: the pointer and the size describe `attributes`, which lives through the call. Older kernels
+    // accept a longer structure if what they do not know is zero.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            &raw const attributes,
+            mem::size_of::<RulesetAttributes>(),
+            0u32,
+        )
+    };
+    let descriptor = RawFd::try_from(status).map_err(|_| io::Error::last_os_error())?;
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
+    let opened: File = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let access = if opened.metadata()?.is_dir() { access } else { access & OF_FILES };
+    let rule = PathBeneath { allowed_access: access, parent_fd: opened.as_raw_fd() };
+    // SAFETY: both descriptors are open, and the pointer is to a rule of the kind that is named.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            RULE_PATH_BENEATH,
+            &raw const rule,
+            0u32,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The superuser's commands become those of an ordinary user who owns root's files. Others have nothing to
+/// give up, and are told so.
+#[expect(unsafe_code, reason = "the standard library has no prctl")]
+fn give_up_capabilities() {
+    for capability in 0..MOST_CAPABILITIES {
+        // SAFETY: takes numbers only.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0u64, 0u64, 0u64) };
+    }
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0u64, 0u64, 0u64) };
+}
+
+#[expect(unsafe_code, reason = "the standard library has no prctl")]
+fn give_up_new_privileges() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    let status = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1u64, 0u64, 0u64, 0u64) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+fn restrict_self(ruleset: RawFd) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    let status = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0u32) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_places_are_left_out_by_naming_what_is_beside_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        for path in [".ssh", ".config/gh", ".config/nvim/lua", "src"] {
+            fs::create_dir_all(home.join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(home.join(".ssh"), home.join("keys")).unwrap();
+        let hidden = [home.join(".ssh"), home.join(".config/gh")];
+        let mut found = Vec::new();
+        beside(home, &hidden, &mut found).unwrap();
+        found.sort();
+        assert_eq!(found, [home.join(".config/nvim"), home.join("src")]);
+        let mut whole = Vec::new();
+        beside(&home.join("src"), &hidden, &mut whole).unwrap();
+        assert_eq!(whole, [home.join("src")]);
+        let mut nothing = Vec::new();
+        beside(&home.join(".ssh/keys"), &hidden, &mut nothing).unwrap();
+        assert!(nothing.is_empty());
+    }
+
+    #[test]
+    fn only_the_workspace_and_temporary_files_get_the_right_to_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("w");
+        fs::create_dir(&root).unwrap();
+        let places =
+            Places { writable: vec![root.clone()], temp: vec!["/var/tmp".into()], ..Places::default() };
+        let rules = rules(&places).unwrap();
+        let writing = rules.iter().filter(|(_, access)| access & MAKE_REG != 0);
+        let writing: Vec<&Path> = writing.map(|(path, _)| path.as_path()).collect();
+        assert_eq!(writing, [root.as_path(), Path::new("/var/tmp"), Path::new("/dev/shm")]);
+        assert!(rules.contains(&("/".into(), READ_DIR)) && rules.contains(&("/usr".into(), READ)));
+        assert!(!rules.iter().any(|(path, _)| path == Path::new("/dev")));
+    }
+}

@@ -1,0 +1,65 @@
+//! Folders of somebody else's store: what is a link is not there.
+
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+
+use crate::store::Stamp;
+
+/// More entries than this in one folder are not looked at.
+const MAX_ENTRIES: usize = 200_000;
+
+/// The real files and folders in a folder, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Folder {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+/// Reads a folder; one that is missing, unreadable or a link is empty.
+pub(crate) fn read(path: &Path) -> Folder {
+    let mut folder = Folder::default();
+    if !is_real_folder(path) {
+        return folder;
+    }
+    let Ok(entries) = fs::read_dir(path) else { return folder };
+    for entry in entries.take(MAX_ENTRIES).flatten() {
+        // Says what the entry itself is, not what a link leads to.
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_file() {
+            folder.files.push(entry.path());
+        } else if kind.is_dir() {
+            folder.folders.push(entry.path());
+        }
+    }
+    folder.files.sort();
+    folder.folders.sort();
+    folder
+}
+
+fn is_real_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// What tells one state of a file from the next; `None` if it is no regular file.
+pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    metadata.is_file().then(|| stamp_of(&metadata))
+}
+
+fn stamp_of(metadata: &Metadata) -> Stamp {
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Stamp { size: metadata.len(), modified_ns: modified_ns(metadata), mark: inode }
+}
+
+pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
+/// The last component as text.
+pub(crate) fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}

@@ -1,0 +1,222 @@
+//! A store of another agent: what is in it, and reading one session of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_domain::event::CallStatus;
+use pollux_domain::time::Timestamp;
+
+use crate::conversation::{Conversation, ForeignMessage};
+use crate::opencode::Copies;
+use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, Tally, What};
+use crate::{claude, codex, folder, opencode};
+
+/// Whose store it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ForeignAgent {
+    Claude,
+    Codex,
+    OpenCode,
+}
+
+impl ForeignAgent {
+    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
+
+    /// The word on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::OpenCode => "opencode",
+        }
+    }
+
+    /// The agent that a word means.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.as_str() == word)
+    }
+
+    /// The name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+            Self::OpenCode => "OpenCode",
+        }
+    }
+}
+
+/// Where an agent keeps its sessions: `~/.claude`, `~/.codex` or `~/.local/share/opencode`.
+#[derive(Debug, Clone)]
+pub struct ForeignStore {
+    pub agent: ForeignAgent,
+    pub root: PathBuf,
+    copies: Arc<Copies>,
+}
+
+/// A session that is there, not yet read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignEntry {
+    pub path: PathBuf,
+    /// Which session of a database it is; `None` where the file is the session.
+    pub within: Option<String>,
+    pub stamp: Stamp,
+    /// What the session is called, where that is told outside of it.
+    pub(crate) name: Option<String>,
+}
+
+/// Differs whenever the session may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Stamp {
+    pub size: u64,
+    pub modified_ns: i64,
+    /// The inode; of a session in several places, what stands for the others as well.
+    pub mark: u64,
+}
+
+/// The sessions of a store, most recently updated first.
+#[derive(Debug, Default)]
+pub struct ForeignListing {
+    pub sessions: Vec<ForeignSession>,
+    /// What is a session by its name, and why it could not be read.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// Why a session could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("could not read `{}`", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("could not read the database `{}`", path.display())]
+    Database { path: PathBuf, source: rusqlite::Error },
+    #[error("`{}` is compressed, which this program cannot read", path.display())]
+    Compressed { path: PathBuf },
+    #[error("there is no conversation in `{}`", path.display())]
+    Empty { path: PathBuf },
+}
+
+impl ForeignStore {
+    pub fn new(agent: ForeignAgent, root: PathBuf) -> Self {
+        Self { agent, root, copies: Arc::default() }
+    }
+
+    /// Every session in the store. Looks at names and times only.
+    pub fn entries(&self) -> Vec<ForeignEntry> {
+        match self.agent {
+            ForeignAgent::Claude => claude::entries(&self.root),
+            ForeignAgent::Codex => codex::entries(&self.root),
+            ForeignAgent::OpenCode => opencode::entries(&self.root, &self.copies),
+        }
+    }
+
+    /// Reads every session of the store.
+    pub fn list(&self) -> ForeignListing {
+        let mut listing = ForeignListing::default();
+        for entry in self.entries() {
+            match self.read(&entry, &mut |_, _, _, _| {}) {
+                Ok(session) => listing.sessions.push(session),
+                // Files that hold a title and nothing else are usual.
+                Err(ReadError::Empty { .. }) => {}
+                Err(error) => listing.unreadable.push((entry.path, chain(&error))),
+            }
+        }
+        listing.sessions.sort_by(|a, b| (b.updated, &a.path, &a.id).cmp(&(a.updated, &b.path, &b.id)));
+        listing
+    }
+
+    /// Reads one session and shows its texts as they pass: kind, message id, time, text. Outputs of tools
+    /// are left out.
+    pub fn read(
+        &self,
+        entry: &ForeignEntry,
+        visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str),
+    ) -> Result<ForeignSession, ReadError> {
+        let mut tally = Tally::default();
+        let mut facts = self.replay(entry, Branches::All, &mut |record| {
+            tally.add(record);
+            show_text(record, visit);
+        })?;
+        if tally.is_empty() {
+            return Err(ReadError::Empty { path: entry.path.clone() });
+        }
+        if entry.name.is_some() {
+            facts.title.clone_from(&entry.name);
+        }
+        let modified = Timestamp::from_millis(entry.stamp.modified_ns / 1_000_000);
+        Ok(tally.finish(self.agent, entry.path.clone(), facts, modified))
+    }
+
+    /// The texts of one session, as [`ForeignStore::read`] shows them.
+    pub fn visit_texts(
+        &self,
+        entry: &ForeignEntry,
+        visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str),
+    ) -> Result<(), ReadError> {
+        self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
+    }
+
+    /// What was said and done, without what the user took back.
+    pub fn conversation(&self, entry: &ForeignEntry) -> Result<Vec<ForeignMessage>, ReadError> {
+        let mut conversation = Conversation::default();
+        self.replay(entry, Branches::Last, &mut |record| conversation.add(record))?;
+        Ok(conversation.finish())
+    }
+
+    /// The entry of a session known by its place, as a list or an index gave it.
+    pub fn entry(&self, path: &Path, id: &str) -> Option<ForeignEntry> {
+        let stamp = folder::stamp(path).filter(|_| path.starts_with(&self.root))?;
+        let is_database = self.agent == ForeignAgent::OpenCode && opencode::is_database(path);
+        let within = is_database.then(|| id.to_owned());
+        Some(ForeignEntry { path: path.to_owned(), within, stamp, name: None })
+    }
+
+    fn replay(
+        &self,
+        entry: &ForeignEntry,
+        branches: Branches,
+        visit: &mut dyn FnMut(&Record<'_>),
+    ) -> Result<Facts, ReadError> {
+        match self.agent {
+            ForeignAgent::Claude => claude::replay(entry, branches, visit),
+            ForeignAgent::Codex => codex::replay(entry, visit),
+            ForeignAgent::OpenCode => opencode::replay(entry, &self.copies, branches, visit),
+        }
+    }
+}
+
+/// Which of the ways a conversation took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Branches {
+    All,
+    /// Only the one that its last message is on.
+    Last,
+}
+
+fn show_text(record: &Record<'_>, visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str)) {
+    match &record.what {
+        What::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
+        What::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),
+        What::Error(text) => visit(ForeignTextKind::Error, record.id, record.time, text),
+        What::Call { name, args, .. } => {
+            let text = format!("{name} {}", args.summary());
+            visit(ForeignTextKind::Tool, record.id, record.time, text.trim_end());
+        }
+        What::CallEnded { status: CallStatus::Error, error: Some(error), .. } => {
+            visit(ForeignTextKind::Error, record.id, record.time, error);
+        }
+        What::CallEnded { .. } | What::Model(_) | What::TurnsDropped(_) => {}
+    }
+}
+
+/// An error with its causes on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,223 @@
+//! Files that a command touches besides what its name promises.
+//!
+//! A rule that allows `git` or `cp` speaks of the workspace. What leads out of it, or into files that decide what runs
+//! later, is not meant by the first word of a command.
+
+use super::{Part, git, names};
+
+/// A file that a command touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch<'p> {
+    pub path: &'p str,
+    /// Whether it may be created or changed.
+    pub writes: bool,
+}
+
+/// Programs whose operands are files, the last of which they change.
+const COPIERS: &[&str] = &["cp", "mv", "ln", "install", "rsync", "scp"];
+/// Programs that change every file they are given.
+#[rustfmt::skip]
+const WRITERS: &[&str] = &[
+    "tee", "touch", "mkdir", "rm", "rmdir", "truncate", "shred", "chmod", "chown", "chgrp", "patch", "unlink", "mkfifo",
+    "mktemp", "unzip", "gzip", "gunzip", "xz", "bzip2", "zip", "dd", "sponge", "split", "csplit", "dos2unix",
+];
+
+/// Options, by program, whose value is a file or directory that the program works in or writes to.
+#[rustfmt::skip]
+const FILE_OPTIONS: &[(&str, &[&str])] = &[
+    ("cargo", &["--target-dir", "--manifest-path", "--out-dir", "--artifact-dir", "--root", "--path", "--lockfile-path", "-o"]),
+    ("npm", &["--prefix", "-C", "--cache", "--cafile", "--logs-dir", "--globalconfig"]),
+    ("pnpm", &["--dir", "-C", "--prefix", "--store-dir"]),
+    ("yarn", &["--cwd", "--cache-folder", "--modules-folder"]),
+    ("make", &["-C", "-f", "--directory", "--file", "--makefile", "-I"]),
+    ("gmake", &["-C", "-f", "--directory", "--file", "--makefile", "-I"]),
+    ("tar", &["-f", "-C", "--file", "--directory", "--one-top-level"]),
+    ("sort", &["-o", "--output", "-T", "--temporary-directory"]),
+    ("tree", &["-o"]),
+    ("curl", &["-o", "--output", "--output-dir", "-T", "--upload-file", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "-E", "--cert", "--key"]),
+    ("wget", &["-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file", "-a", "-i", "--input-file", "--post-file", "--body-file"]),
+    ("gcc", &["-o"]), ("g++", &["-o"]), ("clang", &["-o"]), ("cc", &["-o"]), ("rustc", &["-o", "--out-dir"]),
+    ("go", &["-o", "-C", "-modfile", "-overlay"]), ("python3", &[]), ("pytest", &["--junitxml", "--junit-xml", "--basetemp"]),
+    ("tsc", &["--outDir", "--outFile", "-p", "--project"]), ("jest", &["--outputFile", "--rootDir", "--config", "-c"]),
+    ("xxd", &[]), ("sed", &[]), ("uniq", &[]), ("find", &["-fprint", "-fprintf", "-fls", "-fprint0"]),
+    ("diff", &["--to-file", "--from-file"]), ("docker", &["-v", "--volume", "--mount"]),
+];
+
+/// Options of git whose value is text for people.
+#[rustfmt::skip]
+const GIT_TEXTS: &[&str] = &["-m", "--message", "--author", "--date", "--grep", "-S", "-G", "--format", "--pretty", "--since", "--until", "--after", "--before", "--trailer", "--reason"];
+
+/// The files that a command touches outside of what a rule on its first words can mean, and why they cannot all be
+/// told, if so.
+pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
+    let Some(Some(program)) = part.words.first() else { return (Vec::new(), None) };
+    let name = names::base(program);
+    let words: Vec<Word<'_>> = part
+        .words
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(at, word)| Word {
+            text: word.as_deref().or_else(|| {
+                part.patterns.iter().find(|(place, _)| *place == at).map(|(_, pattern)| pattern.as_str())
+            }),
+            tame: part.data.iter().any(|datum| datum.at == at && datum.single && datum.leads),
+            single: part.data.iter().any(|datum| datum.at == at && datum.single),
+        })
+        .collect();
+    match name {
+        "git" => git_touches(part, &words),
+        _ if COPIERS.contains(&name) => operands(&words, true),
+        _ if WRITERS.contains(&name) => operands(&words, false),
+        "sed" | "perl" if words.iter().any(|w| w.text.is_some_and(|t| t.starts_with("-i") || t.starts_with("--in-p"))) => {
+            operands(words.get(1..).unwrap_or_default(), false)
+        }
+        "uniq" | "xxd" => operands(&words, true),
+        _ => match FILE_OPTIONS.iter().find(|(program, _)| *program == name) {
+            Some((_, options)) => valued(name, options, &words),
+            None => (Vec::new(), unknown(&words)),
+        },
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Word<'p> {
+    text: Option<&'p str>,
+    /// Run time decides, but it is one word and no option.
+    tame: bool,
+    single: bool,
+}
+
+const AT_RUN_TIME: &str = "some of its words are only known at run time";
+
+fn unknown(words: &[Word<'_>]) -> Option<&'static str> {
+    words.iter().any(|word| word.text.is_none() && !word.tame).then_some(AT_RUN_TIME)
+}
+
+fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.text).collect();
+    let files: Vec<&str> = texts
+        .iter()
+        .filter_map(|text| match text.strip_prefix('-') {
+            Some("") | None => Some(*text),
+            Some(option) => option.split_once('=').map(|(_, value)| value),
+        })
+        .collect();
+    let targeted = texts.iter().any(|text| text.starts_with("-t") || text.starts_with("--target"));
+    let last = files.len().saturating_sub(1);
+    let touches = files
+        .iter()
+        .enumerate()
+        .map(|(at, path)| Touch {
+            path: path.strip_prefix("of=").or(path.strip_prefix("if=")).unwrap_or(path),
+            writes: !copies || at == last || targeted,
+        })
+        .collect();
+    // One that only run time knows may be any file.
+    (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
+}
+
+fn valued<'p>(name: &str, options: &[&str], words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let mut touches = Vec::new();
+    let mut before_end: &[Word<'p>] = words;
+    // What follows `--` is for the program that runs.
+    if matches!(name, "cargo" | "npm" | "pnpm" | "yarn")
+        && let Some(end) = words.iter().position(|word| word.text == Some("--"))
+    {
+        before_end = words.get(..end).unwrap_or_default();
+    }
+    let mut rest = before_end.iter();
+    let mut creates = false;
+    while let Some(word) = rest.next() {
+        let Some(text) = word.text else { continue };
+        let given = text.split('=').next().unwrap_or_default();
+        let hit = options.iter().find(|option| {
+            if option.starts_with("--") {
+                given == **option || given.len() > 4 && option.starts_with(given)
+            } else {
+                text.starts_with(**option) && !text.starts_with("--") || given == **option
+            }
+        });
+        match hit {
+            Some(option) => {
+                let attached = text.split_once('=').map(|(_, value)| value).or_else(|| {
+                    text.strip_prefix(*option).filter(|value| !option.starts_with("--") && !value.is_empty())
+                });
+                let path = attached.or_else(|| rest.next().and_then(|word| word.text));
+                touches.extend(path.map(|path| Touch { path, writes: true }));
+            }
+            None if name == "cargo" && matches!(text, "new" | "init" | "vendor") => creates = true,
+            None if name == "cargo" && text.starts_with('+') && text.contains(['/', '\\']) => {
+                touches.push(Touch { path: "/", writes: false });
+            }
+            None if creates && !text.starts_with('-') => touches.push(Touch { path: text, writes: true }),
+            None => {}
+        }
+    }
+    (touches, unknown(before_end))
+}
+
+fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let place = git::subcommand_place(&part.words).saturating_sub(1);
+    let (own, rest) = words.split_at(place.min(words.len()));
+    let mut touches = Vec::new();
+    for pair in own.windows(2) {
+        if let [Word { text: Some("-C"), .. }, Word { text: Some(path), .. }] = pair {
+            touches.push(Touch { path, writes: false });
+        }
+    }
+    let subcommand = rest.first().and_then(|word| word.text).unwrap_or_default();
+    let writes = matches!(subcommand, "worktree" | "clone" | "init" | "bundle" | "archive" | "format-patch" | "log" | "diff" | "show");
+    let mut unsure = None;
+    let mut paths_only = false;
+    let mut rest = rest.iter().skip(1);
+    while let Some(word) = rest.next() {
+        let Some(text) = word.text else {
+            if !word.tame && !paths_only {
+                unsure = Some(AT_RUN_TIME);
+            }
+            continue;
+        };
+        if text == "--" {
+            paths_only = true;
+            continue;
+        }
+        if GIT_TEXTS.contains(&text) || text.starts_with('-') && !text.starts_with("--") && text.ends_with('m') {
+            if rest.next().is_some_and(|value| value.text.is_none() && !value.single) {
+                unsure = Some(AT_RUN_TIME);
+            }
+            continue;
+        }
+        if GIT_TEXTS.iter().any(|option| option.starts_with("--") && text.starts_with(*option)) {
+            continue;
+        }
+        // A file may be named like an option.
+        if text.starts_with(['*', '?', '[']) && part.words.iter().flatten().all(|word| word != text) && matches!(subcommand, "diff" | "log" | "show" | "grep" | "fetch" | "push" | "pull" | "archive") && !paths_only {
+            unsure = Some("a file that the pattern finds may be an option");
+        }
+        let value = match text.strip_prefix('-') {
+            None | Some("") => text,
+            Some(option) => match option.split_once('=') {
+                Some((_, value)) => value,
+                None => match option.find(['/', '~']) {
+                    Some(place) if !option.starts_with('-') => option.split_at(place).1,
+                    _ => continue,
+                },
+            },
+        };
+        let leads_out = value.starts_with(['/', '~']) || value.split('/').any(|component| component == "..") || value.starts_with("file:");
+        let is_output = text.starts_with("--out") || text.starts_with("-o") || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
+        if leads_out || is_output {
+            touches.push(Touch { path: value, writes: is_output });
+        }
+        if matches!(text, "-o" | "--output" | "--output-directory" | "--prefix" | "--index-output" | "--git-dir" | "-F" | "--file" | "--pathspec-from-file" | "--template")
+            && let Some(value) = rest.next()
+        {
+            match value.text {
+                Some(path) => touches.push(Touch { path, writes: text != "-F" && text != "--file" }),
+                None => unsure = Some(AT_RUN_TIME),
+            }
+        }
+    }
+    (touches, unsure)
+}

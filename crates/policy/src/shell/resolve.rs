@@ -1,0 +1,75 @@
+//! Puts what variables can hold in the place of words that were not known.
+
+use super::value::{Standing, Variables};
+use super::word::Word;
+use super::{Context, Found, Part, wrapper};
+
+/// More readings of one command than this are not followed.
+const MOST_READINGS: usize = 64;
+
+/// Lists a command once for each way its words can turn out.
+pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
+    if part.pieces.is_empty() {
+        found.part(part);
+        return;
+    }
+    let mut readings: Vec<Vec<Word>> = vec![Vec::with_capacity(part.words.len())];
+    let mut followed = true;
+    for (at, word) in part.words.iter().enumerate() {
+        let Some((_, pieces)) = part.pieces.iter().find(|(place, _)| *place == at) else {
+            let pattern = part.patterns.iter().find(|(place, _)| *place == at).map(|(_, pattern)| pattern);
+            let word = match (word, pattern) {
+                (Some(text), _) => Word::plain(text),
+                (None, Some(pattern)) => Word { pattern: Some(pattern.clone()), ..Word::default() },
+                (None, None) => Word::default(),
+            };
+            readings.iter_mut().for_each(|words| words.push(word.clone()));
+            continue;
+        };
+        match variables.standing(at, pieces) {
+            Standing::Words(words) if readings.len() * words.len() <= MOST_READINGS => {
+                let more = |before: &Vec<Word>| {
+                    let before = before.clone();
+                    words.iter().map(move |words| {
+                        let mut next = before.clone();
+                        next.extend(words.iter().map(|text| Word::found(text, text)));
+                        next
+                    })
+                };
+                readings = readings.iter().flat_map(more).collect();
+            }
+            Standing::Words(_) | Standing::Unknown => followed = false,
+            Standing::Data(datum) => {
+                part.data.push(datum);
+                readings.iter_mut().for_each(|words| words.push(Word::default()));
+            }
+        }
+    }
+    part.pieces.clear();
+    if !followed
+        || part.data.len()
+            == part
+                .words
+                .iter()
+                .zip(0..)
+                .filter(|(word, at)| word.is_none() && part.patterns.iter().all(|(place, _)| place != at))
+                .count()
+    {
+        found.part(part);
+        return;
+    }
+    let context = Context { behind: part.behind.clone(), ..Context::default() };
+    for words in readings {
+        emit(&part, &words, &context, found);
+    }
+}
+
+fn emit(part: &Part, words: &[Word], context: &Context, found: &mut Found) {
+    let before = found.parts.len();
+    wrapper::emit(part.text.clone(), words, part.assignments.clone(), context, found);
+    // Data keeps its place only if no word before it became several.
+    let same = words.len() == part.words.len();
+    if let Some(emitted) = found.parts.get_mut(before).filter(|_| same) {
+        emitted.data.clone_from(&part.data);
+    }
+}

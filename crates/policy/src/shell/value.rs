@@ -1,0 +1,382 @@
+//! What words that only run time knows can turn out to be.
+//!
+//! Every value that a variable is given anywhere in a command counts wherever the variable is used: loops and functions
+//! make the order of the text a bad guide.
+
+use std::collections::HashMap;
+
+/// More readings of one word than this are not followed.
+const MOST_READINGS: usize = 32;
+/// Variables that are given others, one after another.
+const MOST_STEPS: usize = 8;
+
+/// Variables of the environment that hold no secret.
+const PUBLIC: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "OLDPWD",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "TZ",
+    "HOSTNAME",
+    "HOSTTYPE",
+    "OSTYPE",
+    "MACHTYPE",
+    "BASH",
+    "BASH_VERSION",
+    "BASHOPTS",
+    "SHELLOPTS",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "DISPLAY",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "CI",
+    "NODE_ENV",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "RUSTFLAGS",
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOPATH",
+    "GOROOT",
+    "GOOS",
+    "GOARCH",
+    "JAVA_HOME",
+    "MAVEN_HOME",
+    "GRADLE_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "PYTHONPATH",
+    "NODE_PATH",
+    "LD_LIBRARY_PATH",
+    "MANPATH",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+    "SHLVL",
+    "COLORTERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "PIPESTATUS",
+    "REPLY",
+    "FUNCNAME",
+    "BASH_SOURCE",
+    "BASH_REMATCH",
+    "DIRSTACK",
+    "0",
+    "-",
+    "_",
+];
+
+/// Variables that are always whole numbers.
+const NUMBERS: &[&str] = &[
+    "?",
+    "#",
+    "$",
+    "!",
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "UID",
+    "EUID",
+    "PPID",
+    "BASHPID",
+    "COLUMNS",
+    "LINES",
+    "EPOCHSECONDS",
+    "BASH_SUBSHELL",
+];
+
+/// A piece of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Text(String),
+    Variable {
+        name: String,
+        quoted: bool,
+        /// Whether it surely was given a value before.
+        certain: bool,
+    },
+    /// Computed from other pieces, as `${x%.rs}` is.
+    Derived {
+        from: Vec<Piece>,
+        quoted: bool,
+    },
+    /// The output of a command, with a word that can stand for it in every check if there is one.
+    Output {
+        quoted: bool,
+        sample: Option<&'static str>,
+    },
+    Number,
+    Unknown,
+}
+
+/// What a word can turn out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// One of these lists of words.
+    Words(Vec<Vec<String>>),
+    /// Text that is no secret, but otherwise anything.
+    Data(Datum),
+    Unknown,
+}
+
+/// A word that holds data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datum {
+    /// Its place among the words.
+    pub at: usize,
+    /// Whether it stays one word.
+    pub single: bool,
+    /// Whether it starts with text that makes it no option.
+    pub leads: bool,
+}
+
+/// What a variable was given.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Pieces(Vec<Piece>),
+    /// Each of the words that these pieces make.
+    Each(Vec<Piece>),
+    /// Some file name that a pattern finds.
+    Pattern(String),
+    Number,
+    Data,
+    Unknown,
+}
+
+impl Value {
+    /// What an assignment gives: nothing is split there.
+    pub(super) fn assigned(mut pieces: Vec<Piece>) -> Self {
+        for piece in &mut pieces {
+            if let Piece::Variable { quoted, .. }
+            | Piece::Derived { quoted, .. }
+            | Piece::Output { quoted, .. } = piece
+            {
+                *quoted = true;
+            }
+        }
+        Self::Pieces(pieces)
+    }
+}
+
+/// The variables of a command line.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    given: HashMap<String, Vec<Value>>,
+    /// Names that surely have a value at the place being read.
+    pub(super) certain: Vec<String>,
+    /// Whether the working directory changes.
+    pub(super) moves: bool,
+    /// Whether `$1` and the like are given.
+    pub(super) parameters: bool,
+}
+
+impl Variables {
+    pub(super) fn give(&mut self, name: &str, value: Value) {
+        let values = self.given.entry(name.to_owned()).or_default();
+        if values.len() <= MOST_READINGS {
+            values.push(value);
+        }
+    }
+
+    /// Whether computing with a variable is only that: bash evaluates whatever text it holds.
+    pub(super) fn is_number(&self, name: &str) -> bool {
+        let piece = Piece::Variable { name: name.to_owned(), quoted: true, certain: false };
+        let number = |text: &str| text.is_empty() || text.len() < 18 && text.parse::<i64>().is_ok();
+        match self.readings(std::slice::from_ref(&piece), 0) {
+            Reading::Texts(texts) => texts.iter().all(|words| words.iter().all(|word| number(word))),
+            _ => false,
+        }
+    }
+
+    /// What a word made of these pieces can be.
+    pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> Standing {
+        match self.readings(pieces, 0) {
+            Reading::Texts(words) => Standing::Words(words),
+            Reading::Data => {
+                let leads = matches!(pieces.first(), Some(Piece::Text(text)) if !text.starts_with('-') && !text.is_empty());
+                Standing::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
+            }
+            Reading::Unknown => Standing::Unknown,
+        }
+    }
+
+    fn stays_one(&self, piece: &Piece) -> bool {
+        match piece {
+            Piece::Text(_) | Piece::Number => true,
+            Piece::Variable { quoted, .. } | Piece::Derived { quoted, .. } | Piece::Output { quoted, .. } => {
+                *quoted
+            }
+            Piece::Unknown => false,
+        }
+    }
+
+    fn readings(&self, pieces: &[Piece], step: usize) -> Reading {
+        let mut all = vec![Draft::default()];
+        let mut data = false;
+        for piece in pieces {
+            let (texts, quoted) = match piece {
+                Piece::Text(text) => (Texts::one(text), true),
+                Piece::Number => (Texts::one("1"), true),
+                Piece::Output { sample: Some(sample), .. } => (Texts::one(sample), true),
+                Piece::Output { .. } => (Texts::Data, false),
+                Piece::Derived { from, .. } => match self.readings(from, step) {
+                    Reading::Unknown => return Reading::Unknown,
+                    _ => (Texts::Data, false),
+                },
+                Piece::Variable { name, quoted, certain } => (self.texts(name, *certain, step), *quoted),
+                Piece::Unknown => return Reading::Unknown,
+            };
+            match texts {
+                Texts::Unknown => return Reading::Unknown,
+                Texts::Data => data = true,
+                Texts::Some(texts) if data || all.len() * texts.len() > MOST_READINGS => data = true,
+                Texts::Some(texts) => {
+                    all = all
+                        .iter()
+                        .flat_map(|draft| texts.iter().map(|text| draft.with(text, quoted)))
+                        .collect();
+                }
+            }
+        }
+        if data {
+            return Reading::Data;
+        }
+        Reading::Texts(all.into_iter().map(Draft::finish).collect())
+    }
+
+    fn texts(&self, name: &str, certain: bool, step: usize) -> Texts {
+        if step >= MOST_STEPS {
+            return Texts::Unknown;
+        }
+        let Some(values) = self.given.get(name) else { return self.outside(name) };
+        let mut all = Vec::new();
+        let mut data = false;
+        if !certain {
+            // Nobody exports names in small letters.
+            if name.chars().any(|c| c.is_ascii_lowercase()) {
+                all.push(String::new());
+            } else {
+                match self.outside(name) {
+                    Texts::Some(texts) => all.extend(texts),
+                    Texts::Data => data = true,
+                    Texts::Unknown => return Texts::Unknown,
+                }
+            }
+        }
+        for value in values {
+            match value {
+                Value::Number => all.push("1".to_owned()),
+                Value::Pattern(pattern) => all.push(pattern.clone()),
+                Value::Data => data = true,
+                Value::Unknown => return Texts::Unknown,
+                Value::Pieces(pieces) | Value::Each(pieces) => match self.readings(pieces, step + 1) {
+                    Reading::Texts(texts) if matches!(value, Value::Each(_)) => {
+                        all.extend(texts.into_iter().flatten())
+                    }
+                    Reading::Texts(texts) => all.extend(texts.into_iter().map(|words| words.concat())),
+                    Reading::Data => data = true,
+                    Reading::Unknown => return Texts::Unknown,
+                },
+            }
+            if all.len() > MOST_READINGS {
+                data = true;
+            }
+        }
+        if data {
+            return Texts::Data;
+        }
+        all.sort_unstable();
+        all.dedup();
+        Texts::Some(all)
+    }
+
+    /// A variable that the command does not set.
+    fn outside(&self, name: &str) -> Texts {
+        let is_parameter = matches!(name, "@" | "*") || name.starts_with(|c: char| ('1'..='9').contains(&c));
+        match name {
+            "PWD" if !self.moves => Texts::one("."),
+            "PWD" => Texts::Data,
+            _ if NUMBERS.contains(&name) => Texts::one("1"),
+            _ if is_parameter && !self.parameters => Texts::one(""),
+            _ if PUBLIC.contains(&name) || name.starts_with("LC_") => Texts::Data,
+            _ => Texts::Unknown,
+        }
+    }
+}
+
+enum Reading {
+    Texts(Vec<Vec<String>>),
+    Data,
+    Unknown,
+}
+
+enum Texts {
+    Some(Vec<String>),
+    Data,
+    Unknown,
+}
+
+impl Texts {
+    fn one(text: &str) -> Self {
+        Self::Some(vec![text.to_owned()])
+    }
+}
+
+/// A word being split into several as bash does.
+#[derive(Debug, Clone, Default)]
+struct Draft {
+    done: Vec<String>,
+    current: String,
+    kept: bool,
+}
+
+impl Draft {
+    fn with(&self, text: &str, quoted: bool) -> Self {
+        let mut next = self.clone();
+        if quoted {
+            next.current.push_str(text);
+            next.kept = true;
+            return next;
+        }
+        for c in text.chars() {
+            if matches!(c, ' ' | '\t' | '\n') {
+                next.cut();
+            } else {
+                next.current.push(c);
+            }
+        }
+        next
+    }
+
+    fn cut(&mut self) {
+        if self.kept || !self.current.is_empty() {
+            self.done.push(std::mem::take(&mut self.current));
+        }
+        self.kept = false;
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.cut();
+        self.done
+    }
+}

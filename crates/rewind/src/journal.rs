@@ -1,0 +1,584 @@
+//! The journal of a session: which call changed which paths, and the way back.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pollux_config::files::{self, FileError, Mode};
+use pollux_domain::id::SessionId;
+use pollux_domain::tool::Effect;
+
+mod log;
+mod wire;
+
+pub use log::LogError;
+
+use crate::apply::{self, Applied, Applier, Conflicts, Kept};
+use crate::beneath;
+use crate::coverage::{Coverage, Reason, Uncovered};
+use crate::entry::Entry;
+use crate::path::RelPath;
+use crate::plan::{self, Plan, Step};
+use crate::scope::{Limits, Scope};
+use crate::snapshot::{Change, Found, Reader, Tree};
+use crate::store::{self, Store};
+
+use log::Log;
+
+const REWIND: &str = "rewind";
+
+/// What a journal needs.
+#[derive(Debug, Clone)]
+pub struct JournalSetup {
+    /// The workspace; an existing folder.
+    pub root: PathBuf,
+    /// Where contents and journals are kept; one folder for all sessions of a project.
+    pub store: PathBuf,
+    pub session: SessionId,
+    pub limits: Limits,
+    /// What is left out, in the syntax of `.gitignore`; see [`crate::default_skips`].
+    pub skip: Vec<String>,
+    /// The program's own state: absolute paths that are never recorded and never restored.
+    pub never: Vec<PathBuf>,
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    pub call: String,
+    /// The user's message that it belongs to.
+    pub prompt: String,
+    pub tool: String,
+}
+
+/// What a call may change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    Nothing,
+    File(PathBuf),
+    Workspace,
+}
+
+impl Reach {
+    /// The reach of a call; `read_only` when its command is known to change nothing.
+    pub fn of(effect: &Effect, read_only: bool) -> Self {
+        match effect {
+            Effect::Edit(path) => Self::File(path.clone()),
+            Effect::Execute { .. } if !read_only => Self::Workspace,
+            Effect::Execute { .. } | Effect::Read(_) | Effect::Fetch(_) | Effect::Dialog | Effect::None => {
+                Self::Nothing
+            }
+        }
+    }
+}
+
+/// Where to go back to: the moment before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Call(String),
+    Prompt(String),
+}
+
+/// A call as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointSummary {
+    pub point: Point,
+    /// The paths it changed.
+    pub changed: Vec<PathBuf>,
+}
+
+/// Why a journal could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the workspace `{}` cannot be used: {source}", path.display())]
+    Root { path: PathBuf, source: io::Error },
+    #[error("could not read the rewind journal `{}`: {source}", path.display())]
+    Journal { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Folder(#[from] FileError),
+}
+
+/// Why the state of the workspace was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("could not look at the workspace `{}`: {source}", path.display())]
+    Workspace { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Store(#[from] FileError),
+}
+
+/// Why a rewind was not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum RewindError {
+    #[error("the journal of this session has no such point: {0:?}")]
+    UnknownTarget(Target),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// Records what calls change and takes it back. Blocks; share it with an `Arc`.
+pub struct Journal {
+    root: PathBuf,
+    folder: PathBuf,
+    scope: Scope,
+    /// Opened when it is first needed.
+    store: OnceLock<Store>,
+    state: Mutex<State>,
+}
+
+struct State {
+    log: Log,
+    events: Vec<Event>,
+    open: Vec<OpenPoint>,
+    /// The workspace when it was last seen as a whole, and whether the index on disk says the same.
+    known: Option<Tree>,
+    is_indexed: bool,
+    told: Vec<Uncovered>,
+    /// Keeps [`forget`] away.
+    _in_use: File,
+}
+
+/// What the log holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Prompt(String),
+    Opened { point: Point, files: Option<Files> },
+    Closed { call: String, unsure: bool, changes: Vec<Change> },
+}
+
+/// Paths with what stood there.
+type Files = BTreeMap<RelPath, Option<Entry>>;
+
+struct OpenPoint {
+    call: String,
+    /// `None`: the whole workspace.
+    files: Option<Files>,
+}
+
+impl Journal {
+    /// Opens a session's journal, reading what an earlier run of it left. Walks nothing yet.
+    pub fn open(setup: JournalSetup) -> Result<Self, OpenError> {
+        let root_error = |source| OpenError::Root { path: setup.root.clone(), source };
+        let root = setup.root.canonicalize().map_err(root_error)?;
+        beneath::open_root(&root).map_err(root_error)?;
+        files::create_folder(&setup.store, Mode::Private)?;
+        let in_use_path = setup.store.join("in-use");
+        let lock = || {
+            let file = File::options().create(true).append(true).open(&in_use_path)?;
+            file.lock_shared()?;
+            Ok(file)
+        };
+        let journal_error = |path: &Path, source| OpenError::Journal { path: path.to_owned(), source };
+        let in_use = lock().map_err(|source| journal_error(&in_use_path, source))?;
+        let folder = setup.store.join("sessions").join(folder_name(&setup.session));
+        let (log, events) = Log::open(folder.clone()).map_err(|source| journal_error(&folder, source))?;
+        let own =
+            setup.never.iter().chain([&setup.store]).filter_map(|path| {
+                RelPath::below(&root, &path.canonicalize().unwrap_or_else(|_| path.clone()))
+            });
+        let scope = Scope::new(setup.limits, &setup.skip, own.filter(|path| !path.is_root()).collect());
+        let state = State {
+            open: still_open(&events),
+            log,
+            events,
+            known: None,
+            is_indexed: false,
+            told: Vec::new(),
+            _in_use: in_use,
+        };
+        Ok(Self { root, folder: setup.store, scope, store: OnceLock::new(), state: Mutex::new(state) })
+    }
+
+    /// A prompt of the user begins; what follows belongs to it.
+    pub fn prompt(&self, id: &str) -> Result<(), LogError> {
+        self.lock().push(Event::Prompt(id.to_owned()))
+    }
+
+    /// Keeps what the call could change. Must return before the call runs.
+    pub fn before(&self, point: &Point, reach: Reach) -> Result<Coverage, SnapshotError> {
+        let mut state = self.lock();
+        match reach {
+            Reach::Nothing => Ok(Coverage::default()),
+            Reach::File(path) => self.before_file(&mut state, point, &path),
+            Reach::Workspace => self.before_all(&mut state, point),
+        }
+    }
+
+    /// Records what the call changed, also when it failed; how many paths.
+    pub fn after(&self, call: &str) -> Result<usize, SnapshotError> {
+        let mut state = self.lock();
+        self.close(&mut state, call, false)
+    }
+
+    /// The calls that changed something or are still running, in order.
+    pub fn points(&self) -> Vec<PointSummary> {
+        let state = self.lock();
+        let mut points: Vec<PointSummary> = Vec::new();
+        for event in &state.events {
+            match event {
+                Event::Prompt(_) => {}
+                Event::Opened { point, .. } => {
+                    points.push(PointSummary { point: point.clone(), changed: Vec::new() });
+                }
+                Event::Closed { call, changes, .. } => {
+                    let paths = changes.iter().map(|change| change.path.to_path_buf());
+                    if let Some(summary) = points.iter_mut().rev().find(|summary| summary.point.call == *call)
+                    {
+                        summary.changed.extend(paths);
+                    }
+                }
+            }
+        }
+        points.retain(|summary| {
+            !summary.changed.is_empty() || state.open.iter().any(|open| open.call == summary.point.call)
+        });
+        points
+    }
+
+    /// What it would take to go back to the moment before a call or a prompt.
+    pub fn plan(&self, target: &Target) -> Result<Plan, RewindError> {
+        let mut state = self.lock();
+        let store = self.ready(&mut state)?;
+        // A call that never ended counts as ended now.
+        let open: Vec<String> = state.open.iter().map(|open| open.call.clone()).collect();
+        for call in open {
+            self.close(&mut state, &call, false)?;
+        }
+        let is_start = |event: &Event| match (event, target) {
+            (Event::Opened { point, .. }, Target::Call(call)) => point.call == *call,
+            (Event::Prompt(id), Target::Prompt(wanted)) => id == wanted,
+            (Event::Opened { point, .. }, Target::Prompt(wanted)) => point.prompt == *wanted,
+            (Event::Prompt(_), Target::Call(_)) | (Event::Closed { .. }, _) => false,
+        };
+        let Some(start) = state.events.iter().position(is_start) else {
+            return Err(RewindError::UnknownTarget(target.clone()));
+        };
+        let changes = state.events.iter().skip(start).flat_map(|event| match event {
+            Event::Closed { changes, unsure, .. } => {
+                changes.iter().map(|change| (change, *unsure)).collect::<Vec<_>>()
+            }
+            Event::Prompt(_) | Event::Opened { .. } => Vec::new(),
+        });
+        let folds = plan::fold(changes);
+        let root = self.open_root()?;
+        let reader = self.reader(store, root.as_ref());
+        let mut present = BTreeMap::new();
+        for path in folds.keys() {
+            if let Some((node, _)) = self.look(reader, path)? {
+                present.insert(path.clone(), node.entry);
+            }
+        }
+        Ok(plan::decide(folds, &present))
+    }
+
+    /// Goes back. May be run again after an interruption, with a new plan.
+    pub fn apply(&self, plan: &Plan, conflicts: Conflicts) -> Result<Applied, RewindError> {
+        let mut state = self.lock();
+        let store = self.ready(&mut state)?;
+        let mut applied = Applied { undo: state.next_rewind(), ..Applied::default() };
+        let insisted = if conflicts == Conflicts::Overwrite { plan.conflicts.as_slice() } else { &[] };
+        let mut steps: Vec<Step> = Vec::with_capacity(plan.steps.len() + insisted.len());
+        let mut files = Files::new();
+        let root = self.open_root()?;
+        for step in plan.steps.iter().chain(insisted) {
+            let found = self.look(self.reader(store, root.as_ref()), &step.path)?;
+            let present = found.map(|(node, _)| node.entry);
+            if present != step.present && conflicts == Conflicts::Keep {
+                applied.kept.push(Kept::Changed(step.path.to_path_buf()));
+                continue;
+            }
+            files.insert(step.path.clone(), present.clone());
+            if let plan::Action::MoveBack { from } = &step.action
+                && let Some(from) = RelPath::below(Path::new(""), from)
+            {
+                files.insert(from, step.goal.clone());
+            }
+            steps.push(Step { present, ..step.clone() });
+        }
+        steps.sort_by(|one, other| one.path.cmp(&other.path));
+        let point = Point { call: applied.undo.clone(), prompt: String::new(), tool: REWIND.to_owned() };
+        state.open_point(point, Some(files)).map_err(SnapshotError::from)?;
+        if !steps.is_empty() {
+            let root = apply::open_or_make_root(&self.root).map_err(|source| self.unusable(source))?;
+            Applier::new(root.as_fd(), store).run(&steps, &mut applied);
+        }
+        let call = applied.undo.clone();
+        applied.restored = self.close(&mut state, &call, false)?;
+        Ok(applied)
+    }
+
+    fn before_file(&self, state: &mut State, point: &Point, path: &Path) -> Result<Coverage, SnapshotError> {
+        let store = self.ready(state)?;
+        let Some(path) = self.below(path).filter(|path| !self.scope.is_ours(path)) else {
+            let uncovered = vec![Uncovered { path: path.to_owned(), reason: Reason::Outside }];
+            return Ok(state.tell(0, uncovered));
+        };
+        let root = self.open_root()?;
+        let mut files = Files::new();
+        let mut uncovered = Vec::new();
+        let found = self.look(self.reader(store, root.as_ref()), &path)?;
+        if let Some(reason) = found.as_ref().and_then(|(_, reason)| *reason) {
+            uncovered.push(Uncovered { path: path.to_path_buf(), reason });
+        }
+        if found.is_none() {
+            // Folders that the tool will have to make.
+            for folder in path.ancestors() {
+                if self.look(self.reader(store, root.as_ref()), &folder)?.is_some() {
+                    break;
+                }
+                files.insert(folder, None);
+            }
+        }
+        files.insert(path, found.map(|(node, _)| node.entry));
+        state.open_point(point.clone(), Some(files))?;
+        Ok(state.tell(1, uncovered))
+    }
+
+    fn before_all(&self, state: &mut State, point: &Point) -> Result<Coverage, SnapshotError> {
+        let store = self.ready(state)?;
+        let others = state.open.iter().find(|open| open.files.is_none()).map(|open| open.call.clone());
+        match others {
+            // Another command is running: what changed until now is its doing.
+            Some(call) => {
+                let changes = self.renew(state, store)?;
+                state.record(&call, false, changes)?;
+            }
+            None => {
+                let before = state.known.take().unwrap_or_default();
+                let root = self.open_root()?;
+                let captured = self.reader(store, root.as_ref()).capture(&before);
+                let tree = captured.map_err(|source| self.unusable(source))?;
+                state.is_indexed =
+                    state.is_indexed && tree.nodes == before.nodes && tree.unlisted == before.unlisted;
+                state.known = Some(tree);
+            }
+        }
+        if !state.is_indexed
+            && let Some(tree) = &state.known
+        {
+            state.log.write_index(tree)?;
+            state.is_indexed = true;
+        }
+        state.open_point(point.clone(), None)?;
+        let (entries, uncovered) =
+            state.known.as_ref().map(|tree| (tree.nodes.len(), tree.uncovered())).unwrap_or_default();
+        Ok(state.tell(entries, uncovered))
+    }
+
+    /// Ends a call: what it changed goes to the log.
+    fn close(&self, state: &mut State, call: &str, unsure: bool) -> Result<usize, SnapshotError> {
+        let store = self.ready(state)?;
+        let Some(at) = state.open.iter().position(|open| open.call == call) else { return Ok(0) };
+        let changes = match state.open.get(at).and_then(|open| open.files.clone()) {
+            None => self.renew(state, store)?,
+            Some(files) => {
+                let root = self.open_root()?;
+                let mut changes = Vec::new();
+                for (path, was) in files {
+                    let found = self.look(self.reader(store, root.as_ref()), &path)?;
+                    let now = found.as_ref().map(|(node, _)| node.entry.clone());
+                    if was != now {
+                        state.see(&path, found);
+                        changes.push(Change { path, was, now });
+                    }
+                }
+                changes
+            }
+        };
+        state.open.remove(at);
+        let count = changes.len();
+        state.record(call, unsure, changes)?;
+        Ok(count)
+    }
+
+    /// Looks at the whole workspace again; what changed since it was last seen.
+    fn renew(&self, state: &mut State, store: &Store) -> Result<Vec<Change>, SnapshotError> {
+        let before = state.known.take().unwrap_or_default();
+        let root = self.open_root()?;
+        let reader = self.reader(store, root.as_ref());
+        let compared = reader.capture(&before).and_then(|mut after| {
+            let changes = reader.changes(&before, &mut after)?;
+            Ok((after, changes))
+        });
+        match compared {
+            Ok((after, changes)) => {
+                state.is_indexed = false;
+                state.known = Some(after);
+                Ok(changes)
+            }
+            Err(source) => {
+                state.known = Some(before);
+                Err(self.unusable(source))
+            }
+        }
+    }
+
+    /// Opens the store when it is first needed, and ends the calls that an earlier run left open.
+    fn ready(&self, state: &mut State) -> Result<&Store, SnapshotError> {
+        if let Some(store) = self.store.get() {
+            return Ok(store);
+        }
+        let opened = Store::open(&self.folder, self.scope.limits.store)?;
+        let store = self.store.get_or_init(|| opened);
+        let own = state.log.read_index();
+        state.is_indexed = own.is_some();
+        let mut tree = own.or_else(|| state.log.newest_index()).unwrap_or_default();
+        tree.nodes.retain(|_, node| match &node.entry {
+            Entry::File { content, .. } => store.has(content),
+            Entry::Folder { .. } | Entry::Link { .. } | Entry::Special { .. } => true,
+        });
+        state.known = Some(tree);
+        let left: Vec<String> = state.open.iter().map(|open| open.call.clone()).collect();
+        for call in left {
+            self.close(state, &call, true)?;
+        }
+        Ok(store)
+    }
+
+    /// The path below the root that a tool would write to, links resolved; `None` outside.
+    fn below(&self, path: &Path) -> Option<RelPath> {
+        let path = self.root.join(path);
+        for folder in path.ancestors() {
+            if let Ok(real) = folder.canonicalize() {
+                return RelPath::below(&self.root, &real.join(path.strip_prefix(folder).ok()?));
+            }
+        }
+        None
+    }
+
+    fn look(&self, reader: Reader<'_>, path: &RelPath) -> Result<Option<Found>, SnapshotError> {
+        reader
+            .look(path)
+            .map_err(|source| SnapshotError::Workspace { path: self.root.join(path.as_path()), source })
+    }
+
+    fn reader<'a>(&'a self, store: &'a Store, root: Option<&'a OwnedFd>) -> Reader<'a> {
+        Reader { root: root.map(|root| root.as_fd()), scope: &self.scope, store }
+    }
+
+    /// `None` when the root itself is gone.
+    fn open_root(&self) -> Result<Option<OwnedFd>, SnapshotError> {
+        match beneath::open_root(&self.root) {
+            Ok(root) => Ok(Some(root)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.unusable(source)),
+        }
+    }
+
+    fn unusable(&self, source: io::Error) -> SnapshotError {
+        SnapshotError::Workspace { path: self.root.clone(), source }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn push(&mut self, event: Event) -> Result<(), LogError> {
+        self.log.append(&event)?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn open_point(&mut self, point: Point, files: Option<Files>) -> Result<(), LogError> {
+        let call = point.call.clone();
+        self.push(Event::Opened { point, files: files.clone() })?;
+        self.open.push(OpenPoint { call, files });
+        Ok(())
+    }
+
+    /// Writes down changes; calls that are still open go on from them.
+    fn record(&mut self, call: &str, unsure: bool, changes: Vec<Change>) -> Result<(), LogError> {
+        for files in self.open.iter_mut().filter_map(|open| open.files.as_mut()) {
+            for change in &changes {
+                if let Some(state) = files.get_mut(&change.path) {
+                    state.clone_from(&change.now);
+                }
+            }
+        }
+        self.push(Event::Closed { call: call.to_owned(), unsure, changes })
+    }
+
+    fn see(&mut self, path: &RelPath, found: Option<Found>) {
+        if let Some(tree) = &mut self.known {
+            tree.set(path, found);
+            self.is_indexed = false;
+        }
+    }
+
+    fn tell(&mut self, entries: usize, uncovered: Vec<Uncovered>) -> Coverage {
+        let is_news = uncovered != self.told && !uncovered.is_empty();
+        if is_news {
+            self.told.clone_from(&uncovered);
+        }
+        Coverage { entries, uncovered, is_news }
+    }
+
+    fn next_rewind(&self) -> String {
+        let is_rewind = |event: &&Event| matches!(event, Event::Opened { point, .. } if point.tool == REWIND);
+        format!("{REWIND}-{}", self.events.iter().filter(is_rewind).count() + 1)
+    }
+}
+
+fn still_open(events: &[Event]) -> Vec<OpenPoint> {
+    let mut open: Vec<OpenPoint> = Vec::new();
+    for event in events {
+        match event {
+            Event::Prompt(_) => {}
+            Event::Opened { point, files } => {
+                open.push(OpenPoint { call: point.call.clone(), files: files.clone() });
+            }
+            Event::Closed { call, .. } => open.retain(|point| point.call != *call),
+        }
+    }
+    open
+}
+
+/// A session's id as the name of a folder.
+fn folder_name(session: &SessionId) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match session.as_str() {
+        id if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) => id.to_owned(),
+        id => pollux_config::paths::sha256_hex(id.as_bytes()),
+    }
+}
+
+/// What became of a clean-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    Done,
+    /// A session is using the store; another time.
+    InUse,
+}
+
+/// Removes the journals of sessions that are gone, and contents that no journal needs.
+pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<Forgotten> {
+    let sessions = store.join("sessions");
+    if !sessions.exists() {
+        return Ok(Forgotten::Done);
+    }
+    let lock = File::options().create(true).append(true).open(store.join("in-use"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => return Ok(Forgotten::InUse),
+        Err(std::fs::TryLockError::Error(error)) => return Err(error),
+    }
+    let mut needed = HashSet::new();
+    for session in std::fs::read_dir(&sessions)? {
+        let path = session?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if is_kept(&SessionId::from_file(name)) {
+            needed.extend(log::needed(&path)?);
+        } else {
+            std::fs::remove_dir_all(&path)?;
+        }
+    }
+    store::sweep(store, |hash| needed.contains(hash));
+    Ok(Forgotten::Done)
+}

@@ -1,0 +1,185 @@
+//! What a rewind would do, before it does it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::coverage::Reason;
+use crate::coverage::Uncovered;
+use crate::entry::{Content, Entry};
+use crate::path::RelPath;
+use crate::snapshot::Change;
+
+/// The way back to a point. Made by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What is done, sorted by path.
+    pub steps: Vec<Step>,
+    /// What is done only when the user insists.
+    pub conflicts: Vec<Step>,
+    /// What cannot be brought back, because its content was not kept.
+    pub lost: Vec<Uncovered>,
+}
+
+/// What happens to one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub action: Action,
+    pub conflict: Option<Conflict>,
+    pub(crate) path: RelPath,
+    pub(crate) present: Option<Entry>,
+    pub(crate) goal: Option<Entry>,
+}
+
+/// What is done to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// It is gone and comes back.
+    Create,
+    /// Its content, its link target or its kind is put back.
+    Overwrite,
+    /// It is new and goes.
+    Delete,
+    /// Only its mode is put back.
+    Chmod,
+    /// It was moved away and is moved back.
+    MoveBack { from: PathBuf },
+}
+
+/// Why a step needs the user's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflict {
+    /// Somebody else changed it after the agent did, or between two of its calls.
+    ChangedByOthers,
+    /// The program ended in the middle of the call, so it is not known who changed it.
+    Unsure,
+    /// It is too large to be kept, and something else is lost already.
+    CannotBeSaved,
+}
+
+impl Step {
+    /// The path below the root.
+    pub fn path(&self) -> &Path {
+        self.path.as_path()
+    }
+}
+
+impl Plan {
+    /// Whether everything already is as it was.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.conflicts.is_empty() && self.lost.is_empty()
+    }
+}
+
+/// What the calls since a point did to one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fold {
+    /// Before the first of them.
+    goal: Option<Entry>,
+    /// After the last of them.
+    last: Option<Entry>,
+    /// What one left is not what the next one found.
+    by_others: bool,
+    unsure: bool,
+}
+
+/// Sums up changes in the order in which they happened.
+pub(crate) fn fold<'a>(changes: impl Iterator<Item = (&'a Change, bool)>) -> BTreeMap<RelPath, Fold> {
+    let mut folds: BTreeMap<RelPath, Fold> = BTreeMap::new();
+    for (change, unsure) in changes {
+        match folds.get_mut(&change.path) {
+            Some(fold) => {
+                fold.by_others |= fold.last != change.was;
+                fold.unsure |= unsure;
+                fold.last.clone_from(&change.now);
+            }
+            None => {
+                let (goal, last) = (change.was.clone(), change.now.clone());
+                folds.insert(change.path.clone(), Fold { goal, last, by_others: false, unsure });
+            }
+        }
+    }
+    folds
+}
+
+/// Compares what is there with what should be.
+pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath, Entry>) -> Plan {
+    let mut steps = Vec::new();
+    let mut missing = Vec::new();
+    for (path, fold) in folds {
+        let now = present.get(&path);
+        if fold.goal.as_ref() == now {
+            continue;
+        }
+        let conflict = if fold.unsure {
+            Some(Conflict::Unsure)
+        } else if fold.by_others || fold.last.as_ref() != now {
+            Some(Conflict::ChangedByOthers)
+        } else {
+            None
+        };
+        let action = action(now, fold.goal.as_ref());
+        let step = |action| Step { action, conflict, path, present: now.cloned(), goal: fold.goal };
+        match action {
+            Some(action) => steps.push(step(action)),
+            // The action is settled below.
+            None => missing.push(step(Action::Create)),
+        }
+    }
+    let mut lost = Vec::new();
+    for step in missing {
+        match move_back(&step, &mut steps) {
+            Some(step) => steps.push(step),
+            None => {
+                lost.push(Uncovered { path: step.path.to_path_buf(), reason: reason(step.goal.as_ref()) })
+            }
+        }
+    }
+    steps.sort_by(|one, other| one.path.cmp(&other.path));
+    for step in &mut steps {
+        let would_destroy = matches!(step.action, Action::Delete | Action::Overwrite)
+            && step.present.as_ref().is_some_and(|entry| !entry.is_saved());
+        if would_destroy && !lost.is_empty() && step.conflict.is_none() {
+            step.conflict = Some(Conflict::CannotBeSaved);
+        }
+    }
+    let (conflicts, steps) = steps.into_iter().partition(|step| step.conflict.is_some());
+    Plan { steps, conflicts, lost }
+}
+
+/// `None` when the goal's content is nowhere.
+fn action(present: Option<&Entry>, goal: Option<&Entry>) -> Option<Action> {
+    match (present, goal) {
+        (_, None) => Some(Action::Delete),
+        (Some(Entry::Folder { .. }), Some(Entry::Folder { .. })) => Some(Action::Chmod),
+        (
+            Some(Entry::File { content, len, .. }),
+            Some(Entry::File { content: wanted, len: wanted_len, .. }),
+        ) if content == wanted && len == wanted_len => Some(Action::Chmod),
+        (_, Some(goal)) if !goal.is_saved() => None,
+        (None, Some(_)) => Some(Action::Create),
+        (Some(_), Some(_)) => Some(Action::Overwrite),
+    }
+}
+
+/// A file too large to be kept that is merely somewhere else now is moved back, not given up.
+fn move_back(step: &Step, steps: &mut Vec<Step>) -> Option<Step> {
+    let Some(Entry::File { len, content: wanted @ Content::Unsaved { .. }, .. }) = &step.goal else {
+        return None;
+    };
+    let is_it = |other: &Step| {
+        other.action == Action::Delete
+            && other.conflict.is_none()
+            && matches!(&other.present, Some(Entry::File { len: other_len, content, .. })
+                if content == wanted && other_len == len)
+    };
+    let found = steps.iter().position(is_it)?;
+    let from = steps.remove(found).path.to_path_buf();
+    Some(Step { action: Action::MoveBack { from }, ..step.clone() })
+}
+
+fn reason(goal: Option<&Entry>) -> Reason {
+    match goal {
+        Some(Entry::Special { .. }) => Reason::Special,
+        Some(Entry::File { .. } | Entry::Folder { .. } | Entry::Link { .. }) | None => Reason::TooLarge,
+    }
+}

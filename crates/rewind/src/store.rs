@@ -1,0 +1,284 @@
+//! Old contents by their hash, shared by the sessions of a project.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pollux_config::files::{self, FileError, Mode};
+use rustix::fs::{AtFlags, CWD, linkat};
+use sha2::{Digest as _, Sha256};
+
+use crate::entry::{Content, Hash, Stamp};
+
+/// Files up to this are read at once; longer ones in pieces.
+const AT_ONCE: u64 = 1 << 20;
+const BUFFER: usize = 128 << 10;
+
+/// Contents on disk. Objects are written to a temporary name and renamed, and checked when they are read.
+pub(crate) struct Store {
+    folder: PathBuf,
+    /// What is there, with sizes.
+    objects: Mutex<HashMap<Hash, u64>>,
+    bytes: AtomicU64,
+    limit: u64,
+    can_clone: AtomicBool,
+    temp: AtomicU64,
+}
+
+/// Why a content was not stored.
+#[derive(Debug)]
+pub(crate) enum SaveError {
+    Full,
+    Io(io::Error),
+}
+
+impl From<io::Error> for SaveError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Store {
+    /// Opens the store below `folder` and lists what it has.
+    pub(crate) fn open(folder: &Path, limit: u64) -> Result<Self, FileError> {
+        files::create_folder(&folder.join("links"), Mode::Private)?;
+        let objects_folder = folder.join("objects");
+        files::create_folder(&objects_folder, Mode::Private)?;
+        let objects = list(&objects_folder);
+        let bytes = objects.values().sum();
+        Ok(Self {
+            folder: folder.to_owned(),
+            objects: Mutex::new(objects),
+            bytes: AtomicU64::new(bytes),
+            limit,
+            can_clone: AtomicBool::new(true),
+            temp: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn has(&self, content: &Content) -> bool {
+        match content {
+            Content::Saved(hash) => self.lock().contains_key(hash),
+            Content::Linked { key, .. } => self.link_path(key).exists(),
+            Content::Unsaved { .. } => true,
+        }
+    }
+
+    /// Keeps a file's bytes.
+    pub(crate) fn save(&self, file: &mut File, len: u64) -> Result<Hash, SaveError> {
+        if len > AT_ONCE {
+            return self.save_long(file, len);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
+        file.take(AT_ONCE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > AT_ONCE {
+            // It grew meanwhile; the caller sees that by its stamp and tries again.
+            return Err(SaveError::Io(io::Error::from(io::ErrorKind::FileTooLarge)));
+        }
+        let hash: Hash = Sha256::digest(&bytes).into();
+        if self.lock().contains_key(&hash) {
+            return Ok(hash);
+        }
+        self.reserve(bytes.len() as u64)?;
+        let (temp, mut object) = self.temp_file()?;
+        object.write_all(&bytes)?;
+        self.settle(&temp, hash, bytes.len() as u64)?;
+        Ok(hash)
+    }
+
+    fn save_long(&self, file: &mut File, len: u64) -> Result<Hash, SaveError> {
+        self.reserve(len)?;
+        let (temp, mut object) = self.temp_file()?;
+        let hash = if self.clone_into(file, &object) {
+            copy_hashed(&mut File::open(&temp)?, &mut io::sink())
+        } else {
+            copy_hashed(file, &mut object)
+        };
+        match hash {
+            Ok((hash, copied)) => {
+                self.settle(&temp, hash, copied)?;
+                Ok(hash)
+            }
+            Err(error) => {
+                let _ = fs::remove_file(&temp);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Keeps a second link of a file that is too large to copy and that programs replace but do not change.
+    pub(crate) fn keep_link(&self, folder: impl AsFd, name: &[u8], stamp: &Stamp) -> io::Result<Content> {
+        let mut hash = Sha256::new();
+        for number in [stamp.device, stamp.inode, stamp.len, stamp.mtime.cast_unsigned()] {
+            hash.update(number.to_le_bytes());
+        }
+        let key: Hash = hash.finalize().into();
+        match linkat(folder, name, CWD, self.link_path(&key), AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(Content::Linked { key, mtime: stamp.mtime }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a kept content into `into`; an error if it is no longer what it was.
+    pub(crate) fn fetch(&self, content: &Content, len: u64, into: &mut File) -> io::Result<()> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its kept content is damaged");
+        match content {
+            Content::Saved(hash) => {
+                let mut object = File::open(self.object_path(hash))?;
+                let copied = if self.clone_into(&object, into) {
+                    copy_hashed(&mut object, &mut io::sink())?
+                } else {
+                    copy_hashed(&mut object, into)?
+                };
+                if copied == (*hash, len) { Ok(()) } else { Err(damaged()) }
+            }
+            Content::Linked { key, mtime } => {
+                let mut object = File::open(self.link_path(key))?;
+                let stamp = crate::beneath::stamp_of_handle(&object)?;
+                if stamp.mtime != *mtime || stamp.len != len {
+                    return Err(damaged());
+                }
+                if !self.clone_into(&object, into) {
+                    io::copy(&mut object, into)?;
+                }
+                Ok(())
+            }
+            Content::Unsaved { .. } => {
+                Err(io::Error::new(io::ErrorKind::NotFound, "its content was not kept"))
+            }
+        }
+    }
+
+    fn reserve(&self, len: u64) -> Result<(), SaveError> {
+        let fits = self.bytes.load(Ordering::Relaxed).saturating_add(len) <= self.limit;
+        if fits { Ok(()) } else { Err(SaveError::Full) }
+    }
+
+    fn settle(&self, temp: &Path, hash: Hash, len: u64) -> io::Result<()> {
+        let path = self.object_path(&hash);
+        let moved = fs::rename(temp, &path).or_else(|error| match (error.kind(), path.parent()) {
+            (io::ErrorKind::NotFound, Some(folder)) => {
+                files::create_folder(folder, Mode::Private).map_err(io::Error::other)?;
+                fs::rename(temp, &path)
+            }
+            _ => Err(error),
+        });
+        if let Err(error) = moved {
+            let _ = fs::remove_file(temp);
+            return Err(error);
+        }
+        if self.lock().insert(hash, len).is_none() {
+            self.bytes.fetch_add(len, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn temp_file(&self) -> io::Result<(PathBuf, File)> {
+        let number = self.temp.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("objects/temp-{}-{number}", std::process::id()));
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        Ok((path, file))
+    }
+
+    /// Shares the blocks of a file where the file system can.
+    #[cfg(target_os = "linux")]
+    fn clone_into(&self, from: &File, into: &File) -> bool {
+        if !self.can_clone.load(Ordering::Relaxed) {
+            return false;
+        }
+        let cloned = rustix::fs::ioctl_ficlone(into, from).is_ok();
+        self.can_clone.store(cloned, Ordering::Relaxed);
+        cloned
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn clone_into(&self, _from: &File, _into: &File) -> bool {
+        let _ = &self.can_clone;
+        false
+    }
+
+    fn object_path(&self, hash: &Hash) -> PathBuf {
+        let hex = hex(hash);
+        let (shard, rest) = hex.split_at_checked(2).unwrap_or_default();
+        self.folder.join("objects").join(shard).join(rest)
+    }
+
+    fn link_path(&self, key: &Hash) -> PathBuf {
+        self.folder.join("links").join(hex(key))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Hash, u64>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes what no journal needs any more; the caller holds the store alone.
+pub(crate) fn sweep(folder: &Path, is_needed: impl Fn(&Hash) -> bool) {
+    let objects = folder.join("objects");
+    for shard in fs::read_dir(&objects).into_iter().flatten().flatten() {
+        if shard.file_name().as_encoded_bytes().starts_with(b"temp-") {
+            let _ = fs::remove_file(shard.path());
+            continue;
+        }
+        for object in fs::read_dir(shard.path()).into_iter().flatten().flatten() {
+            if !named(&shard.file_name(), &object.file_name()).is_some_and(|hash| is_needed(&hash)) {
+                let _ = fs::remove_file(object.path());
+            }
+        }
+    }
+    for link in fs::read_dir(folder.join("links")).into_iter().flatten().flatten() {
+        if !link.file_name().to_str().and_then(unhex).is_some_and(|key| is_needed(&key)) {
+            let _ = fs::remove_file(link.path());
+        }
+    }
+}
+
+fn list(objects: &Path) -> HashMap<Hash, u64> {
+    let mut found = HashMap::new();
+    for shard in fs::read_dir(objects).into_iter().flatten().flatten() {
+        for object in fs::read_dir(shard.path()).into_iter().flatten().flatten() {
+            let len = object.metadata().map_or(0, |meta| meta.len());
+            if let Some(hash) = named(&shard.file_name(), &object.file_name()) {
+                found.insert(hash, len);
+            }
+        }
+    }
+    found
+}
+
+fn named(shard: &std::ffi::OsStr, rest: &std::ffi::OsStr) -> Option<Hash> {
+    unhex(&format!("{}{}", shard.to_str()?, rest.to_str()?))
+}
+
+fn copy_hashed(from: &mut File, into: &mut impl Write) -> io::Result<(Hash, u64)> {
+    let (mut hash, mut total) = (Sha256::new(), 0);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = from.read(&mut buffer)?;
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+            return Ok((hash.finalize().into(), total));
+        };
+        hash.update(bytes);
+        into.write_all(bytes)?;
+        total += count as u64;
+    }
+}
+
+pub(crate) fn hex(hash: &Hash) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
+    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+pub(crate) fn unhex(text: &str) -> Option<Hash> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect();
+    let bytes: Vec<u8> =
+        digits?.chunks_exact(2).map(|pair| pair.iter().fold(0, |sum, d| sum << 4 | d)).collect();
+    if text.len() == 64 { bytes.try_into().ok() } else { None }
+}

@@ -1,0 +1,214 @@
+//! What an index keeps of one session, found in one pass.
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::groups::SessionFormat;
+use pollux_domain::JsonObject;
+use pollux_domain::id::SessionId;
+use pollux_domain::model::Usage;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::load::{LoadError, SessionKind, kind_of, time_of};
+use crate::raw;
+use crate::stream::Stream;
+use crate::title::clean;
+use crate::view::{Outcome, Speaker, View};
+
+/// One session in an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexRecord {
+    pub session_id: SessionId,
+    pub project_hash: Option<String>,
+    /// Not in the file; filled by whoever knows it.
+    pub project_path: Option<PathBuf>,
+    /// Whether the path is a guess.
+    pub inferred: bool,
+    pub file: PathBuf,
+    pub format: SessionFormat,
+    pub kind: SessionKind,
+    /// Of a sub-agent's session in its parent's folder, the name of that folder.
+    pub parent: Option<String>,
+    pub start: Timestamp,
+    pub last_updated: Timestamp,
+    pub summary: Option<String>,
+    /// One line each, without control characters; empty if nobody said anything.
+    pub first_user: String,
+    pub last_user: String,
+    pub user_messages: u64,
+    pub messages: u64,
+    pub tool_calls: u64,
+    /// Calls that failed, and messages of errors.
+    pub errors: u64,
+    /// The sum over all replies.
+    pub usage: Usage,
+    /// In the order they first spoke.
+    pub models: Vec<String>,
+    /// Whether there is something to resume.
+    pub resumable: bool,
+    /// Whether a part of the file cannot be read.
+    pub damaged: bool,
+    /// With `modified_ms`: whether a file changed since this was written.
+    pub size: u64,
+    pub modified_ms: i64,
+}
+
+/// Reads what an index keeps of a session. Needs memory for the largest record, not for the file.
+pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
+    let stream = Stream::open(path)?;
+    let mut tally = Tally::default();
+    stream.for_each::<LoadError>(|index, text| {
+        match View::of(index, text) {
+            Some(view) => tally.count(&view),
+            None => tally.unreadable += 1,
+        }
+        Ok(())
+    })?;
+    Ok(tally.record(path, &stream))
+}
+
+/// The first and the last of some texts, and how many there were.
+#[derive(Default)]
+struct Ends {
+    first: String,
+    last: String,
+    count: u64,
+}
+
+impl Ends {
+    fn add(&mut self, words: &str) {
+        let line = clean(words);
+        if self.count == 0 {
+            self.first.clone_from(&line);
+        }
+        self.last = line;
+        self.count += 1;
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    prompts: Ends,
+    /// Commands and context, which count only where there is nothing else.
+    internal: Ends,
+    tool_calls: u64,
+    errors: u64,
+    usage: Usage,
+    models: Vec<String>,
+    resumable: bool,
+    unreadable: u64,
+}
+
+impl Tally {
+    fn count(&mut self, view: &View<'_>) {
+        match view.speaker {
+            Speaker::User => {
+                let words = view.words();
+                if View::is_prompt(&words) {
+                    self.resumable = true;
+                    self.prompts.add(&words);
+                } else if !words.trim().is_empty() {
+                    self.internal.add(&words);
+                }
+            }
+            Speaker::Agent => self.count_reply(view),
+            Speaker::Error => self.errors += 1,
+            Speaker::Nobody => {}
+        }
+    }
+
+    fn count_reply(&mut self, view: &View<'_>) {
+        let calls = view.calls();
+        self.tool_calls += calls.len() as u64;
+        self.errors += calls.iter().filter(|call| call.outcome() == Outcome::Error).count() as u64;
+        self.resumable |= !calls.is_empty() || view.has_items("thoughts") || !view.words().trim().is_empty();
+        if let Some(tokens) = view.field("tokens").and_then(|tokens| raw::fields(tokens.get())) {
+            let count = |key: &str| tokens.get(key).and_then(|count| count.get().parse().ok()).unwrap_or(0);
+            self.usage.add(Usage {
+                prompt: count("input"),
+                candidates: count("output"),
+                cached: count("cached"),
+                thoughts: count("thoughts"),
+                tool: count("tool"),
+                total: count("total"),
+            });
+        }
+        if let Some(model) = view.string("model").filter(|model| !self.models.contains(model)) {
+            self.models.push(model);
+        }
+    }
+
+    fn record(self, path: &Path, stream: &Stream) -> IndexRecord {
+        let meta = &stream.meta;
+        let text = |key: &str| meta.get(key).and_then(Value::as_str).map(str::to_owned);
+        let users = if self.prompts.count > 0 { self.prompts } else { self.internal };
+        let modified = Timestamp::from_millis(stream.stamp.modified_ms);
+        let (start, last_updated) = (time_of(meta, "startTime"), time_of(meta, "lastUpdated"));
+        IndexRecord {
+            session_id: SessionId::from_file(text("sessionId").unwrap_or_default()),
+            project_hash: text("projectHash"),
+            project_path: None,
+            inferred: false,
+            file: path.to_owned(),
+            format: stream.format,
+            kind: kind_of(meta),
+            parent: parent_folder(path),
+            start: start.or(last_updated).unwrap_or(modified),
+            last_updated: last_updated.or(start).unwrap_or(modified),
+            summary: text("summary").map(|summary| clean(&summary)).filter(|summary| !summary.is_empty()),
+            first_user: users.first,
+            last_user: users.last,
+            user_messages: users.count,
+            messages: stream.len() as u64,
+            tool_calls: self.tool_calls,
+            errors: self.errors,
+            usage: self.usage,
+            models: self.models,
+            resumable: self.resumable,
+            damaged: stream.damage.is_some() || self.unreadable > 0,
+            size: stream.stamp.length,
+            modified_ms: stream.stamp.modified_ms,
+        }
+    }
+}
+
+/// The folder of a session that lies below `chats` instead of in it.
+fn parent_folder(path: &Path) -> Option<String> {
+    let folder = path.parent()?;
+    let above = folder.parent()?.file_name()?;
+    (above == "chats").then(|| folder.file_name().map(|name| name.to_string_lossy().into_owned()))?
+}
+
+impl IndexRecord {
+    /// The record as JSON; what is not known is left out.
+    pub fn to_json(&self) -> JsonObject {
+        let kind = match self.format {
+            SessionFormat::Json => "json",
+            SessionFormat::Jsonl => "jsonl",
+        };
+        let value = json!({
+            "sessionId": self.session_id.as_str(),
+            "projectHash": self.project_hash,
+            "projectPath": self.project_path,
+            "inferred": self.inferred.then_some(true),
+            "file": self.file,
+            "format": kind,
+            "kind": self.kind.as_str(),
+            "parent": self.parent,
+            "startTime": self.start.to_iso(),
+            "lastUpdated": self.last_updated.to_iso(),
+            "summary": self.summary,
+            "firstUser": self.first_user,
+            "lastUser": self.last_user,
+            "userMessages": self.user_messages,
+            "messages": self.messages,
+            "toolCalls": self.tool_calls,
+            "errors": self.errors,
+            "tokens": self.usage.total,
+            "models": self.models,
+            "size": self.size,
+        });
+        let fields = value.as_object().cloned().unwrap_or_default();
+        fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! One pass over a session file of any size and form.
+//!
+//! Only the places of the messages are remembered, so that reading costs the largest record, not the file.
+//! What is damaged inside goes to the reader of whole files, which knows all about repair.
+
+mod log;
+mod object;
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use pollux_config::groups::SessionFormat;
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+use crate::load::{self, FileStamp, LoadError, RepairNote, stamp_of};
+use crate::salvage;
+use object::{Outcome, Scanned};
+
+const BUFFER: usize = 256 * 1024;
+/// A damaged file up to this size is read as a whole, which repairs more.
+const WHOLE: u64 = 32 << 20;
+
+/// A session file whose messages can be visited one at a time.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) path: PathBuf,
+    pub(crate) meta: JsonObject,
+    pub(crate) format: SessionFormat,
+    pub(crate) stamp: FileStamp,
+    pub(crate) damage: Option<RepairNote>,
+    places: Vec<Place>,
+    file: File,
+}
+
+/// Where a message is.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    File { at: u64, length: u64 },
+    Memory(String),
+}
+
+impl Stream {
+    /// Finds the messages of a file.
+    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+        let metadata = fs::metadata(path).map_err(unreadable)?;
+        // Opening a pipe would wait for a writer that may never come.
+        if !metadata.is_file() {
+            return Err(LoadError::NotASession { path: path.to_owned() });
+        }
+        let mut file = File::open(path).map_err(unreadable)?;
+        let stamp = stamp_of(&metadata);
+        let mut reader = BufReader::with_capacity(BUFFER, &mut file);
+        let scanned = object::scan(&mut reader).map_err(unreadable)?;
+        let found = match scanned.outcome {
+            Outcome::Whole => single(path, scanned)?,
+            Outcome::MoreLines => {
+                reader.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+                log::read(&mut reader).map_err(unreadable)?
+            }
+            Outcome::Empty => return Err(LoadError::Empty { path: path.to_owned() }),
+            Outcome::Torn | Outcome::Damaged => None,
+        };
+        match found {
+            Some(found) => Ok(Self {
+                path: path.to_owned(),
+                meta: found.meta,
+                format: found.format,
+                stamp,
+                damage: found.damage,
+                places: found.places,
+                file,
+            }),
+            None => Self::open_damaged(path, file, stamp),
+        }
+    }
+
+    /// Reads what is not as it should be.
+    fn open_damaged(path: &Path, mut file: File, stamp: FileStamp) -> Result<Self, LoadError> {
+        let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+        if stamp.length > WHOLE {
+            file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+            let mut scanned =
+                object::scan(&mut BufReader::with_capacity(BUFFER, &mut file)).map_err(unreadable)?;
+            if let Some(at) = scanned.unfinished.filter(|_| scanned.outcome == Outcome::Torn)
+                && let Some(message) = salvaged(&file, at, stamp.length).map_err(unreadable)?
+            {
+                scanned.spans.push(Place::Memory(message));
+            }
+            if let Some(mut found) = single(path, scanned)? {
+                found.damage.get_or_insert(RepairNote::torn(stamp.length));
+                let Found { meta, places, format, damage } = found;
+                return Ok(Self { path: path.to_owned(), meta, format, stamp, damage, places, file });
+            }
+        }
+        let (bytes, stamp) = load::read(path)?;
+        let folded = load::fold(path, &bytes)?;
+        let format = match folded.layout {
+            load::Layout::Log { .. } => SessionFormat::Jsonl,
+            load::Layout::Document { .. } | load::Layout::Other => SessionFormat::Json,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            meta: folded.meta,
+            format,
+            stamp,
+            damage: folded.repaired,
+            places: folded.messages.into_iter().map(|message| Place::Memory(message.to_string())).collect(),
+            file,
+        })
+    }
+
+    /// How many messages there are, including those nobody can read.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Hands every message to `visit` with its number from 0, as the text it has in the file.
+    pub(crate) fn for_each<E: From<LoadError>>(
+        &self,
+        mut visit: impl FnMut(usize, &str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut buffer = Vec::new();
+        for (index, place) in self.places.iter().enumerate() {
+            match place {
+                Place::Memory(text) => visit(index, text)?,
+                Place::File { at, length } => {
+                    buffer.resize(usize::try_from(*length).unwrap_or(0), 0);
+                    self.file.read_exact_at(&mut buffer, *at).map_err(|source| {
+                        E::from(LoadError::Unreadable { path: self.path.clone(), source })
+                    })?;
+                    visit(index, &lossy(&buffer))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the bytes of a message are, if they are in the file as they should be.
+    pub(crate) fn span(&self, index: usize) -> Option<(u64, u64)> {
+        match self.places.get(index)? {
+            Place::File { at, length } => Some((*at, *length)),
+            Place::Memory(_) => None,
+        }
+    }
+}
+
+/// What a pass found.
+struct Found {
+    meta: JsonObject,
+    places: Vec<Place>,
+    format: SessionFormat,
+    damage: Option<RepairNote>,
+}
+
+/// A single object; `None` if it is not one that can be taken as it is.
+fn single(path: &Path, scanned: Scanned) -> Result<Option<Found>, LoadError> {
+    let mut meta = JsonObject::new();
+    for (key, value) in scanned.fields {
+        let Ok(value) = serde_json::from_str(&lossy(&value)) else { return Ok(None) };
+        meta.insert(key, value);
+    }
+    if !meta.get("sessionId").is_some_and(Value::is_string) {
+        return Ok(None);
+    }
+    match meta.shift_remove("messages") {
+        None | Some(Value::Null) => {}
+        Some(_) => {
+            let reason = "its `messages` are not a list";
+            return Err(LoadError::UnknownShape { path: path.to_owned(), reason });
+        }
+    }
+    // A record log of one line looks the same but for its missing list.
+    let format = if scanned.is_line && !scanned.has_list { SessionFormat::Jsonl } else { SessionFormat::Json };
+    Ok(Some(Found { meta, places: scanned.spans, format, damage: None }))
+}
+
+/// What can be told of a message that ends with the file.
+fn salvaged(file: &File, at: u64, length: u64) -> io::Result<Option<String>> {
+    let mut rest = vec![0; usize::try_from(length.saturating_sub(at)).unwrap_or(0)];
+    file.read_exact_at(&mut rest, at)?;
+    Ok(salvage::message(&rest).map(|message| message.to_string()))
+}
+
+/// A broken character must not cost a whole message.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}

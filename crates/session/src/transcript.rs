@@ -1,0 +1,208 @@
+//! A session as people and programs read it: who said what, which tools were called, what failed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use pollux_domain::JsonObject;
+use pollux_domain::terminal_text::plain;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::blobs::Blobs;
+use crate::load::LoadError;
+use crate::stream::Stream;
+use crate::texts::whole;
+use crate::view::{CallView, Outcome, Speaker, View};
+
+/// How a transcript is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TranscriptForm {
+    Text,
+    Markdown,
+    /// One JSON object for each line of the transcript.
+    JsonLines,
+}
+
+/// Why a transcript is not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("could not write the transcript")]
+    Write(#[from] io::Error),
+}
+
+/// One line of a transcript.
+enum Entry {
+    Said { role: &'static str, text: String },
+    Called { tool: String, args: Vec<(&'static str, String)>, outcome: Outcome, error: Option<String> },
+}
+
+/// Writes the transcript of a session, a message at a time.
+pub fn write_transcript(
+    path: &Path,
+    form: TranscriptForm,
+    out: &mut dyn Write,
+) -> Result<(), TranscriptError> {
+    let stream = Stream::open(path)?;
+    let blobs = Blobs::of_file(path);
+    let mut writer = Writer { form, out, lines: 0, after_call: false };
+    stream.for_each(|index, text| {
+        let text = whole(text, &blobs);
+        match View::of(index, &text) {
+            Some(view) => writer.message(&view),
+            None => Ok(()),
+        }
+    })?;
+    writer.out.flush()?;
+    Ok(())
+}
+
+struct Writer<'a> {
+    form: TranscriptForm,
+    out: &'a mut dyn Write,
+    /// How many lines there are by now.
+    lines: u64,
+    after_call: bool,
+}
+
+impl Writer<'_> {
+    fn message(&mut self, view: &View<'_>) -> Result<(), TranscriptError> {
+        let role = match view.speaker {
+            Speaker::User => "user",
+            Speaker::Agent => "agent",
+            Speaker::Error => "error",
+            Speaker::Nobody => return Ok(()),
+        };
+        let mut text = view.words();
+        if view.speaker == Speaker::User {
+            if View::is_context(&text) {
+                return Ok(());
+            }
+            for note in view.attachments() {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(&note);
+            }
+        }
+        if !text.trim().is_empty() {
+            self.entry(&Entry::Said { role, text }, view.time(), Some(&view.id))?;
+        }
+        if view.speaker == Speaker::Agent {
+            for call in view.calls() {
+                self.entry(&called(&call), call.time().or_else(|| view.time()), call.id().as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &Entry, time: Option<Timestamp>, id: Option<&str>) -> io::Result<()> {
+        self.lines += 1;
+        match self.form {
+            TranscriptForm::Text => self.text(entry)?,
+            TranscriptForm::Markdown => self.markdown(entry)?,
+            TranscriptForm::JsonLines => self.json(entry, time, id)?,
+        }
+        self.after_call = matches!(entry, Entry::Called { .. });
+        Ok(())
+    }
+
+    fn text(&mut self, entry: &Entry) -> io::Result<()> {
+        match entry {
+            Entry::Said { role, text } => {
+                let gap = if self.lines > 1 { "\n" } else { "" };
+                writeln!(self.out, "{gap}{role}: {}", plain(text.trim()))
+            }
+            Entry::Called { tool, args, outcome, error } => {
+                write!(self.out, "  [{}]", plain(tool))?;
+                for (key, value) in args {
+                    write!(self.out, " {key}={}", plain(value))?;
+                }
+                writeln!(self.out, "{}", plain(&ending(*outcome, error.as_deref())).replace('\n', "⏎"))
+            }
+        }
+    }
+
+    fn markdown(&mut self, entry: &Entry) -> io::Result<()> {
+        match entry {
+            Entry::Said { role, text } => {
+                let gap = if self.lines > 1 { "\n" } else { "" };
+                let heading = match *role {
+                    "user" => "User",
+                    "agent" => "Agent",
+                    _ => "Error",
+                };
+                writeln!(self.out, "{gap}## {heading}\n\n{}", plain(text.trim()))
+            }
+            Entry::Called { tool, args, outcome, error } => {
+                let gap = if self.after_call || self.lines == 1 { "" } else { "\n" };
+                write!(self.out, "{gap}- **{}**", plain(tool))?;
+                for (key, value) in args {
+                    write!(self.out, " {key}: {}", code(&plain(value)))?;
+                }
+                writeln!(self.out, "{}", plain(&ending(*outcome, error.as_deref())).replace('\n', " "))
+            }
+        }
+    }
+
+    fn json(&mut self, entry: &Entry, time: Option<Timestamp>, id: Option<&str>) -> io::Result<()> {
+        let mut fields = JsonObject::new();
+        fields.insert("n".into(), json!(self.lines));
+        match entry {
+            Entry::Said { role, text } => {
+                fields.insert("role".into(), json!(role));
+                fields.insert("text".into(), json!(text));
+            }
+            Entry::Called { tool, args, outcome, error } => {
+                fields.insert("role".into(), json!("tool"));
+                fields.insert("tool".into(), json!(tool));
+                let args: JsonObject =
+                    args.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+                fields.insert("args".into(), Value::Object(args));
+                fields.insert("status".into(), json!(outcome.as_str()));
+                fields.extend(error.as_ref().map(|error| ("error".to_owned(), json!(error))));
+            }
+        }
+        fields.extend(time.map(|time| ("timestamp".to_owned(), json!(time.to_iso()))));
+        fields.extend(id.map(|id| ("id".to_owned(), json!(id))));
+        writeln!(self.out, "{}", escaped(&Value::Object(fields).to_string()))
+    }
+}
+
+fn called(call: &CallView<'_>) -> Entry {
+    Entry::Called {
+        tool: call.name(),
+        args: call.telling_args(),
+        outcome: call.outcome(),
+        error: call.error(),
+    }
+}
+
+fn ending(outcome: Outcome, error: Option<&str>) -> String {
+    match outcome {
+        Outcome::Ok => String::new(),
+        Outcome::Error => format!(" ERROR: {}", error.unwrap_or_default()).trim_end().to_owned(),
+        Outcome::Cancelled | Outcome::Unfinished => format!(" ({})", outcome.as_str()),
+    }
+}
+
+/// Code in Markdown, in as many backticks as the text itself does not hold.
+fn code(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let gap = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{gap}{text}{gap}{fence}")
+}
+
+/// JSON leaves the control characters from 127 on as they are, and some terminals obey them.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => text.push(c),
+        }
+    }
+    text
+}

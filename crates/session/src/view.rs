@@ -1,0 +1,144 @@
+//! A message as a reader of transcripts sees it: who spoke, in which words, with which calls.
+
+mod call;
+
+pub(crate) use call::{CallView, Outcome};
+
+use pollux_domain::time::Timestamp;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::message::{UserText, text_kind};
+use crate::raw::{self, Fields};
+
+/// Whose message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    User,
+    Agent,
+    Error,
+    /// Notices, and kinds nobody knows.
+    Nobody,
+}
+
+/// One message; its fields are read when asked for.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) id: String,
+    pub(crate) speaker: Speaker,
+    fields: Fields<'a>,
+}
+
+impl<'a> View<'a> {
+    /// Looks at the message with this number from 0; `None` if the text is not an object.
+    pub(crate) fn of(index: usize, text: &'a str) -> Option<Self> {
+        let fields = raw::fields(text)?;
+        let speaker = match raw::string(&fields, "type").as_deref() {
+            Some("user") => Speaker::User,
+            Some("gemini") => Speaker::Agent,
+            Some("error") => Speaker::Error,
+            _ => Speaker::Nobody,
+        };
+        // As `load` names it.
+        let id = raw::string(&fields, "id").unwrap_or_else(|| format!("message-{}", index + 1));
+        Some(Self { id, speaker, fields })
+    }
+
+    pub(crate) fn time(&self) -> Option<Timestamp> {
+        Timestamp::parse(&raw::string(&self.fields, "timestamp")?)
+    }
+
+    pub(crate) fn field(&self, key: &str) -> Option<&'a RawValue> {
+        self.fields.get(key).copied()
+    }
+
+    pub(crate) fn string(&self, key: &str) -> Option<String> {
+        raw::string(&self.fields, key)
+    }
+
+    /// What was said: of a person what they typed, where that is known. Thoughts and calls are no words.
+    pub(crate) fn words(&self) -> String {
+        let typed = self.field("displayContent").filter(|_| self.speaker == Speaker::User).map(words_of);
+        match typed {
+            Some(typed) if !typed.is_empty() => typed,
+            _ => self.field("content").map(words_of).unwrap_or_default(),
+        }
+    }
+
+    /// Whether these words of a user are the person's own.
+    pub(crate) fn is_prompt(words: &str) -> bool {
+        text_kind(words) == UserText::Prompt
+    }
+
+    /// Whether the program wrote this on the person's behalf.
+    pub(crate) fn is_context(words: &str) -> bool {
+        text_kind(words) == UserText::Context
+    }
+
+    /// Notes on what a person attached: `[image: image/png]`.
+    pub(crate) fn attachments(&self) -> Vec<String> {
+        let Some(content) = self.field("content") else { return Vec::new() };
+        let parts = raw::list(content).unwrap_or_else(|| vec![content]);
+        parts.into_iter().filter_map(attachment).collect()
+    }
+
+    /// The calls of a reply. Where its content holds calls, those are the ones; `toolCalls` then only say
+    /// how they ended.
+    pub(crate) fn calls(&self) -> Vec<CallView<'a>> {
+        let listed = self.field("toolCalls").and_then(raw::list).unwrap_or_default();
+        let stored = listed.into_iter().filter_map(|call| raw::fields(call.get())).map(CallView::stored);
+        let stored: Vec<CallView<'a>> = stored.collect();
+        let content = self.field("content").filter(|content| content.get().contains("functionCall"));
+        let parts = content.and_then(raw::list).unwrap_or_default();
+        let spoken: Vec<Fields<'a>> = parts
+            .into_iter()
+            .filter_map(|part| raw::fields(raw::fields(part.get())?.get("functionCall")?.get()))
+            .collect();
+        if spoken.is_empty() { stored } else { CallView::joined(spoken, stored) }
+    }
+
+    /// Whether the message has a list of this name with something in it.
+    pub(crate) fn has_items(&self, key: &str) -> bool {
+        self.field(key).and_then(raw::list).is_some_and(|items| !items.is_empty())
+    }
+}
+
+/// The words of a string, a part, or a list of both.
+fn words_of(content: &RawValue) -> String {
+    if let Some(text) = raw::text(content) {
+        return text;
+    }
+    match raw::list(content) {
+        Some(parts) => parts.into_iter().filter_map(part_words).collect(),
+        None => part_words(content).unwrap_or_default(),
+    }
+}
+
+fn part_words(part: &RawValue) -> Option<String> {
+    if let Some(text) = raw::text(part) {
+        return Some(text);
+    }
+    let fields = raw::fields(part.get())?;
+    let is_thought = fields.get("thought").is_some_and(|thought| thought.get() == "true");
+    if is_thought { None } else { raw::string(&fields, "text") }
+}
+
+fn attachment(part: &RawValue) -> Option<String> {
+    let fields = raw::fields(part.get())?;
+    let of = |key: &str| raw::fields(fields.get(key)?.get());
+    if let Some(data) = of("inlineData") {
+        let mime = raw::string(&data, "mimeType").unwrap_or_else(|| "unknown".to_owned());
+        let kind = match mime.split('/').next() {
+            Some(kind @ ("image" | "audio" | "video")) => kind,
+            _ => "media",
+        };
+        return Some(format!("[{kind}: {mime}]"));
+    }
+    let uri = raw::string(&of("fileData")?, "fileUri").unwrap_or_default();
+    Some(format!("[file: {uri}]"))
+}
+
+/// A value as text: strings as they are, other things as JSON.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
