@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::redact::{MASK, redact_value};
 use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text;
 use serde_json::{Value, json};
@@ -76,7 +77,13 @@ fn table(rows: &[Row], origin: bool) -> String {
 }
 
 fn shown(row: &Row) -> Value {
-    if row.secret && !row.value.is_null() { Value::from("***") } else { row.value.clone() }
+    if row.secret && !row.value.is_null() {
+        return Value::from(MASK);
+    }
+    // Whoever wrote a key into a setting that is not made for one shall not see it on a shared screen.
+    let mut value = row.value.clone();
+    redact_value(&mut value);
+    value
 }
 
 fn object(rows: &[Row]) -> Value {

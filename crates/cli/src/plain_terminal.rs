@@ -101,7 +101,7 @@ impl Front<'_, '_> {
 
     /// Prompts and replies, until the person has enough.
     async fn talk(&mut self, conversation: &mut wire::Conversation) -> Result<(), Failure> {
-        while let Some(typed) = self.next_prompt().await {
+        while let Some(typed) = self.next_prompt(conversation).await {
             match typed.trim() {
                 "" => continue,
                 "/quit" | "/exit" => return Ok(()),
@@ -122,15 +122,24 @@ impl Front<'_, '_> {
         Ok(())
     }
 
-    async fn next_prompt(&mut self) -> Option<String> {
+    async fn next_prompt(&mut self, conversation: &mut wire::Conversation) -> Option<String> {
         if let Some(typed) = self.ahead.pop_front() {
             return Some(typed);
         }
         show("> ");
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => None,
-            line = self.keyboard.message() => line,
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => return None,
+                line = self.keyboard.message() => return line,
+                event = conversation.handle.events.recv() => {
+                    let event = event?;
+                    self.take(&event);
+                    if matches!(event, Event::ModeChanged(_) | Event::Notice { .. }) {
+                        show("> ");
+                    }
+                }
+            }
         }
     }
 
@@ -147,11 +156,8 @@ impl Front<'_, '_> {
             }
             Ok(mode) if mode == self.mode => self.console.note(&format!("Mode {mode}")),
             Ok(mode) => {
-                let _ = conversation.handle.ops.send(Op::SetMode(mode)).await;
                 // The session says whether it took it.
-                if let Some(event) = conversation.handle.events.recv().await {
-                    self.take(&event);
-                }
+                let _ = conversation.handle.ops.send(Op::SetMode(mode)).await;
             }
         }
     }

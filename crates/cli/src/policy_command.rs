@@ -85,25 +85,18 @@ pub(crate) fn run(
         PolicyCommand::Explain { call, json } => {
             warn_of_problems(rules);
             let outcome = rules.explain(call, Depth::Whole)?;
-            let text = if *json {
-                terminal_text::json(format!("{:#}\n", outcome.json))
-            } else {
-                plain(&outcome.text).into_owned()
-            };
-            print_result(out, &text)
+            show(out, *json, || format!("{:#}\n", outcome.json), || outcome.text)
         }
         PolicyCommand::List { view, json } => {
             warn_of_problems(rules);
             let inventory = rules.inventory(view);
-            let text = if *json { terminal_text::json(inventory.json()) } else { plain(&inventory.text()).into_owned() };
-            print_result(out, &text)
+            show(out, *json, || inventory.json(), || inventory.text())
         }
         PolicyCommand::Replay { sessions, all_projects, view, json } => {
             warn_of_problems(rules);
             let past = rules.sessions(sessions, *all_projects)?;
             let tally = replay::replay(rules, &past, *view)?;
-            let text = if *json { terminal_text::json(tally.json()) } else { plain(&tally.text()).into_owned() };
-            print_result(out, &text)
+            show(out, *json, || tally.json(), || tally.text())
         }
         PolicyCommand::Lint { files } => lint(files, rules, here, out),
         PolicyCommand::Test { file } => {
@@ -111,6 +104,17 @@ pub(crate) fn run(
             test(&here.join(file), rules, out)
         }
     }
+}
+
+/// Prints a result in one of its two forms; neither can steer the terminal.
+fn show(
+    out: &mut dyn Write,
+    for_programs: bool,
+    json: impl FnOnce() -> String,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let text = if for_programs { terminal_text::json(json()) } else { plain(&text()).into_owned() };
+    print_result(out, &text)
 }
 
 /// A file that cannot be read changes every answer, so it is named beside each.

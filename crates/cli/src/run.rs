@@ -61,7 +61,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
                 trust_command::run(command, &*folder, &mut person, &mut io::stdout())
             })
         }
-        Launch::Interactive(options) => return plain_terminal::run(options, env),
+        Launch::Interactive(options) => {
+            wire::hide_credentials();
+            return plain_terminal::run(options, env);
+        }
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
             wire::hide_credentials();

@@ -10,10 +10,14 @@
 mod approvals;
 #[path = "it/architecture.rs"]
 mod architecture;
+#[path = "it/canary.rs"]
+mod canary;
 #[path = "it/compression.rs"]
 mod compression;
 #[path = "it/config.rs"]
 mod config;
+#[path = "it/conversation.rs"]
+mod conversation;
 #[path = "it/crash.rs"]
 mod crash;
 #[path = "it/cuts.rs"]
@@ -28,6 +32,8 @@ mod edges;
 mod exits;
 #[path = "it/failures.rs"]
 mod failures;
+#[path = "it/hygiene.rs"]
+mod hygiene;
 #[path = "it/input.rs"]
 mod input;
 #[path = "it/mentions.rs"]
@@ -44,6 +50,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/requests.rs"]
 mod requests;
+#[path = "it/sandbox.rs"]
+mod sandbox;
 #[path = "it/scene.rs"]
 mod scene;
 #[path = "it/scripts.rs"]

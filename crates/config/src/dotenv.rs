@@ -21,39 +21,57 @@ const UNTRUSTED_NAMES: &[&str] =
 
 /// Names a project's file cannot set.
 const GUARDED: &[&str] = &[
+    "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
+    "BUILD_SANDBOX",
+    "CDPATH",
     "EDITOR",
     "ENV",
-    "GEMINI_CLI_CUSTOM_HEADERS",
-    "GEMINI_CLI_HOME",
-    "GEMINI_CLI_TRUST_WORKSPACE",
     "GEMINI_RESTRICTED_MODE",
+    // Any file could be sent to the model as its instructions, or be replaced by them.
+    "GEMINI_SYSTEM_MD",
+    "GEMINI_WRITE_SYSTEM_MD",
+    // Such a file may name a program that is to be run.
+    "GOOGLE_APPLICATION_CREDENTIALS",
     "HOME",
     "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "NODE_EXTRA_CA_CERTS",
     "NODE_OPTIONS",
+    "NODE_PATH",
+    "NODE_TLS_REJECT_UNAUTHORIZED",
     "PAGER",
     "PATH",
+    "PS4",
     "SANDBOX",
+    "SEATBELT_PROFILE",
     "SHELL",
+    "SHELLOPTS",
     "USERPROFILE",
     "VISUAL",
     "ZDOTDIR",
 ];
 const GUARDED_PREFIXES: &[&str] = &[
+    "CLOUDSDK_",
     "CODE_ASSIST_",
     "DYLD_",
-    "GEMINI_CLI_IDE_",
+    "GEMINI_CLI_",
+    "GEMINI_SANDBOX",
     "GEMINI_TELEMETRY_",
     "GIT_",
     "LD_",
+    "NPM_CONFIG_",
     "OTEL_",
+    "PERL5",
     "POLLUX_",
     "PYTHON",
+    "RUBYLIB",
+    "RUBYOPT",
     "SANDBOX_",
     "SSL_CERT",
 ];
-const GUARDED_SUFFIXES: &[&str] = &["_BASE_URL", "_COMMAND", "_PROXY"];
+const GUARDED_SUFFIXES: &[&str] = &["_BASE_URL", "_CA_BUNDLE", "_COMMAND", "_PROXY"];
 
 /// What the settings say about `.env` files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -177,7 +195,8 @@ fn candidates(
         }
     }
     let home_files = [home.env_file(), home.user_home().join(".env")];
-    found.retain(|file| !home_files.contains(file) && belongs_to_owner_of(cwd, file));
+    // A folder of that name is somebody's Python environment.
+    found.retain(|file| !home_files.contains(file) && !file.is_dir() && belongs_to_owner_of(cwd, file));
     let local = found.into_iter().map(|file| (file, Owner::Project));
     local.chain(home_files.map(|file| (file, Owner::Home))).collect()
 }
@@ -222,7 +241,6 @@ pub fn is_guarded(name: &str) -> bool {
     GUARDED.contains(&name.as_str())
         || GUARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || GUARDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-        || (name.starts_with("GEMINI_CLI_") && name.contains("PATH"))
 }
 
 fn sanitised(value: &str) -> String {

@@ -157,7 +157,11 @@ fn compare(home: &Home, folder: &Path) -> Binding {
             let changed: Vec<String> =
                 record.changes(&inventory).into_iter().map(|change| change.path).collect();
             // The digest is the last word.
-            if changed.is_empty() { Binding::Unclear("its record is damaged".to_owned()) } else { Binding::Changed(changed) }
+            if changed.is_empty() {
+                Binding::Unclear("its record is damaged".to_owned())
+            } else {
+                Binding::Changed(changed)
+            }
         }
         Ok(None) => match inventory.unread() {
             Some(item) => Binding::Unclear(format!("`{}` leads out of it or cannot be read", item.path)),

@@ -134,7 +134,7 @@ pub struct Sandbox {
 #[derive(Debug)]
 enum Means {
     #[cfg(target_os = "linux")]
-    Bubblewrap(bubblewrap::Bubblewrap),
+    Bubblewrap(Box<bubblewrap::Bubblewrap>),
     #[cfg(target_os = "linux")]
     Landlock(landlock::Restriction),
     #[cfg(target_os = "macos")]
@@ -198,7 +198,7 @@ impl Sandbox {
     fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
         let means = match level {
             #[cfg(target_os = "linux")]
-            Level::Bubblewrap => Means::Bubblewrap(bubblewrap::Bubblewrap::find(places, request)?),
+            Level::Bubblewrap => Means::Bubblewrap(Box::new(bubblewrap::Bubblewrap::find(places, request)?)),
             #[cfg(target_os = "linux")]
             Level::Landlock => Means::Landlock(landlock::Restriction::full(places, request.network)?),
             #[cfg(target_os = "macos")]

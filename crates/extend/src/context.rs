@@ -423,8 +423,7 @@ mod tests {
             ("repo/app/oauth_creds.json", "their own"),
         ]);
         let absolute = scene.dir.path().join("home/.ssh/id_rsa");
-        let names =
-            ["../.ssh/id_rsa", absolute.to_str().unwrap(), ".env", "oauth_creds.json", "AGENTS.md"];
+        let names = ["../.ssh/id_rsa", absolute.to_str().unwrap(), ".env", "oauth_creds.json", "AGENTS.md"];
         let mut files = scene.files(&names, true);
         let global = files.global().unwrap();
         assert!(global.contains("rules") && !global.contains("a key"), "{global}");

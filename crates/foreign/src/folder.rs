@@ -43,15 +43,17 @@ fn is_real_folder(path: &Path) -> bool {
 /// What tells one state of a file from the next; `None` if it is no regular file.
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::symlink_metadata(path).ok()?;
-    metadata.is_file().then(|| stamp_of(&metadata))
+    metadata.is_file().then(|| Stamp::from(&metadata))
 }
 
-fn stamp_of(metadata: &Metadata) -> Stamp {
-    #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-    #[cfg(not(unix))]
-    let inode = 0;
-    Stamp { size: metadata.len(), modified_ns: modified_ns(metadata), mark: inode }
+impl From<&Metadata> for Stamp {
+    fn from(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { size: metadata.len(), modified_ns: modified_ns(metadata), mark: inode }
+    }
 }
 
 pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {

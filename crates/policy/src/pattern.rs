@@ -1,6 +1,9 @@
 //! Patterns over arguments: the canonical text of a call and the expressions that search it.
 
+mod linear;
 mod literal;
+
+use std::sync::{Arc, OnceLock};
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
@@ -10,6 +13,9 @@ const MAX_PATTERN: usize = 2048;
 
 /// Longest text an expression is run on, in bytes; beyond it a rule cannot be judged.
 const MAX_SUBJECT: usize = 64 * 1024;
+
+/// How many steps an engine that may go back is trusted with.
+const MAX_STEPS: f64 = 5e7;
 
 /// Why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +29,12 @@ pub(crate) enum PatternError {
 /// An expression in JavaScript's syntax, searched for anywhere in a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
+    /// Knows all of the syntax, but may try every way through a text.
     regex: regress::Regex,
+    /// Takes time in proportion to the text; made when first needed, `None` if the syntax is beyond it.
+    linear: Arc<OnceLock<Option<regex::Regex>>>,
+    source: String,
+    ignores_case: bool,
     text: String,
     /// What every match begins with.
     literal: String,
@@ -76,19 +87,43 @@ impl Pattern {
         if repeats_ambiguously(source) {
             return Err(PatternError::Unsafe);
         }
-        Ok(Self { regex, text: text.to_owned(), literal })
+        Ok(Self {
+            regex,
+            linear: Arc::default(),
+            source: source.to_owned(),
+            ignores_case: flags.contains('i'),
+            text: text.to_owned(),
+            literal,
+        })
+    }
+
+    fn linear(&self) -> Option<&regex::Regex> {
+        let made = self.linear.get_or_init(|| {
+            let source = linear::translate(&self.source)?;
+            regex::RegexBuilder::new(&source).case_insensitive(self.ignores_case).build().ok()
+        });
+        made.as_ref()
+    }
+
+    /// Whether going back through a text of this length could take too long.
+    fn may_take_long(&self, length: usize) -> bool {
+        let ways = i32::try_from(linear::repetitions(&self.source)).unwrap_or(i32::MAX).saturating_add(1);
+        f64::from(u32::try_from(length).unwrap_or(u32::MAX)).powi(ways.min(64)) > MAX_STEPS
     }
 
     pub(crate) fn find(&self, subject: &str) -> Found {
         if subject.len() > MAX_SUBJECT {
-            Found::Unknown
-        } else if !subject.contains(&self.literal) {
-            Found::No
-        } else if self.regex.find(subject).is_some() {
-            Found::Yes
-        } else {
-            Found::No
+            return Found::Unknown;
         }
+        if !subject.contains(&self.literal) {
+            return Found::No;
+        }
+        let found = match self.linear() {
+            Some(regex) => regex.is_match(subject),
+            None if self.may_take_long(subject.len()) => return Found::Unknown,
+            None => self.regex.find(subject).is_some(),
+        };
+        if found { Found::Yes } else { Found::No }
     }
 
     /// The expression as the rule's author wrote it.
@@ -350,6 +385,38 @@ mod tests {
     #[test]
     fn a_text_that_is_too_long_is_unknown() {
         assert_eq!(Pattern::for_args("a").unwrap().find(&"b".repeat(MAX_SUBJECT + 1)), Found::Unknown);
+    }
+
+    #[test]
+    fn both_engines_agree() {
+        let subjects = ["", "git status", "a/b.rs", "\0\"p\":\"x\"\0", "ab\ncd", "A_1-z", "é ü"];
+        for source in [
+            r"git\s+\w+",
+            r"^a/.*\.rs$",
+            r"\x00.p.",
+            "b.c",
+            r"\b[A-Z]_\d",
+            r"[^\w\s]",
+            r"\W",
+            "(?:git|hg) s",
+            "",
+        ] {
+            let pattern = Pattern::for_args(source).unwrap();
+            assert!(pattern.linear().is_some(), "{source}");
+            for subject in subjects {
+                let found = pattern.regex.find(subject).is_some();
+                assert_eq!(pattern.find(subject) == Found::Yes, found, "{source} on {subject:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_expression_that_must_go_back_is_not_run_on_a_long_text() {
+        let pattern = Pattern::for_args("^(?!.*a.*b).*c.*d$").unwrap();
+        assert_eq!(pattern.find("xcd"), Found::Yes);
+        assert_eq!(pattern.find(&"cd ".repeat(1000)), Found::Unknown);
+        let pattern = Pattern::for_args("a.*b.*c.*d.*e.*f").unwrap();
+        assert_eq!(pattern.find(&"abcde".repeat(10_000)), Found::No);
     }
 
     proptest! {

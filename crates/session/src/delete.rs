@@ -62,7 +62,7 @@ pub fn delete(
         delete_artefacts(dir, &session.id)?;
     }
     for path in &files {
-        delete_file(path)?;
+        delete_path(path)?;
         delete_copies(path);
     }
     drop(locks);
@@ -79,30 +79,37 @@ fn lock(path: &Path) -> Result<Lock, DeleteError> {
 }
 
 fn delete_artefacts(chats: &Path, id: &SessionId) -> Result<(), DeleteError> {
-    let Some(temp) = chats.parent() else { return Ok(()) };
-    let id = sanitised(id.as_str());
-    if id.is_empty() {
-        return Ok(());
-    }
-    let subagents = chats.join(&id);
-    for entry in fs::read_dir(&subagents).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if let Some(agent) = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json")) {
-            delete_own_artefacts(temp, agent)?;
-        }
-    }
-    delete_folder(&subagents)?;
-    delete_own_artefacts(temp, &id)
+    let subagents = chats.join(sanitised(id.as_str()));
+    let names = fs::read_dir(subagents).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let children: Vec<String> = names
+        .filter_map(|name| {
+            let name = name.to_string_lossy();
+            let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"));
+            stem.map(str::to_owned)
+        })
+        .collect();
+    artefacts(chats, id.as_str(), &children).iter().try_for_each(|path| delete_path(path))
 }
 
-fn delete_own_artefacts(temp: &Path, id: &str) -> Result<(), DeleteError> {
-    delete_file(&temp.join("logs").join(format!("session-{id}.jsonl")))?;
-    delete_folder(&temp.join("tool-outputs").join(format!("session-{id}")))?;
-    if id.is_empty() || SHARED.iter().any(|shared| shared.eq_ignore_ascii_case(id)) {
-        return Ok(());
+/// What may lie beside a session: its log, stored outputs, plans and those of its sub-agents, whose sessions
+/// go with it.
+pub(crate) fn artefacts(chats: &Path, id: &str, children: &[String]) -> Vec<PathBuf> {
+    let Some(temp) = chats.parent() else { return Vec::new() };
+    let id = sanitised(id);
+    if id.is_empty() {
+        return Vec::new();
     }
-    delete_folder(&temp.join(id))
+    let mut paths = Vec::new();
+    for name in children.iter().chain([&id]) {
+        let name = sanitised(name);
+        paths.push(temp.join("logs").join(format!("session-{name}.jsonl")));
+        paths.push(temp.join("tool-outputs").join(format!("session-{name}")));
+        if !name.is_empty() && !SHARED.iter().any(|shared| shared.eq_ignore_ascii_case(&name)) {
+            paths.push(temp.join(name));
+        }
+    }
+    paths.push(chats.join(&id));
+    paths
 }
 
 /// The names of blobs that the files of a session and of its sub-agents may use.
@@ -144,12 +151,10 @@ pub(crate) fn delete_copies(path: &Path) {
     }
 }
 
-fn delete_file(path: &Path) -> Result<(), DeleteError> {
-    done(path, fs::remove_file(path))
-}
-
-fn delete_folder(path: &Path) -> Result<(), DeleteError> {
-    done(path, fs::remove_dir_all(path))
+/// Deletes a file, or a folder with everything in it. Of a link only the link goes.
+pub(crate) fn delete_path(path: &Path) -> Result<(), DeleteError> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    done(path, if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) })
 }
 
 /// What is not there need not be deleted.

@@ -11,7 +11,7 @@ mod tests;
 use pollux_domain::content::{Body, Content, FunctionCall, Part, Role};
 
 use crate::load::StoredSession;
-use crate::message::{Message, ReplyMessage, UserMessage, UserText, user_text_kind};
+use crate::message::{Message, ReplyMessage, StoredCall, UserMessage, UserText, user_text_kind};
 use pairing::OpenCalls;
 
 /// Stands in for the user's words where a conversation would begin with the model's.
@@ -32,23 +32,32 @@ pub struct RestoredTurn {
 /// The conversation as the model should see it again. Thoughts, notices and commands are left out; of a
 /// compressed session the last snapshot and what was kept.
 pub fn history(session: &StoredSession) -> Vec<RestoredTurn> {
+    restored(session.messages.clone())
+}
+
+/// The same of a session that is not needed any more: a long one is not held twice in memory.
+pub fn into_history(session: StoredSession) -> Vec<RestoredTurn> {
+    restored(session.messages)
+}
+
+fn restored(messages: Vec<Message>) -> Vec<RestoredTurn> {
     let mut builder = Builder::default();
-    let messages = builder.start_from_snapshot(&session.messages);
-    for (index, message) in messages.iter().enumerate() {
+    let messages = builder.start_from_snapshot(messages);
+    let mut spoken = messages
+        .into_iter()
+        .filter(|message| matches!(message, Message::User(_) | Message::Reply(_)))
+        .peekable();
+    while let Some(message) = spoken.next() {
         match message {
             Message::User(user) => {
-                let answered = next_spoken(messages.get(index + 1..).unwrap_or_default());
-                builder.user(user, matches!(answered, Some(Message::Reply(_))));
+                let was_answered = matches!(spoken.peek(), Some(Message::Reply(_)));
+                builder.user(user, was_answered);
             }
             Message::Reply(reply) => builder.reply(reply),
             Message::Notice(_) | Message::Other { .. } => {}
         }
     }
     builder.finish()
-}
-
-fn next_spoken<'a>(messages: &[&'a Message]) -> Option<&'a Message> {
-    messages.iter().copied().find(|message| matches!(message, Message::User(_) | Message::Reply(_)))
 }
 
 #[derive(Default)]
@@ -60,23 +69,23 @@ struct Builder {
 
 impl Builder {
     /// Begins with the last snapshot, if there is one, and returns the messages that follow it.
-    fn start_from_snapshot<'a>(&mut self, messages: &'a [Message]) -> Vec<&'a Message> {
+    fn start_from_snapshot(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
         let compressed = messages.iter().enumerate().rev().find_map(|(index, message)| match message {
-            Message::Notice(notice) => notice.compression.as_ref().map(|compression| (index, compression)),
+            Message::Notice(notice) => notice.compression.clone().map(|compression| (index, compression)),
             _ => None,
         });
-        let Some((record, compression)) = compressed else { return messages.iter().collect() };
-        let snapshot = vec![Part::text(&compression.snapshot)];
+        let Some((record, compression)) = compressed else { return messages };
+        let snapshot = vec![Part::text(compression.snapshot)];
         self.push(RestoredTurn { message_id: None, content: Content::user(snapshot) });
         self.push(RestoredTurn { message_id: None, content: Content::model(vec![Part::text(ACKNOWLEDGED)]) });
         let before = messages.get(..record).unwrap_or_default();
         let kept_from = compression.keep_from.as_ref();
         let kept = kept_from.and_then(|id| before.iter().position(|message| message.id() == id));
-        let kept = before.get(kept.unwrap_or(record)..).unwrap_or_default();
-        kept.iter().chain(messages.get(record + 1..).unwrap_or_default()).collect()
+        messages.drain(..kept.unwrap_or(record));
+        messages
     }
 
-    fn user(&mut self, message: &UserMessage, was_answered: bool) {
+    fn user(&mut self, message: UserMessage, was_answered: bool) {
         let skip = match user_text_kind(&message.parts) {
             UserText::Blank | UserText::Context => true,
             // A command that the model answered was a prompt after all.
@@ -86,7 +95,7 @@ impl Builder {
         if skip {
             return;
         }
-        let parts = self.open.take_answers(&message.parts);
+        let parts = self.open.take_answers(message.parts);
         let parts: Vec<Part> = parts.into_iter().filter(is_worth_sending).collect();
         if parts.is_empty() {
             return;
@@ -95,18 +104,19 @@ impl Builder {
             let content = Content::model(vec![Part::text(INTERRUPTED_REPLY)]);
             self.push(RestoredTurn { message_id: None, content });
         }
-        self.push(RestoredTurn { message_id: Some(message.id.clone()), content: Content::user(parts) });
+        self.push(RestoredTurn { message_id: Some(message.id), content: Content::user(parts) });
     }
 
-    fn reply(&mut self, message: &ReplyMessage) {
-        let parts = reply_parts(message);
+    fn reply(&mut self, message: ReplyMessage) {
+        let ReplyMessage { id, parts, mut calls, .. } = message;
+        let parts = reply_parts(&id, parts, &mut calls);
         if parts.is_empty() {
             return;
         }
         self.close_calls();
         let content = Content::model(parts);
-        self.open = OpenCalls::of(&content, &message.calls);
-        self.push(RestoredTurn { message_id: Some(message.id.clone()), content });
+        self.open = OpenCalls::of(&content, calls);
+        self.push(RestoredTurn { message_id: Some(id), content });
     }
 
     /// Answers the calls that are open. True if there were any.
@@ -141,22 +151,22 @@ impl Builder {
 }
 
 /// The reply as the model gave it: its content as it is if it holds calls, else text and then the calls.
-fn reply_parts(message: &ReplyMessage) -> Vec<Part> {
-    let mut parts: Vec<Part> = message.parts.iter().filter(|part| is_worth_sending(part)).cloned().collect();
+fn reply_parts(id: &str, mut parts: Vec<Part>, calls: &mut [StoredCall]) -> Vec<Part> {
+    parts.retain(is_worth_sending);
     let verbatim = parts.iter().any(|part| part.as_call().is_some());
     if verbatim {
-        pairing::name_calls(&mut parts, &message.id, &message.calls);
+        pairing::name_calls(&mut parts, id, calls);
         return parts;
     }
     // An answer in a model's turn has no place in a conversation.
     parts.retain(|part| !matches!(part.body, Body::Response(_)));
-    parts.extend(message.calls.iter().map(|call| {
+    parts.extend(calls.iter_mut().map(|call| {
         let mut part = Part::call(FunctionCall {
             id: Some(call.id.as_str().to_owned()),
             name: call.name.clone(),
-            args: call.args.clone(),
+            args: std::mem::take(&mut call.args),
         });
-        part.thought_signature.clone_from(&call.signature);
+        part.thought_signature = call.signature.take();
         part
     }));
     parts

@@ -7,8 +7,8 @@ use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-use crate::document;
 use crate::blobs::{Blobs, Guard};
+use crate::document;
 use crate::load::{self, Folded, LoadError, StoredSession, load};
 use crate::recorder::{NewSession, extension};
 

@@ -7,8 +7,10 @@
 //! Start at [`Recorder`] for writing, [`load`] and [`history`] for reading, [`list`] for finding.
 
 mod blobs;
+mod checkpoint;
 mod delete;
 mod document;
+mod find_project;
 mod history;
 mod import;
 mod index;
@@ -17,17 +19,26 @@ mod load;
 mod lock;
 mod message;
 mod projects;
+mod prompt_log;
 mod raw;
 mod recorder;
+mod retention;
 mod salvage;
+mod shell_history;
 mod stream;
 mod texts;
 mod title;
 mod transcript;
+mod verify;
 mod view;
 
+pub use checkpoint::{
+    Checkpoint, CheckpointError, CheckpointInfo, checkpoint_file, delete_checkpoint, list_checkpoints,
+    load_checkpoint, save_checkpoint,
+};
 pub use delete::{DeleteError, delete};
-pub use history::{RestoredTurn, history};
+pub use find_project::{NameMatch, ProjectCandidate, ProjectSearch, Proof, default_bases, find_project};
+pub use history::{RestoredTurn, history, into_history};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
 pub use listing::{
@@ -40,6 +51,15 @@ pub use message::{
 };
 pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
-pub use recorder::{CallRecord, CallResult, ForkError, NewSession, RecordError, Recorder, ReplyRecord, ResumeError};
+pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
+pub use recorder::{
+    CallRecord, CallResult, ForkError, NewSession, RecordError, Recorder, ReplyRecord, ResumeError,
+};
+pub use retention::{
+    Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, delete_leftovers,
+    leftovers, plan,
+};
+pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
 pub use texts::{TextKind, TextVisitor, visit_texts};
 pub use transcript::{TranscriptError, TranscriptForm, write_transcript};
+pub use verify::{FileReport, Problem, RepairError, Repaired, repair, verify, verify_file};

@@ -60,7 +60,10 @@ pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
             Ok(Some(info)) => match places.get(info.id.as_str()).and_then(|at| listing.sessions.get_mut(*at))
             {
                 // On a tie the record log, which upstream made from the other file.
-                Some(known) if (known.last_updated, is_log(&known.path)) < (info.last_updated, is_log(&info.path)) => {
+                Some(known)
+                    if (known.last_updated, is_log(&known.path))
+                        < (info.last_updated, is_log(&info.path)) =>
+                {
                     *known = info;
                 }
                 Some(_) => {}

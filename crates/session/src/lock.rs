@@ -59,6 +59,27 @@ pub(crate) fn lock_path(session: &Path) -> PathBuf {
     session.with_file_name(format!(".{name}.lock"))
 }
 
+/// What can be told of a session's lock from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LockState {
+    Free,
+    Held,
+    /// Its owner is gone; this is its file.
+    Stale(PathBuf),
+}
+
+/// Looks at the lock of a session file without taking it.
+pub(crate) fn lock_state(session: &Path) -> LockState {
+    let path = lock_path(session);
+    let Ok(file) = File::open(&path) else { return LockState::Free };
+    let owner = read_owner(&file).ok().flatten();
+    if is_alive(&file, owner.as_ref(), Some(std::time::SystemTime::now())) {
+        LockState::Held
+    } else {
+        LockState::Stale(path)
+    }
+}
+
 impl Lock {
     /// Takes the lock of a session file, evicting an owner that is no more.
     pub(crate) fn take(session: &Path) -> Result<Self, LockError> {

@@ -53,13 +53,13 @@ pub fn known_projects(home: &Home) -> Vec<KnownProject> {
 
 /// What a home says of paths, short names and hashes.
 #[derive(Debug, Default)]
-pub(crate) struct Register {
+struct Register {
     by_slug: BTreeMap<String, PathBuf>,
     by_hash: BTreeMap<String, PathBuf>,
 }
 
 impl Register {
-    pub(crate) fn read(home: &Home) -> Self {
+    fn read(home: &Home) -> Self {
         let mut register = Self::default();
         let text = read_text(&home.projects_file()).ok().flatten().unwrap_or_default();
         let value: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -74,11 +74,6 @@ impl Register {
             }
         }
         register
-    }
-
-    /// Every path the home names.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = &PathBuf> {
-        self.by_hash.values()
     }
 
     /// The root and the hash of the project whose folder this is. A marker in the folder counts more than

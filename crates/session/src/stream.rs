@@ -175,7 +175,8 @@ fn single(path: &Path, scanned: Scanned) -> Result<Option<Found>, LoadError> {
         }
     }
     // A record log of one line looks the same but for its missing list.
-    let format = if scanned.is_line && !scanned.has_list { SessionFormat::Jsonl } else { SessionFormat::Json };
+    let format =
+        if scanned.is_line && !scanned.has_list { SessionFormat::Jsonl } else { SessionFormat::Json };
     Ok(Some(Found { meta, places: scanned.spans, format, damage: None }))
 }
 
@@ -188,5 +189,8 @@ fn salvaged(file: &File, at: u64, length: u64) -> io::Result<Option<String>> {
 
 /// A broken character must not cost a whole message.
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }

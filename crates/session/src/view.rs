@@ -6,10 +6,9 @@ pub(crate) use call::{CallView, Outcome};
 
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::message::{UserText, text_kind};
-use crate::raw::{self, Fields};
+use crate::raw::{self, Fields, Raw};
 
 /// Whose message it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +47,8 @@ impl<'a> View<'a> {
         Timestamp::parse(&raw::string(&self.fields, "timestamp")?)
     }
 
-    pub(crate) fn field(&self, key: &str) -> Option<&'a RawValue> {
-        self.fields.get(key).copied()
+    pub(crate) fn field(&self, key: &str) -> Option<Raw<'a>> {
+        self.fields.get(key)
     }
 
     pub(crate) fn string(&self, key: &str) -> Option<String> {
@@ -104,7 +103,7 @@ impl<'a> View<'a> {
 }
 
 /// The words of a string, a part, or a list of both.
-fn words_of(content: &RawValue) -> String {
+fn words_of(content: Raw<'_>) -> String {
     if let Some(text) = raw::text(content) {
         return text;
     }
@@ -114,7 +113,7 @@ fn words_of(content: &RawValue) -> String {
     }
 }
 
-fn part_words(part: &RawValue) -> Option<String> {
+fn part_words(part: Raw<'_>) -> Option<String> {
     if let Some(text) = raw::text(part) {
         return Some(text);
     }
@@ -123,7 +122,7 @@ fn part_words(part: &RawValue) -> Option<String> {
     if is_thought { None } else { raw::string(&fields, "text") }
 }
 
-fn attachment(part: &RawValue) -> Option<String> {
+fn attachment(part: Raw<'_>) -> Option<String> {
     let fields = raw::fields(part.get())?;
     let of = |key: &str| raw::fields(fields.get(key)?.get());
     if let Some(data) = of("inlineData") {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[path = "it/cuts.rs"]
+mod cuts;
 #[path = "it/forms.rs"]
 mod forms;
 #[path = "it/listing.rs"]
@@ -10,5 +12,9 @@ mod listing;
 mod recording;
 #[path = "it/scratch.rs"]
 mod scratch;
+#[path = "it/store.rs"]
+mod store;
 #[path = "it/torn.rs"]
 mod torn;
+#[path = "it/transcript.rs"]
+mod transcript;

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::FakeGemini;
+use crate::terminal::Terminal;
 
 /// A home directory and a project directory that vanish with this value.
 pub struct TestHome {
@@ -170,6 +171,11 @@ impl TestRun {
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
+    }
+
+    /// Starts it on a terminal.
+    pub fn on_terminal(self) -> Terminal {
+        Terminal::start(&self.command)
     }
 
     /// Runs it to its end.

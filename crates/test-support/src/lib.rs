@@ -11,6 +11,7 @@
 
 mod gemini;
 mod home;
+mod terminal;
 mod validate;
 
 pub use gemini::reply::{Reply, reply};
@@ -18,4 +19,5 @@ pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
+pub use terminal::Terminal;
 pub use validate::validate_request;

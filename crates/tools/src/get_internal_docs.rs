@@ -19,6 +19,7 @@ macro_rules! pages {
 /// Every page by its path in the book.
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
+    "approvals.md",
     "configuration.md",
     "context-files.md",
     "exit-codes.md",
@@ -29,11 +30,13 @@ const PAGES: &[(&str, &str)] = pages![
     "introduction.md",
     "output.md",
     "policy.md",
+    "sandbox.md",
     "scripted-models.md",
     "sessions.md",
     "settings.md",
     "telemetry.md",
     "tools.md",
+    "trust.md",
 ];
 
 /// The tool.

@@ -28,6 +28,7 @@ mod read_many_files;
 mod replace;
 mod run_shell_command;
 mod save_memory;
+mod shown;
 mod untrusted;
 mod walk;
 mod web_fetch;

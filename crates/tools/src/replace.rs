@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ArgError, Display, Effect, FileDiff, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
@@ -23,6 +23,7 @@ use crate::diff::{Change, line_delta};
 use crate::encoding::{self, Decoded};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
+use crate::shown::Shown;
 use crate::workspace::{Location, OpenError};
 use crate::write_file::write_failure;
 
@@ -44,6 +45,7 @@ struct Call {
     new: String,
     expected: Expected,
     is_modified_by_user: bool,
+    shown: Shown,
 }
 
 /// How many places may match.
@@ -145,6 +147,7 @@ impl Tool for Replace {
             new: if old.is_empty() { new.to_owned() } else { encoding::normalised(new).into_owned() },
             expected,
             is_modified_by_user: arguments.flag("modified_by_user")?.unwrap_or(false),
+            shown: Shown::default(),
         }))
     }
 }
@@ -170,17 +173,50 @@ impl Invocation for Call {
         Effect::Edit(self.location.path().to_owned())
     }
 
+    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
+        Box::pin(async {
+            let before = self.current().ok()?;
+            self.shown.keep(before.as_deref());
+            let planned = self.planned(before).ok()?;
+            Some(planned.change().for_people(self.location.path()))
+        })
+    }
+
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(on_thread(context, move |_| self.edit().unwrap_or_else(ToolOutcome::Failed)))
     }
 }
 
+/// An edit that could be made.
+struct Planned {
+    before: Option<String>,
+    after: String,
+    /// What would be on disk.
+    bytes: Vec<u8>,
+    said: String,
+    note: String,
+}
+
+impl Planned {
+    fn change(&self) -> Change<'_> {
+        Change::new(self.before.as_deref(), &self.after)
+    }
+}
+
 impl Call {
     fn edit(&self) -> Result<ToolOutcome, ToolFailure> {
+        let before = self.current()?;
+        self.shown.check(before.as_deref())?;
+        let planned = self.planned(before)?;
+        self.save(&planned.bytes)?;
+        Ok(self.done(&planned))
+    }
+
+    fn planned(&self, current: Option<Vec<u8>>) -> Result<Planned, ToolFailure> {
         let path = self.location.path();
-        let Some(bytes) = self.current()? else {
+        let Some(bytes) = current else {
             return if self.old.is_empty() {
-                self.create()
+                Ok(self.creation())
             } else {
                 Err(failure(ToolErrorKind::FileNotFound, format!("File not found: {}", path.display())))
             };
@@ -190,7 +226,7 @@ impl Call {
             return Err(failure(ToolErrorKind::AttemptToCreateExistingFile, message));
         }
         let decoded = encoding::decode(bytes.clone());
-        if decoded.is_lossless { self.edit_text(&decoded) } else { self.edit_bytes(&bytes, &decoded) }
+        if decoded.is_lossless { self.edit_of_text(decoded) } else { self.edit_of_bytes(&bytes, decoded) }
     }
 
     fn current(&self) -> Result<Option<Vec<u8>>, ToolFailure> {
@@ -219,16 +255,17 @@ impl Call {
         }
     }
 
-    fn create(&self) -> Result<ToolOutcome, ToolFailure> {
-        let path = self.location.path();
-        self.save(self.new.as_bytes())?;
-        let change = Change::new(None, &self.new);
-        let text = format!("Created new file: {} with provided content.", path.display());
-        let display = Display::Text(format!("Created {}", self.scope.workspace.short(path)));
-        Ok(self.done(text, &change, String::new(), Some(display)))
+    fn creation(&self) -> Planned {
+        Planned {
+            before: None,
+            after: self.new.clone(),
+            bytes: self.new.clone().into_bytes(),
+            said: format!("Created new file: {} with provided content.", self.location.path().display()),
+            note: String::new(),
+        }
     }
 
-    fn edit_text(&self, decoded: &Decoded) -> Result<ToolOutcome, ToolFailure> {
+    fn edit_of_text(&self, decoded: Decoded) -> Result<Planned, ToolFailure> {
         let text = encoding::normalised(&decoded.text);
         let Some(matched) = ladder::find(&text, &self.old, &self.new) else {
             return Err(self.not_found(&text));
@@ -238,14 +275,14 @@ impl Call {
         if after == decoded.text {
             return Err(self.identical());
         }
-        self.save(&decoded.encoding.encode(&after))?;
-        let change = Change::new(Some(&decoded.text), &after);
-        Ok(self.done(self.modified(matched.edits.len()), &change, matched.note(), None))
+        let (said, note) = (self.modified(matched.edits.len()), matched.note());
+        let bytes = decoded.encoding.encode(&after);
+        Ok(Planned { bytes, before: Some(decoded.text), after, said, note })
     }
 
     /// Bytes that are no valid text must survive, so only an exact match is replaced.
-    fn edit_bytes(&self, bytes: &[u8], decoded: &Decoded) -> Result<ToolOutcome, ToolFailure> {
-        let Some((after, count)) = raw::replace(bytes, decoded, &self.old, &self.new) else {
+    fn edit_of_bytes(&self, bytes: &[u8], decoded: Decoded) -> Result<Planned, ToolFailure> {
+        let Some((bytes, count)) = raw::replace(bytes, &decoded, &self.old, &self.new) else {
             let message = format!(
                 "'{}' is not valid in its encoding, and 'old_string' does not occur in it byte for byte. Nothing \
                  was changed, because rewriting the file would damage the bytes that are not text. Use an \
@@ -255,10 +292,9 @@ impl Call {
             return Err(failure(ToolErrorKind::EditNoOccurrenceFound, message));
         };
         self.check_count(count)?;
-        self.save(&after)?;
-        let after = encoding::decode(after).text;
-        let change = Change::new(Some(&decoded.text), &after);
-        Ok(self.done(self.modified(count), &change, String::new(), None))
+        let after = encoding::decode(bytes.clone()).text;
+        let said = self.modified(count);
+        Ok(Planned { before: Some(decoded.text), after, bytes, said, note: String::new() })
     }
 
     fn check_count(&self, found: usize) -> Result<(), ToolFailure> {
@@ -322,24 +358,23 @@ impl Call {
         format!("Successfully modified file: {} ({count} replacements).", self.location.path().display())
     }
 
-    fn done(
-        &self,
-        mut text: String,
-        change: &Change<'_>,
-        note: String,
-        display: Option<Display>,
-    ) -> ToolOutcome {
-        text.push_str(&format!(" Here is the updated code:\n{}", change.snippet()));
-        text.push_str(&note);
+    fn done(&self, planned: &Planned) -> ToolOutcome {
+        let change = planned.change();
+        let mut text = format!("{} Here is the updated code:\n{}", planned.said, change.snippet());
+        text.push_str(&planned.note);
         if self.is_modified_by_user {
             text.push_str(&format!(
                 " The confirmation step modified the `new_string` content to be: {}.",
                 self.new
             ));
         }
+        let path = self.location.path();
         let lines = line_delta(change.stat());
-        let display =
-            display.unwrap_or_else(|| Display::Diff(Box::new(change.for_people(self.location.path()))));
+        let display = if planned.before.is_none() {
+            Display::Text(format!("Created {}", self.scope.workspace.short(path)))
+        } else {
+            Display::Diff(Box::new(change.for_people(path)))
+        };
         ToolOutcome::Done(ToolOutput { parts: vec![Part::text(text)], display, lines })
     }
 }

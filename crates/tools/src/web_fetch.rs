@@ -42,6 +42,8 @@ pub struct WebFetchSetup {
     pub http: ClientOptions,
     /// Hosts that may be fetched although they are not public: names or addresses without a port.
     pub allowed_private_hosts: Vec<String>,
+    /// Whether a page's text is the answer, without a model that reads it first.
+    pub direct: bool,
     /// Time and size of one page.
     pub limits: FetchLimits,
     pub resolver: Resolver,
@@ -55,6 +57,7 @@ impl WebFetchSetup {
             clock,
             http,
             allowed_private_hosts: Vec::new(),
+            direct: false,
             limits: FetchLimits { time: Duration::from_secs(10), bytes: 10 << 20 },
             resolver: system_resolver(),
         }
@@ -65,6 +68,7 @@ impl WebFetchSetup {
 pub(crate) struct WebFetch {
     spec: Arc<ToolSpec>,
     web: Arc<Web>,
+    direct: bool,
 }
 
 /// What all calls share.
@@ -77,8 +81,16 @@ struct Web {
 
 struct Call {
     web: Arc<Web>,
-    prompt: String,
+    task: Task,
     urls: Vec<Url>,
+}
+
+/// What to do with the pages.
+enum Task {
+    /// What the prompt says.
+    Prompt(String),
+    /// Return the text.
+    Text,
 }
 
 impl WebFetch {
@@ -90,31 +102,38 @@ impl WebFetch {
             limits: setup.limits,
             resolver: setup.resolver,
         })?;
-        let spec = ToolSpec {
-            name: "web_fetch".to_owned(),
-            display_name: "WebFetch".to_owned(),
-            description: "Reads web pages and works on them as told. The prompt names up to 20 complete \
-                addresses (http:// or https://) and says what to do with the pages: summarise, compare, \
-                extract. Addresses inside private networks are refused. Code on GitHub is best named by its \
-                blob address."
-                .to_owned(),
-            kind: ToolKind::Fetch,
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "prompt": {
-                        "type": "string",
-                        "description": "The addresses and what to do with the pages, in one text, for example \
-                            'Summarise https://example.com/article'."
-                    }
-                },
-                "required": ["prompt"]
-            }),
-            output_is_markdown: true,
-            offloads_long_output: false,
-        };
+        let spec = spec(setup.direct);
         let web = Web { model: setup.model, pages, allowed, rate: RateLimit::new(setup.clock) };
-        Ok(Self { spec: Arc::new(spec), web: Arc::new(web) })
+        Ok(Self { spec: Arc::new(spec), web: Arc::new(web), direct: setup.direct })
+    }
+}
+
+fn spec(direct: bool) -> ToolSpec {
+    let (description, parameters) = if direct {
+        let description = "Reads one web page and returns its text. The address must be complete (http:// or \
+            https://). Addresses inside private networks are refused. Code on GitHub is best named by its blob \
+            address.";
+        let url = json!({"type": "string", "description": "The address of the page."});
+        (description, json!({"type": "object", "properties": {"url": url}, "required": ["url"]}))
+    } else {
+        let description = "Reads web pages and works on them as told. The prompt names up to 20 complete \
+            addresses (http:// or https://) and says what to do with the pages: summarise, compare, extract. \
+            Addresses inside private networks are refused. Code on GitHub is best named by its blob address.";
+        let prompt = json!({
+            "type": "string",
+            "description": "The addresses and what to do with the pages, in one text, for example \
+                'Summarise https://example.com/article'."
+        });
+        (description, json!({"type": "object", "properties": {"prompt": prompt}, "required": ["prompt"]}))
+    };
+    ToolSpec {
+        name: "web_fetch".to_owned(),
+        display_name: "WebFetch".to_owned(),
+        description: description.to_owned(),
+        kind: ToolKind::Fetch,
+        parameters,
+        output_is_markdown: true,
+        offloads_long_output: direct,
     }
 }
 
@@ -124,18 +143,29 @@ impl Tool for WebFetch {
     }
 
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
-        let prompt = Arguments(args).text("prompt")?.unwrap_or_default();
-        let urls = prompt::addresses(prompt)?;
-        Ok(Box::new(Call { web: Arc::clone(&self.web), prompt: prompt.to_owned(), urls }))
+        let arguments = Arguments(args);
+        let (task, urls) = if self.direct {
+            let given = arguments.text("url")?.unwrap_or_default().trim();
+            (Task::Text, vec![prompt::address(given)?])
+        } else {
+            let prompt = arguments.text("prompt")?.unwrap_or_default();
+            (Task::Prompt(prompt.to_owned()), prompt::addresses(prompt)?)
+        };
+        Ok(Box::new(Call { web: Arc::clone(&self.web), task, urls }))
     }
 }
 
 impl Invocation for Call {
     fn describe(&self) -> String {
-        let shown = if self.prompt.chars().count() > 100 {
-            self.prompt.chars().take(97).chain("...".chars()).collect()
+        let prompt = match (&self.task, self.urls.first()) {
+            (Task::Text, Some(url)) => return format!("Fetching content from: {url}"),
+            (Task::Text, None) => return String::new(),
+            (Task::Prompt(prompt), _) => prompt,
+        };
+        let shown = if prompt.chars().count() > 100 {
+            prompt.chars().take(97).chain("...".chars()).collect()
         } else {
-            self.prompt.clone()
+            prompt.clone()
         };
         format!("Processing URLs and instructions from prompt: \"{shown}\"")
     }
@@ -161,9 +191,12 @@ impl Call {
             let message = format!("All requested URLs were skipped: {}", skipped.join(", "));
             return ToolOutcome::failed(ToolErrorKind::WebFetchProcessingError, message);
         }
-        let found = match self.by_the_model(&urls).await {
-            Some(text) => Ok((text, "Content processed from prompt.".to_owned())),
-            None => self.by_ourselves(&urls).await,
+        let found = match &self.task {
+            Task::Text => self.text(&urls).await,
+            Task::Prompt(prompt) => match self.by_the_model(prompt, &urls).await {
+                Some(text) => Ok((text, "Content processed from prompt.".to_owned())),
+                None => self.by_ourselves(prompt, &urls).await,
+            },
         };
         let (text, shown) = match found {
             Ok(found) => found,
@@ -194,12 +227,12 @@ impl Call {
     }
 
     /// The model's server fetches the pages. `None` if that gave nothing.
-    async fn by_the_model(&self, urls: &[Url]) -> Option<String> {
+    async fn by_the_model(&self, prompt: &str, urls: &[Url]) -> Option<String> {
         // The server cannot reach a host of this network, nor need it know of one.
         if urls.iter().any(|url| url.host_str().is_some_and(|host| self.web.allowed.contains(host))) {
             return None;
         }
-        let request = request(ALIAS, prompt::for_server(&self.prompt, urls), Grounding::UrlContext);
+        let request = request(ALIAS, prompt::for_server(prompt, urls), Grounding::UrlContext);
         let reply = self.web.model.generate(request).await.ok()?;
         let text = citation::spoken(&reply);
         if text.trim().is_empty() || no_page_was_read(&reply) {
@@ -208,14 +241,21 @@ impl Call {
         Some(citation::cited(&text, &reply.grounding.unwrap_or_default(), "Unknown URI"))
     }
 
+    /// We fetch the page, and its text is the answer.
+    async fn text(&self, urls: &[Url]) -> Result<(String, String), String> {
+        let (pages, failures) = direct::texts(&self.web.pages, urls).await;
+        let (url, text) = pages.into_iter().next().ok_or_else(|| failures.join(", "))?;
+        Ok((text, format!("Content of {url}")))
+    }
+
     /// We fetch the pages, and the model reads what they say.
-    async fn by_ourselves(&self, urls: &[Url]) -> Result<(String, String), String> {
+    async fn by_ourselves(&self, prompt: &str, urls: &[Url]) -> Result<(String, String), String> {
         let (pages, failures) = direct::texts(&self.web.pages, urls).await;
         if pages.is_empty() {
             return Err(format!("All fallback fetch attempts failed: {}", failures.join(", ")));
         }
         let shown = format!("Content for {} URL(s) processed using fallback fetch.", pages.len());
-        let text = prompt::with_pages(&self.prompt, &pages, &failures);
+        let text = prompt::with_pages(prompt, &pages, &failures);
         let reply = self.web.model.generate(request(FALLBACK_ALIAS, text, Grounding::None)).await;
         let reply = reply.map_err(|error| format!("Error during fallback processing: {error}"))?;
         let text = citation::spoken(&reply);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ArgError, Display, Effect, FileDiff, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
@@ -17,6 +17,7 @@ use crate::diff::{Change, line_delta};
 use crate::encoding::{self, Encoding, LineEnd};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
+use crate::shown::Shown;
 use crate::workspace::{Location, OpenError, SaveError};
 
 /// A file larger than this is replaced without being compared.
@@ -34,6 +35,7 @@ struct Call {
     content: String,
     /// Set when a person changed the content before approving it.
     is_modified_by_user: bool,
+    shown: Shown,
 }
 
 impl WriteFile {
@@ -96,6 +98,7 @@ impl Tool for WriteFile {
             location,
             content: content.to_owned(),
             is_modified_by_user: arguments.flag("modified_by_user")?.unwrap_or(false),
+            shown: Shown::default(),
         }))
     }
 }
@@ -107,6 +110,15 @@ impl Invocation for Call {
 
     fn effect(&self) -> Effect {
         Effect::Edit(self.location.path().to_owned())
+    }
+
+    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
+        Box::pin(async {
+            let before = self.before().ok()?;
+            self.shown.keep(before.bytes());
+            let (_, content) = self.content_for(&before);
+            Some(Change::new(before.text(), &content).for_people(self.location.path()))
+        })
     }
 
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
@@ -122,6 +134,20 @@ enum Before {
     Large,
 }
 
+impl Before {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Nothing => None,
+            Self::Text(old) => Some(&old.text),
+            Self::Large => Some(""),
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        self.text().map(str::as_bytes)
+    }
+}
+
 impl Call {
     fn write(&self) -> ToolOutcome {
         let path = self.location.path();
@@ -129,14 +155,10 @@ impl Call {
             Ok(before) => before,
             Err(failure) => return ToolOutcome::Failed(failure),
         };
-        let (encoding, line_end) = match &before {
-            Before::Nothing | Before::Large => (Encoding::Utf8, None),
-            Before::Text(old) => (old.encoding, Some(LineEnd::of(&old.text))),
-        };
-        let content = match line_end {
-            Some(LineEnd::CrLf) => LineEnd::CrLf.apply(&self.content),
-            Some(LineEnd::Lf) | None => self.content.clone(),
-        };
+        if let Err(failure) = self.shown.check(before.bytes()) {
+            return ToolOutcome::Failed(failure);
+        }
+        let (encoding, content) = self.content_for(&before);
         if let Err(error) = self.scope.workspace.save(&self.location, &encoding.encode(&content)) {
             return ToolOutcome::Failed(match error {
                 // A file stands where a folder should be; upstream notices when it looks for the old file.
@@ -147,6 +169,17 @@ impl Call {
             });
         }
         self.done(&before, &content)
+    }
+
+    /// The new content with the encoding and the line ends of the old.
+    fn content_for(&self, before: &Before) -> (Encoding, String) {
+        match before {
+            Before::Text(old) if LineEnd::of(&old.text) == LineEnd::CrLf => {
+                (old.encoding, LineEnd::CrLf.apply(&self.content))
+            }
+            Before::Text(old) => (old.encoding, self.content.clone()),
+            Before::Nothing | Before::Large => (Encoding::Utf8, self.content.clone()),
+        }
     }
 
     fn before(&self) -> Result<Before, ToolFailure> {
@@ -179,12 +212,7 @@ impl Call {
 
     fn done(&self, before: &Before, content: &str) -> ToolOutcome {
         let path = self.location.path();
-        let old = match before {
-            Before::Nothing => None,
-            Before::Text(old) => Some(old.text.as_str()),
-            Before::Large => Some(""),
-        };
-        let change = Change::new(old, content);
+        let change = Change::new(before.text(), content);
         let mut text = match before {
             Before::Nothing => format!("Successfully created and wrote to new file: {}.", path.display()),
             Before::Text(_) | Before::Large => format!("Successfully overwrote file: {}.", path.display()),

@@ -49,7 +49,7 @@ What it may do:
       --allowed-tools <list>     tools that need no approval
       --policy <list>            policy files or folders instead of ~/.gemini/policies
       --admin-policy <list>      the same with the rank of the administrator
-  -s, --sandbox[=false]          run tools in a sandbox, or not
+  -s, --sandbox[=false]          run commands in a sandbox, or not
       --skip-trust               trust this folder for this run
       --include-directories <list>  further folders of the workspace
 

@@ -166,7 +166,7 @@ fn label(offer: &Offer) -> String {
 }
 
 fn reasons(request: &ApprovalRequest) -> String {
-    let mut text = format!("Asked because {}\n", request.why.reason);
+    let mut text = format!("{}\n", request.why.reason);
     if let Some(rule) = &request.why.rule {
         text.push_str(&format!("Rule: {rule}\n"));
     }

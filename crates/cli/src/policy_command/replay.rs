@@ -9,7 +9,6 @@ use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
 use super::{Depth, Rules};
-use pollux_domain::terminal_text::plain;
 use crate::launch::{PolicyCall, PolicyView};
 use crate::report::Failure;
 

@@ -25,6 +25,7 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
         disable_always_allow: flag(loaded, "security.disableAlwaysAllow")
             || flag(loaded, "admin.secureModeEnabled"),
         protect_build_files: security.protect_build_files,
+        workspace_may_widen: flag(loaded, "security.projectMayWiden"),
         plan_directory: plan_directory(loaded),
         conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),

@@ -150,9 +150,11 @@ impl Folder for OnDisk {
     }
 
     fn allow(&self, parent: bool, agreed: &Inventory) -> Result<(), Failure> {
-        // First what is agreed to: a line in the register alone would take the content as it is later.
-        Record::write(&self.home, agreed, Some(SystemClock.now()))
-            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        if !same_place(&self.folder, self.home.user_home()) {
+            // First what is agreed to: a line in the register alone would take the content as it is later.
+            Record::write(&self.home, agreed, Some(SystemClock.now()))
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        }
         self.remember(if parent { TrustRule::Parent } else { TrustRule::Folder })?;
         accept_policies(&self.home, &self.folder);
         Ok(())

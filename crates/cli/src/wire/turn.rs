@@ -205,6 +205,8 @@ pub(super) fn all_tools(
     let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
     let mut fetching = WebFetchSetup::new(Arc::clone(model), Arc::clone(&setup.clock), http);
     fetching.allowed_private_hosts = policy::allowed_hosts(loaded);
+    fetching.direct =
+        matches!(loaded.settings.get("experimental.directWebFetch"), Some((Value::Bool(true), _)));
     let web_fetch = web_fetch(fetching).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let many = read_many_files(&setup);
     let mut tools = builtin(setup);

@@ -149,7 +149,9 @@ fn a_run_asks_the_checker_and_goes_on_after_its_refusal() {
         ),
         reply().text("done"),
     ];
-    let scene = scene(TestHome::new().home_file(FILE, RULES).file("a.txt", "x"), script, replies);
+    // Without the conversation, in which both calls stand.
+    let rules = RULES.replace("name = \"look\"", "name = \"look\", required_context = [\"environment\"]");
+    let scene = scene(TestHome::new().home_file(FILE, &rules).file("a.txt", "x"), script, replies);
     let run = scene.run(&["-p", "x", "-o", "stream-json", "--output-dialect", "gemini-cli"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let answers = scene.server.request(1).function_responses();

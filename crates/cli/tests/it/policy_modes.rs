@@ -113,7 +113,6 @@ fn calls() -> Vec<(&'static str, Value)> {
         fetch("nothing to read"),
         ("no_such_tool", json!({})),
         ("ask_user", json!({"questions": []})),
-        ("activate_skill", json!({"name": "x"})),
     ]
 }
 
@@ -124,7 +123,7 @@ fn ran(result: &Value) -> bool {
     let kind = error["type"].as_str().unwrap_or_default();
     let text = error["message"].as_str().unwrap_or_default();
     let asked = text.contains("requires user confirmation");
-    let guarded = text.contains("private") || text.contains("not a public address");
+    let guarded = text.contains("[Blocked Host]");
     !refused.contains(&kind) && !asked && !guarded
 }
 
@@ -160,8 +159,9 @@ fn an_explanation_is_what_a_headless_run_does() {
         let results = of_type(&events, "tool_result");
         assert_eq!(results.len(), calls.len());
         for (index, (tool, args)) in calls.iter().enumerate() {
-            let id = index.to_string();
-            let result = results.iter().find(|result| result["tool_id"] == id.as_str()).unwrap();
+            let id = format!("__{index}");
+            let is_its = |result: &&&Value| result["tool_id"].as_str().unwrap().ends_with(&id);
+            let result = results.iter().find(is_its).unwrap();
             let expected = if ran(result) { "allow" } else { "deny" };
             assert_eq!(
                 asked[index]["decision"], expected,

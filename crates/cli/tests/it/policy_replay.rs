@@ -155,7 +155,7 @@ fn past_calls_are_counted_and_those_that_would_stop_are_named() {
     let scene = with_a_session();
     let before = snapshot(&scene);
     let run = policy(&scene, &["replay", "--json", "--policy", "mine.toml"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
     let told = parse(&run.stdout);
     assert_eq!(
         ["sessions", "calls", "allow", "ask", "deny"].map(|key| told[key].as_u64().unwrap()),

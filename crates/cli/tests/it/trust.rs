@@ -227,7 +227,9 @@ fn nothing_of_a_hostile_folder_is_opened_or_run_by_the_system_either() {
     assert_eq!((run.stdout.as_str(), run.code), ("ok\n", Some(0)), "{}", run.stderr);
     let trace = fs::read_to_string(&log).unwrap();
     assert_eq!(trace.matches("execve(").count(), 1, "{trace}");
-    let opened: Vec<&str> = trace.lines().filter(|line| line.contains("openat(")).collect();
+    // The names of files are no secret of the folder: they are part of the picture that the model gets.
+    let is_file = |line: &&str| line.contains("openat(") && !line.contains("O_DIRECTORY");
+    let opened: Vec<&str> = trace.lines().filter(is_file).collect();
     for forbidden in
         ["id_rsa", "settings.json\", O_RDONLY", "evil", "TRAP", "system.md", ".gemini/.env", "GEMINI.md"]
     {
@@ -243,7 +245,13 @@ fn nothing_of_a_hostile_folder_is_opened_or_run_by_the_system_either() {
 
 #[test]
 fn a_trusted_folder_does_not_reach_for_the_users_keys() {
-    let scene = Scene::untrusted(register(hostile()), [reply().text("ok")]);
+    let home = hostile();
+    let mut settings = read_json(&home.project().join(".gemini/settings.json"));
+    // What the folder may run now that it is trusted.
+    settings["tools"]["discoveryCommand"].take();
+    settings["hooks"].take();
+    settings["mcpServers"]["evil"]["command"] = json!("false");
+    let scene = Scene::untrusted(register(home.project_settings(settings)), [reply().text("ok")]);
     let run = scene.prepare(&["-p", "x"]).run();
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let request = scene.server.request(0);

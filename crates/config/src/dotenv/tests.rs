@@ -55,19 +55,20 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
         "GEMINI_TELEMETRY_OTLP_ENDPOINT",
         "CODE_ASSIST_ENDPOINT",
         "GEMINI_SANDBOX_PROXY_COMMAND",
+        "GEMINI_SANDBOX",
+        "GEMINI_SYSTEM_MD",
+        "GEMINI_WRITE_SYSTEM_MD",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "NODE_EXTRA_CA_CERTS",
+        "npm_config_script_shell",
         "EDITOR",
     ];
     for name in guarded {
         assert!(is_guarded(name), "{name}");
     }
-    for name in [
-        "GEMINI_API_KEY",
-        "GEMINI_MODEL",
-        "GOOGLE_CLOUD_PROJECT",
-        "DATABASE_URL",
-        "GEMINI_SANDBOX",
-        "MY_PATH",
-    ] {
+    for name in
+        ["GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_CLOUD_PROJECT", "DATABASE_URL", "MY_PATH", "NODE_ENV"]
+    {
         assert!(!is_guarded(name), "{name}");
     }
     let scratch = scratch();
@@ -126,4 +127,12 @@ fn inside_the_home_the_search_ends_there() {
     );
     assert_eq!((env.get("PYTHONPATH"), env.get("ABOVE")), (Some("x"), None));
     assert_eq!(report.loaded.len(), 1);
+}
+
+#[test]
+fn a_folder_with_the_name_is_passed_over() {
+    let scratch = scratch();
+    scratch.write("work/.env/bin/python", "");
+    let (_, report) = loaded(&scratch, ProjectTrust::Trusted, &DotenvOptions::default());
+    assert_eq!(report.unreadable, []);
 }

@@ -32,6 +32,8 @@ const NEVER: &[&str] = &[
     "telemetry",
     "tools.approvalMode",
     "tools.shell.pager",
+    // It opens the network that the machine stands in.
+    "tools.webFetch",
 ];
 
 /// Switches a project can turn on but not off.
@@ -197,11 +199,7 @@ fn remove(values: &mut Map<String, Value>, path: &str) -> Option<Value> {
 }
 
 /// `{"tools.allowed": …}` would be found where `{"tools": {"allowed": …}}` is looked for.
-fn withhold_dotted(
-    values: &mut Map<String, Value>,
-    container: &str,
-    withheld: &mut Vec<(String, Value)>,
-) {
+fn withhold_dotted(values: &mut Map<String, Value>, container: &str, withheld: &mut Vec<(String, Value)>) {
     let path = |name: &str| {
         if container.is_empty() { name.to_owned() } else { format!("{container}.{name}") }
     };

@@ -68,7 +68,8 @@ fn a_bad_file_stops_the_start() {
 
 fn trusted(scratch: &Scratch) {
     let path = scratch.path("work").canonicalize().unwrap();
-    scratch.write("home/.gemini/trustedFolders.json", &format!("{{\"{}\": \"TRUST_FOLDER\"}}", path.display()));
+    scratch
+        .write("home/.gemini/trustedFolders.json", &format!("{{\"{}\": \"TRUST_FOLDER\"}}", path.display()));
 }
 
 #[test]

@@ -361,5 +361,5 @@ fn is_program(path: &Path, meta: &Metadata) -> bool {
     executable || suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

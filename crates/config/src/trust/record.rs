@@ -68,7 +68,11 @@ impl Record {
             Ok(record) => record,
             Err(source) => return Err(RecordError::Malformed { path, source }),
         };
-        if record.folder == folder.to_string_lossy() { Ok(Some(record)) } else { Err(RecordError::Foreign { path }) }
+        if record.folder == folder.to_string_lossy() {
+            Ok(Some(record))
+        } else {
+            Err(RecordError::Foreign { path })
+        }
     }
 
     /// Remembers what a folder brings along.

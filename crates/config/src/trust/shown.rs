@@ -10,7 +10,8 @@ use crate::{dotenv, jsonc};
 /// Objects whose values are for somebody else alone.
 const SECRET_OBJECTS: &[&str] = &["env", "headers"];
 /// Ends of key names that hold a secret.
-const SECRET_NAMES: &[&str] = &["key", "token", "secret", "password", "passwd", "authorization", "credentials"];
+const SECRET_NAMES: &[&str] =
+    &["key", "token", "secret", "password", "passwd", "authorization", "credentials"];
 
 /// A line for each variable of a `.env` file. The folder is part of the hash, so that equal values in two
 /// folders do not show.

@@ -136,7 +136,9 @@ fn a_folder_is_trusted_with_what_it_held_and_with_nothing_else() {
     let scratch = Scratch::new();
     trust(&scratch, "work", TrustRule::Folder);
     // Even an empty folder is kept, so that what comes later is noticed.
-    assert!(matches!(standing_of(&scratch, "work").binding, Binding::FirstUse(found) if found.items.is_empty()));
+    assert!(
+        matches!(standing_of(&scratch, "work").binding, Binding::FirstUse(found) if found.items.is_empty())
+    );
     agree(&scratch, "work");
     assert_eq!(standing_of(&scratch, "work").binding, Binding::Same);
     scratch.write("work/.gemini/settings.json", "{}");

@@ -86,6 +86,8 @@ impl Bubblewrap {
             arguments.push("--unshare-net".into());
         }
         arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev"].map(OsString::from));
+        // What is empty is sealed last: until then, places are made in it for what is shown nevertheless.
+        let mut seals: Vec<OsString> = Vec::new();
         for (path, mount) in mounts(&self.places, &self.scratch) {
             let path = path.into_os_string();
             match mount {
@@ -93,12 +95,14 @@ impl Bubblewrap {
                 Mount::Writable => arguments.extend(["--bind".into(), path.clone(), path]),
                 Mount::From(source) => arguments.extend(["--bind".into(), source.into_os_string(), path]),
                 Mount::Empty => {
-                    arguments.extend(["--tmpfs".into(), path.clone(), "--remount-ro".into(), path]);
+                    arguments.extend(["--tmpfs".into(), path.clone()]);
+                    seals.extend(["--remount-ro".into(), path]);
                 }
                 // A device that the mount does not let anyone open.
                 Mount::Blocked => arguments.extend(["--ro-bind".into(), "/dev/null".into(), path]),
             }
         }
+        arguments.extend(seals);
         arguments.extend(["--chdir".into(), directory.into()]);
         Ok(arguments)
     }
@@ -170,6 +174,7 @@ fn make_scratch(temp: &Path) -> io::Result<PathBuf> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
     use super::*;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::process::Command;
 
 use super::LevelError;
-use super::places::Places;
+use super::places::{Places, refuse_broad};
 use super::syscalls;
 
 const EXECUTE: u64 = 1;
@@ -171,8 +171,12 @@ fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         Ok(())
     };
     add(Path::new("/"), &unread, READ)?;
-    for tree in places.writable.iter().chain(&places.temp) {
-        add(tree, &hidden, WRITE)?;
+    // A home in there must not become writable with it.
+    let temp = places.temp.iter().filter(|temp| refuse_broad(temp, &places.homes).is_ok());
+    for tree in places.writable.iter().chain(temp) {
+        // What was allowed by name may itself lie in a hidden folder.
+        let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
+        add(tree, &below, WRITE)?;
     }
     rules.extend(DEVICES.iter().map(|(path, access)| (PathBuf::from(path), *access)));
     Ok(rules)

@@ -159,13 +159,7 @@ impl Places {
             return Err(RootError::Secret(secret.clone()));
         }
         hidden.retain(|path| !allowed.iter().any(|open| path.starts_with(open)));
-        let temp = [request.temp.as_path(), Path::new("/tmp"), Path::new("/var/tmp")];
-        let temp = distinct(temp.iter().filter(|path| path.is_dir()).map(|path| real(path)));
-        let mut places = Self {
-            temp: temp.into_iter().filter(|path| refuse_broad(path, &homes).is_ok()).collect(),
-            hidden,
-            ..Self::default()
-        };
+        let mut places = Self { temp: temp(&request.temp, &homes), hidden, ..Self::default() };
         for root in &roots {
             places.add_root(root, &homes);
         }
@@ -194,11 +188,18 @@ impl Places {
 }
 
 /// A home, or something that holds one, is no workspace.
-fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
+pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
     if path.parent().is_none() || homes.iter().any(|home| home.starts_with(path)) {
         return Err(RootError::TooBroad(path.to_owned()));
     }
     Ok(())
+}
+
+/// The folders for temporary files. A foolish value of `TMPDIR` must not open a home.
+fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
+    let own = Some(real(own)).filter(|path| refuse_broad(path, homes).is_ok());
+    let all = own.into_iter().chain(["/tmp", "/var/tmp"].map(|path| real(Path::new(path))));
+    distinct(all.filter(|path| path.is_dir()))
 }
 
 fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {

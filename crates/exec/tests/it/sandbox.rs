@@ -1,5 +1,7 @@
 //! Commands in each sandbox that works on this machine.
 
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -27,11 +29,15 @@ impl Scene {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = TempDir::new_in(target).unwrap();
         let base = folder.path();
-        for path in ["home/.ssh", "home/.cache", "home/.gemini", "home/notes", "w/.git/hooks", "w/src"] {
+        for path in
+            ["home/.ssh", "home/.aws", "home/.cache", "home/.gemini", "home/notes", "w/.git/hooks", "w/src"]
+        {
             fs::create_dir_all(base.join(path)).unwrap();
         }
         for (path, text) in [
             ("home/.ssh/id", "SECRET"),
+            ("home/.aws/config", "region"),
+            ("home/.aws/credentials", "SECRET"),
             ("home/.netrc", "SECRET"),
             ("home/.gemini/oauth_creds.json", "SECRET"),
             ("home/notes/plain", "readable"),
@@ -372,10 +378,13 @@ async fn a_program_without_a_shell_is_confined_too() {
 async fn the_user_can_allow_more() {
     let allow = |request: &mut SandboxRequest| {
         let home = request.homes[0].clone();
-        request.allowed = vec![home.join(".ssh"), home.join("notes")];
+        request.allowed = vec![home.join(".ssh"), home.join("notes"), home.join(".aws/config")];
     };
     for scene in scenes(allow) {
         assert_eq!(scene.succeeds("cat $HOME/.ssh/id").await, "SECRET");
+        assert_eq!(scene.succeeds("cat $HOME/.aws/config").await, "region");
+        scene.fails("cat $HOME/.aws/credentials").await;
+        scene.fails("touch $HOME/.aws/new").await;
         scene.succeeds("echo x > $HOME/notes/new").await;
         scene.fails("cat $HOME/.netrc").await;
     }

@@ -86,7 +86,9 @@ impl Engine {
                 return false;
             };
             self.applies(rule, call)
-                && [&spelt, &real].iter().any(|path| pattern.find(&self.relative(path)) != Found::No)
+                && [&spelt, &real]
+                    .iter()
+                    .any(|path| !is_output(path, rule) && pattern.find(&self.relative(path)) != Found::No)
         };
         self.protections.iter().find(matches).map(|rule| &rule.source)
     }
@@ -102,6 +104,11 @@ impl Engine {
     fn allowed_by_name(&self, call: &Call<'_>) -> bool {
         self.first(call, None, self.candidates(call)).rule.is_some_and(|rule| !rule.condition.is_always())
     }
+}
+
+/// `BUILD` is a build file; `build` is where builds put their results.
+fn is_output(path: &Path, rule: &Rule) -> bool {
+    rule.source.label == "build files" && path.file_name().is_some_and(|name| name == "build")
 }
 
 fn edited_file(call: &Call<'_>) -> Option<String> {

@@ -11,6 +11,7 @@ use crate::checker::place;
 use crate::pattern::canonical_json;
 use crate::request::{Decision, PartVerdict, Verdict};
 use crate::rule::{Condition, Rule};
+use crate::settings_rules;
 use crate::shell::{self, Part, Redirection, Understanding};
 use crate::tier::Tier;
 
@@ -78,8 +79,13 @@ impl Engine {
         let nothing = Part::default();
         let subjects =
             if understood.parts.is_empty() { std::slice::from_ref(&nothing) } else { &understood.parts };
-        for part in subjects {
-            let (found, may_redirect) = self.decide_part(call, part, &places);
+        let exported = exported(&understood);
+        let mut decided: Vec<Decided> =
+            subjects.iter().map(|part| self.decide_part(call, part, &places, &exported)).collect();
+        if decided.iter().any(|one| one.vouched) {
+            decided.iter_mut().for_each(Decided::tolerate);
+        }
+        for (part, Decided { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
             redirection_allowed &= may_redirect;
             if !understood.parts.is_empty() {
                 parts.push(PartVerdict {
@@ -98,38 +104,110 @@ impl Engine {
         self.weigh_redirections(call, &understood, &places, redirection_allowed, &mut verdict);
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
+        if understood.exposes && call.request.mode != ApprovalMode::Yolo {
+            let reason = "it shows a variable of the environment, which may hold a secret".to_owned();
+            tighten(&mut verdict, Decision::Ask, None, reason);
+        }
         verdict.parts = parts;
         verdict.shell = Some(understood);
         verdict
     }
 
-    /// The decision on one part, and whether the rule behind it also covers redirections.
-    fn decide_part(&self, call: &Call<'_>, part: &Part, places: &Places) -> (Verdict, bool) {
+    /// The decision on one part.
+    fn decide_part(
+        &self,
+        call: &Call<'_>,
+        part: &Part,
+        places: &Places,
+        exported: &[(String, Option<String>)],
+    ) -> Decided {
         let subject = PartSubject::new(part);
         let about = self.index.about(&self.rules, part);
         let hit = self.first(call, Some(&subject), about.into_iter().filter(|rule| self.applies(rule, call)));
-        let may_redirect = hit.rule.is_some_and(|rule| rule.allow_redirection);
         let mut verdict = self.verdict(call, &hit);
         let yolo = call.request.mode == ApprovalMode::Yolo;
-        let plain_ask =
-            hit.decision == Decision::Ask && hit.rule.is_none_or(|rule| rule.tier == Tier::Default);
-        if plain_ask
-            && verdict.decision == Decision::Ask
+        let by_nobody = hit.rule.is_none_or(|rule| rule.tier == Tier::Default);
+        let unlisted = hit.rule.is_some_and(settings_rules::is_remainder);
+        let mut harmless = false;
+        if hit.decision != Decision::Allow
             && hit.possible.is_none()
+            && (by_nobody || unlisted)
             && self.harmless(part, places)
         {
-            verdict.decision = Decision::Allow;
-            verdict.rule = None;
-            verdict.reason = format!("`{}` only reads", part.text);
+            harmless = true;
+            let asked = by_nobody && verdict.decision == Decision::Ask;
+            if asked || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan {
+                only_reads(&mut verdict, &part.text);
+            }
         }
         if verdict.decision == Decision::Allow
             && !yolo
-            && !hit.rule.is_some_and(|rule| spells_out(rule, part))
-            && let Some(why) = shell::is_dangerous(part)
+            && !harmless
+            && let Some(why) = self.beyond(hit.rule, part, places, exported, call)
         {
             tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
         }
-        (verdict, may_redirect)
+        Decided {
+            vouched: hit.decision == Decision::Allow
+                && hit.rule.is_some_and(|rule| rule.tier >= Tier::User || rule.from_session),
+            harmless,
+            may_redirect: hit.rule.is_some_and(|rule| rule.allow_redirection),
+            text: part.text.clone(),
+            verdict,
+        }
+    }
+
+    /// Why the rule that allows a command does not mean this one.
+    fn beyond(
+        &self,
+        rule: Option<&Rule>,
+        part: &Part,
+        places: &Places,
+        exported: &[(String, Option<String>)],
+        call: &Call<'_>,
+    ) -> Option<String> {
+        let spelt = rule.map_or(Spelt::Loosely, |rule| spells_out(rule, part));
+        if spelt == Spelt::Whole {
+            return None;
+        }
+        let destroys = shell::is_dangerous(part);
+        if let (Some(why), Spelt::Loosely) = (&destroys, spelt) {
+            return Some(why.clone());
+        }
+        let mut given = part.assignments.iter().chain(exported);
+        if !part.words.is_empty()
+            && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))
+            && !shell::is_known_safe_within(part, &|_| true)
+        {
+            return Some(format!("it sets `{name}`, which may change what the command does"));
+        }
+        // A person may allow reading anywhere.
+        if shell::is_known_safe_within(part, &|_| true)
+            && !part.words.first().is_some_and(|word| word.as_deref() == Some("git"))
+        {
+            return None;
+        }
+        let (touches, unsure) = shell::touches(part);
+        for touch in &touches {
+            if !places.holds(self, touch.path) || destroys.is_some() && self.is_root(places, touch.path) {
+                return Some(format!("it reaches `{}`, outside of what the rule can mean", touch.path));
+            }
+            if touch.writes
+                && let Some(source) = places.all.iter().find_map(|dir| self.protected(call, dir, touch.path))
+            {
+                return Some(format!("it writes to `{}`, protected by {}", touch.path, super::named(source)));
+            }
+        }
+        unsure.map(str::to_owned)
+    }
+
+    /// Whether a path is a workspace as a whole.
+    fn is_root(&self, places: &Places, path: &str) -> bool {
+        let trimmed = path.trim_end_matches(['*', '/']);
+        places.all.iter().any(|dir| {
+            let target = place(dir, trimmed, self.options.resolve.as_ref());
+            self.options.workspaces.iter().any(|root| root.starts_with(&target))
+        })
     }
 
     fn harmless(&self, part: &Part, places: &Places) -> bool {
@@ -222,10 +300,80 @@ impl Engine {
     }
 }
 
-/// Whether a person's rule spells out the whole command, dangerous or not.
-fn spells_out(rule: &Rule, part: &Part) -> bool {
+/// What was decided on a part.
+struct Decided {
+    verdict: Verdict,
+    /// Whether a rule of a person allows it.
+    vouched: bool,
+    /// Whether it only reads, and nothing but the lack of a rule stands against it.
+    harmless: bool,
+    may_redirect: bool,
+    text: String,
+}
+
+impl Decided {
+    /// Beside a command that a person allows, one that only reads needs no rule of its own.
+    fn tolerate(&mut self) {
+        if self.harmless && self.verdict.decision != Decision::Allow {
+            only_reads(&mut self.verdict, &self.text);
+        }
+    }
+}
+
+fn only_reads(verdict: &mut Verdict, text: &str) {
+    verdict.decision = Decision::Allow;
+    verdict.rule = None;
+    verdict.deny_message = None;
+    verdict.reason = format!("`{text}` only reads");
+}
+
+/// What later commands of the same line get in their environment.
+fn exported(understood: &Understanding) -> Vec<(String, Option<String>)> {
+    let mut all = Vec::new();
+    for part in &understood.parts {
+        let words: Vec<&str> = part.words.iter().flatten().map(String::as_str).collect();
+        let (Some(program), arguments) = (words.first(), words.get(1..).unwrap_or_default()) else {
+            continue;
+        };
+        let exports = *program == "export"
+            || matches!(*program, "declare" | "typeset" | "local" | "readonly")
+                && arguments.iter().any(|a| a.starts_with('-') && a.contains('x'));
+        if exports {
+            let names = arguments.iter().filter(|a| !a.starts_with('-'));
+            all.extend(names.map(|a| match a.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => ((*a).to_owned(), None),
+            }));
+        }
+    }
+    all
+}
+
+/// How much of a command a person's rule spells out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelt {
+    Whole,
+    /// Not all, but what makes it destroy.
+    Danger,
+    Loosely,
+}
+
+fn spells_out(rule: &Rule, part: &Part) -> Spelt {
     let own = rule.tier >= Tier::User || rule.from_session;
-    own && matches!(&rule.condition, Condition::Prefix(words) if prefix::is_whole(words, part))
+    let Condition::Prefix(words) = &rule.condition else { return Spelt::Loosely };
+    if !own {
+        return Spelt::Loosely;
+    }
+    if prefix::is_whole(words, part) {
+        return Spelt::Whole;
+    }
+    let alone =
+        Part { text: words.join(" "), words: words.iter().cloned().map(Some).collect(), ..Part::default() };
+    if shell::is_dangerous(&alone).is_some_and(|why| shell::is_dangerous(part) == Some(why)) {
+        Spelt::Danger
+    } else {
+        Spelt::Loosely
+    }
 }
 
 /// Whether a redirection leaves no file behind.
@@ -293,6 +441,24 @@ impl Places {
         if path.starts_with('~') || (self.unknown && !Path::new(path).is_absolute()) {
             return false;
         }
-        !engine.options.workspaces.is_empty() && self.all.iter().all(|dir| engine.inside(dir, path))
+        !engine.options.workspaces.is_empty()
+            && self.all.iter().all(|dir| engine.inside(dir, path) && goes_straight(engine, dir, path))
     }
+}
+
+/// Whether no link makes `..` lead elsewhere than its text says.
+fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
+    let Some(resolve) = engine.options.resolve.as_ref().filter(|_| path.contains("..")) else { return true };
+    let mut before = String::new();
+    for component in path.split('/') {
+        if component == ".." && !before.trim_matches(['.', '/']).is_empty() {
+            let root = place(directory, "", Some(resolve));
+            if place(&root, &before, Some(resolve)) != place(&root, &before, None) {
+                return false;
+            }
+        }
+        before.push_str(component);
+        before.push('/');
+    }
+    true
 }

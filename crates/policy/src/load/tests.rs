@@ -91,3 +91,76 @@ fn integrity_changes_with_names_and_contents() {
     all.dedup();
     assert_eq!(all.len(), 4);
 }
+
+/// What gemini-cli 0.61's own rules say: `a`llow, `q`uestion or `d`eny in default, auto_edit, yolo and plan mode,
+/// each with a person and without.
+fn in_gemini_cli(tool: &str) -> &'static str {
+    match tool {
+        "invoke_agent" => "aaaaaadd",
+        "replace" | "write_file" => "qdaaaadd",
+        "run_shell_command" => "qdqdaadd",
+        "activate_skill" => "qdqdaaqd",
+        "web_fetch" => "qdaaaaqd",
+        "ask_user" => "qdqdqdqd",
+        "enter_plan_mode" => "qaqadadd",
+        "exit_plan_mode" => "dddddaqa",
+        "cli_help"
+        | "codebase_investigator"
+        | "complete_task"
+        | "get_internal_docs"
+        | "glob"
+        | "google_web_search"
+        | "grep_search"
+        | "list_directory"
+        | "list_mcp_resources"
+        | "read_file"
+        | "read_mcp_resource"
+        | "update_topic" => "aaaaaaaa",
+        tracker if tracker.starts_with("tracker_") => "aaaaaaaa",
+        // No rule speaks of the others.
+        _ => "qdqdaadd",
+    }
+}
+
+/// Tools of which it has no rule, and which only look or only speak to the agent.
+const MILDER_HERE: &[&str] = &[
+    "list_background_processes",
+    "memory_get",
+    "memory_search",
+    "read_background_output",
+    "read_many_files",
+    "write_todos",
+];
+
+#[test]
+fn every_tool_is_treated_as_in_gemini_cli_but_for_those_that_only_look() {
+    use pollux_domain::approval::ApprovalMode::{AutoEdit, Default as Ordinary, Plan, Yolo};
+
+    let engine = load(&Sources::default(), Options { workspaces: vec!["/w".into()], ..Options::default() });
+    for tool in crate::BUILT_IN.iter().chain(&["discovered_tool_x", "mcp_server_tool"]) {
+        let args = serde_json::json!({"command": "make", "file_path": "/w/src/a.rs", "agent_name": "x"});
+        let mut outcomes = String::new();
+        for (mode, interactive) in
+            [Ordinary, AutoEdit, Yolo, Plan].into_iter().flat_map(|mode| [(mode, true), (mode, false)])
+        {
+            let verdict = engine.decide(&crate::request::Request {
+                tool,
+                server: None,
+                read_only: false,
+                annotations: None,
+                args: args.as_object().unwrap(),
+                effect: &pollux_domain::tool::Effect::None,
+                mode,
+                interactive,
+                subagent: None,
+            });
+            outcomes.push(match verdict.decision {
+                Decision::Allow => 'a',
+                Decision::Ask => 'q',
+                Decision::Deny => 'd',
+            });
+        }
+        let expected = if MILDER_HERE.contains(tool) { "aaaaaaaa" } else { in_gemini_cli(tool) };
+        assert_eq!(outcomes, expected, "{tool}");
+    }
+}

@@ -107,14 +107,46 @@ impl Call<'_> {
             }
             "cargo"
                 if self.known.iter().find(|a| !a.starts_with(['-', '+'])).is_some_and(|a| {
-                    matches!(*a, "install" | "uninstall" | "publish" | "login" | "logout" | "owner" | "yank" | "watch" | "binstall" | "generate")
+                    matches!(
+                        *a,
+                        "install"
+                            | "uninstall"
+                            | "publish"
+                            | "login"
+                            | "logout"
+                            | "owner"
+                            | "yank"
+                            | "watch"
+                            | "binstall"
+                            | "generate"
+                    )
                 }) =>
             {
                 "installs, publishes or runs what is not this project's"
             }
             "npm" | "pnpm" | "yarn"
                 if self.known.iter().find(|a| !a.starts_with('-')).is_some_and(|a| {
-                    matches!(*a, "publish" | "unpublish" | "login" | "adduser" | "logout" | "token" | "owner" | "deprecate" | "dist-tag" | "access" | "config" | "set" | "link" | "exec" | "x" | "init" | "create" | "dlx")
+                    matches!(
+                        *a,
+                        "publish"
+                            | "unpublish"
+                            | "login"
+                            | "adduser"
+                            | "logout"
+                            | "token"
+                            | "owner"
+                            | "deprecate"
+                            | "dist-tag"
+                            | "access"
+                            | "config"
+                            | "set"
+                            | "link"
+                            | "exec"
+                            | "x"
+                            | "init"
+                            | "create"
+                            | "dlx"
+                    )
                 }) =>
             {
                 "publishes, or runs what is not this project's"
@@ -132,7 +164,9 @@ impl Call<'_> {
         let is_file = |text: &str| {
             let name = text.rsplit('/').next().unwrap_or_default();
             let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
-            text == "." || text.ends_with('/') || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
+            text == "."
+                || text.ends_with('/')
+                || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
         };
         self.any_unknown && operands.is_empty()
             || !creates && (operands.len() > 1 || operands.iter().any(|operand| is_file(operand)))
@@ -153,21 +187,41 @@ impl Call<'_> {
             {
                 "rewrites or deletes what is published"
             }
-            "checkout" if call.short(&['f', 'B']) || call.has("--") || call.long(&["--force", "--ours", "--theirs"]) => {
+            "checkout"
+                if call.short(&['f', 'B'])
+                    || call.has("--")
+                    || call.long(&["--force", "--ours", "--theirs"]) =>
+            {
                 "throws away changes"
             }
             "checkout" if call.overwrites() => "throws away changes",
-            "restore" if !call.long(&["--staged"]) && !call.short(&['S']) || call.long(&["--worktree"]) || call.short(&['W']) => {
+            "restore"
+                if !call.long(&["--staged"]) && !call.short(&['S'])
+                    || call.long(&["--worktree"])
+                    || call.short(&['W']) =>
+            {
                 "throws away changes"
             }
-            "switch" if call.short(&['f', 'C']) || call.long(&["--force", "--discard-changes", "--force-create"]) => {
+            "switch"
+                if call.short(&['f', 'C'])
+                    || call.long(&["--force", "--discard-changes", "--force-create"]) =>
+            {
                 "throws away changes"
             }
-            "branch" if call.short(&['D', 'f', 'M', 'C']) || call.long(&["--force"]) => "deletes or moves a branch",
-            "tag" if call.short(&['d', 'f']) || call.long(&["--delete", "--force"]) => "deletes or moves a tag",
+            "branch" if call.short(&['D', 'f', 'M', 'C']) || call.long(&["--force"]) => {
+                "deletes or moves a branch"
+            }
+            "tag" if call.short(&['d', 'f']) || call.long(&["--delete", "--force"]) => {
+                "deletes or moves a tag"
+            }
             "stash" if call.has("drop") || call.has("clear") => "throws away stashed changes",
             "reflog" if call.has("expire") || call.has("delete") => "removes what allows to undo",
-            "gc" | "prune" | "repack" if call.long(&["--prune"]) || subcommand == "prune" || call.long(&["--aggressive"]) && subcommand == "gc" || call.short(&['d']) && subcommand == "repack" => {
+            "gc" | "prune" | "repack"
+                if call.long(&["--prune"])
+                    || subcommand == "prune"
+                    || call.long(&["--aggressive"]) && subcommand == "gc"
+                    || call.short(&['d']) && subcommand == "repack" =>
+            {
                 "removes what allows to undo"
             }
             "update-ref" => "changes a reference",
@@ -175,7 +229,9 @@ impl Call<'_> {
             "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => "throws away changes",
             "checkout-index" => "overwrites files",
             "rm" if call.short(&['f', 'r']) => "removes files",
-            "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => "removes files",
+            "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => {
+                "removes files"
+            }
             "replace" | "fast-import" => "rewrites history",
             "remote" if call.has("remove") || call.has("rm") => "forgets what is published",
             "notes" if call.has("remove") || call.has("prune") => "removes notes",

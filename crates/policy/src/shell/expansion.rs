@@ -87,6 +87,7 @@ impl Parser<'_, '_> {
     pub(super) fn nested(&mut self, close: char) -> Result<(), Problem> {
         self.enter()?;
         let outer = std::mem::take(&mut self.pending);
+        let straight = self.is_straight();
         let start = self.position();
         self.list(&[])?;
         self.no_pending_heredoc()?;
@@ -95,6 +96,7 @@ impl Parser<'_, '_> {
             return Err(Problem::syntax("a here-document starts before a substitution with several lines"));
         }
         self.pending = outer;
+        self.set_straight(straight);
         self.leave();
         Ok(())
     }

@@ -193,8 +193,8 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "config" => config(arguments, &texts, found),
         "filter-branch" | "difftool" | "mergetool" | "send-email" | "instaweb" | "daemon" | "shell"
-        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd" | "filter-repo"
-        | "citool" => {
+        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd"
+        | "filter-repo" | "citool" => {
             found.doubt(format!("`git {subcommand}` runs other programs"));
         }
         "grep" if texts.iter().any(|t| t.starts_with("-O") || t.starts_with("--open-files-in-pager")) => {
@@ -202,18 +202,29 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack" | "send-pack"
         | "remote" | "submodule" => {
-            if has(&["--upload-pack", "--receive-pack", "--exec", "--config", "--template", "--upload", "--rec", "--ex"])
-                || subcommand == "clone" && has(&["-u", "-c"])
+            if has(&[
+                "--upload-pack",
+                "--receive-pack",
+                "--exec",
+                "--config",
+                "--template",
+                "--upload",
+                "--rec",
+                "--ex",
+            ]) || subcommand == "clone" && has(&["-u", "-c"])
             {
                 found.doubt(format!("`git {subcommand}` is told which program to run"));
             }
             if texts.iter().any(|t| {
-                t.contains("ext::") || t.starts_with("fd::") || t.split("::").nth(1).is_some() && !t.contains('=')
+                t.contains("ext::")
+                    || t.starts_with("fd::")
+                    || t.split("::").nth(1).is_some() && !t.contains('=')
             }) {
                 found.doubt("a git address runs a program");
             }
         }
-        "diff" | "log" | "show" | "blame" | "grep" | "format-patch" | "cat-file" | "stash" | "whatchanged"
+        "diff" | "log" | "show" | "blame" | "grep" | "format-patch" | "cat-file" | "stash"
+        | "whatchanged"
             if has(&["--ext-diff", "--textconv", "--filters"]) =>
         {
             found.doubt("git runs a program from its settings");
@@ -223,11 +234,14 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
             found.doubt("a patch may write outside the workspace");
         }
         "interpret-trailers" => found.doubt("`git interpret-trailers` may run commands"),
-        "init" if has(&["--template", "--separate-git-dir"]) => found.doubt("git copies hooks from elsewhere"),
-        "worktree" | "commit" | "merge" | "tag" | "push" if has(&["--config", "--exec-path"]) => {
-            found.doubt("git is told which program to run");
+        "init" if has(&["--template", "--separate-git-dir"]) => {
+            found.doubt("git copies hooks from elsewhere")
         }
-        "lfs" if !texts.first().is_some_and(|t| matches!(*t, "pull" | "fetch" | "ls-files" | "status" | "env" | "track" | "version")) => {
+        "lfs"
+            if !texts.first().is_some_and(|t| {
+                matches!(*t, "pull" | "fetch" | "ls-files" | "status" | "env" | "track" | "version")
+            }) =>
+        {
             found.doubt("`git lfs` may change how files are stored");
         }
         _ => {}
@@ -236,8 +250,12 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
 
 fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
     if texts.iter().any(|t| {
-        matches!(*t, "--global" | "--system" | "-f" | "--worktree") || t.starts_with("--file") || t.starts_with("--glob")
-            || t.starts_with("--sys") || t.starts_with("-f") || t.starts_with("--blob")
+        matches!(*t, "--global" | "--system" | "-f" | "--worktree")
+            || t.starts_with("--file")
+            || t.starts_with("--glob")
+            || t.starts_with("--sys")
+            || t.starts_with("-f")
+            || t.starts_with("--blob")
     }) && !texts.iter().any(|t| t.starts_with("--get") || matches!(*t, "get" | "list" | "--list" | "-l"))
     {
         found.doubt("git settings outside this repository change");
@@ -245,14 +263,7 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
     let reads = texts.iter().any(|t| {
         matches!(
             *t,
-            "--get"
-                | "--get-all"
-                | "--get-regexp"
-                | "--list"
-                | "-l"
-                | "list"
-                | "get"
-                | "--get-urlmatch"
+            "--get" | "--get-all" | "--get-regexp" | "--list" | "-l" | "list" | "get" | "--get-urlmatch"
         )
     });
     let operands: Vec<&str> = texts.iter().copied().filter(|t| !t.starts_with('-') && *t != "set").collect();
@@ -261,6 +272,14 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
     }
     if texts.iter().any(|t| matches!(*t, "-e" | "--edit" | "edit")) {
         found.doubt("`git config` starts an editor");
+    }
+    if texts.iter().any(|t| {
+        t.starts_with("--unset")
+            || t.starts_with("--re")
+            || matches!(*t, "unset" | "rename-section" | "remove-section")
+    }) && operands.iter().any(|key| *key != "unset" && !is_tame(key, None))
+    {
+        found.doubt("a git setting is taken away");
     }
     if !reads
         && operands.len() > 1

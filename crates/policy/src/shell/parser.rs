@@ -96,6 +96,14 @@ impl<'s, 'f> Parser<'s, 'f> {
         self.context.depth = self.context.depth.saturating_sub(1);
     }
 
+    pub(super) fn is_straight(&self) -> bool {
+        self.straight
+    }
+
+    pub(super) fn set_straight(&mut self, straight: bool) {
+        self.straight = straight;
+    }
+
     pub(super) fn assigned(&mut self, name: &str, value: Option<&str>) {
         variables::assigned(name, value, self.found);
     }

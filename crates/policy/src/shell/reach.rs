@@ -69,10 +69,25 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
         "git" => git_touches(part, &words),
         _ if COPIERS.contains(&name) => operands(&words, true),
         _ if WRITERS.contains(&name) => operands(&words, false),
-        "sed" | "perl" if words.iter().any(|w| w.text.is_some_and(|t| t.starts_with("-i") || t.starts_with("--in-p"))) => {
+        "sed" | "perl"
+            if words
+                .iter()
+                .any(|w| w.text.is_some_and(|t| t.starts_with("-i") || t.starts_with("--in-p"))) =>
+        {
             operands(words.get(1..).unwrap_or_default(), false)
         }
         "uniq" | "xxd" => operands(&words, true),
+        "tar" | "gtar" | "bsdtar" => {
+            let (mut touches, unsure) = operands(&words, false);
+            touches.iter_mut().for_each(|touch| touch.writes = false);
+            let (outputs, _) = FILE_OPTIONS
+                .iter()
+                .find(|(program, _)| *program == "tar")
+                .map(|(_, options)| valued("tar", options, &words))
+                .unwrap_or_default();
+            touches.extend(outputs);
+            (touches, unsure)
+        }
         _ => match FILE_OPTIONS.iter().find(|(program, _)| *program == name) {
             Some((_, options)) => valued(name, options, &words),
             None => (Vec::new(), unknown(&words)),
@@ -167,7 +182,10 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         }
     }
     let subcommand = rest.first().and_then(|word| word.text).unwrap_or_default();
-    let writes = matches!(subcommand, "worktree" | "clone" | "init" | "bundle" | "archive" | "format-patch" | "log" | "diff" | "show");
+    let writes = matches!(
+        subcommand,
+        "worktree" | "clone" | "init" | "bundle" | "archive" | "format-patch" | "log" | "diff" | "show"
+    );
     let mut unsure = None;
     let mut paths_only = false;
     let mut rest = rest.iter().skip(1);
@@ -182,7 +200,9 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             paths_only = true;
             continue;
         }
-        if GIT_TEXTS.contains(&text) || text.starts_with('-') && !text.starts_with("--") && text.ends_with('m') {
+        if GIT_TEXTS.contains(&text)
+            || text.starts_with('-') && !text.starts_with("--") && text.ends_with('m')
+        {
             if rest.next().is_some_and(|value| value.text.is_none() && !value.single) {
                 unsure = Some(AT_RUN_TIME);
             }
@@ -192,7 +212,11 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             continue;
         }
         // A file may be named like an option.
-        if text.starts_with(['*', '?', '[']) && part.words.iter().flatten().all(|word| word != text) && matches!(subcommand, "diff" | "log" | "show" | "grep" | "fetch" | "push" | "pull" | "archive") && !paths_only {
+        if text.starts_with(['*', '?', '['])
+            && part.words.iter().flatten().all(|word| word != text)
+            && matches!(subcommand, "diff" | "log" | "show" | "grep" | "fetch" | "push" | "pull" | "archive")
+            && !paths_only
+        {
             unsure = Some("a file that the pattern finds may be an option");
         }
         let value = match text.strip_prefix('-') {
@@ -205,13 +229,27 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
                 },
             },
         };
-        let leads_out = value.starts_with(['/', '~']) || value.split('/').any(|component| component == "..") || value.starts_with("file:");
-        let is_output = text.starts_with("--out") || text.starts_with("-o") || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
+        let leads_out = value.starts_with(['/', '~'])
+            || value.split('/').any(|component| component == "..")
+            || value.starts_with("file:");
+        let is_output = text.starts_with("--out")
+            || text.starts_with("-o")
+            || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
         if leads_out || is_output {
             touches.push(Touch { path: value, writes: is_output });
         }
-        if matches!(text, "-o" | "--output" | "--output-directory" | "--prefix" | "--index-output" | "--git-dir" | "-F" | "--file" | "--pathspec-from-file" | "--template")
-            && let Some(value) = rest.next()
+        if matches!(
+            text,
+            "-o" | "--output"
+                | "--output-directory"
+                | "--prefix"
+                | "--index-output"
+                | "--git-dir"
+                | "-F"
+                | "--file"
+                | "--pathspec-from-file"
+                | "--template"
+        ) && let Some(value) = rest.next()
         {
             match value.text {
                 Some(path) => touches.push(Touch { path, writes: text != "-F" && text != "--file" }),

@@ -28,7 +28,7 @@ const READERS: &[&str] = &[
 const CAREFUL: &[&str] = &[
     "sort", "uniq", "date", "tree", "xxd", "file", "hostname", "ps", "jq", "printf", "base64", "find", "rg", "fd",
     "sed", "awk", "gawk", "mawk", "git", "command", "set", "export", "declare", "local", "readonly", "typeset",
-    "read",
+    "read", "tee", "tee",
 ];
 
 /// Tools that may be asked for their version.
@@ -120,7 +120,10 @@ fn takes_data(name: &str, arguments: &[&str], part: &Part) -> bool {
                 && !adjacent
                 && !arguments.iter().any(|a| a.contains('[') || a.contains(['$', '`']))
         }
-        "printf" => part.data.iter().all(|datum| datum.at > 1) && !arguments.first().is_some_and(|a| a.starts_with("-v")),
+        "printf" => {
+            part.data.iter().all(|datum| datum.at > 1)
+                && !arguments.first().is_some_and(|a| a.starts_with("-v"))
+        }
         "wait" => !arguments.iter().any(|a| a.starts_with("-p")),
         _ => TALKERS.contains(&name) && part.patterns.is_empty(),
     }
@@ -192,7 +195,9 @@ impl Files<'_> {
                 } else {
                     script_seen |= long.starts_with("regexp=") || long.starts_with("file=");
                 }
-            } else if word.len() > 1 && let Some(cluster) = word.strip_prefix('-') {
+            } else if word.len() > 1
+                && let Some(cluster) = word.strip_prefix('-')
+            {
                 rest.push(word);
                 let valued = cluster.char_indices().find(|(_, c)| texts.contains(c) || *c == 'f');
                 if let Some((place, letter)) = valued {
@@ -234,10 +239,22 @@ fn reader(name: &str, arguments: &[&str], files: &Files<'_>) -> bool {
         "grep" | "egrep" | "fgrep" => files.allow_after_script(
             arguments,
             &['e', 'A', 'B', 'C', 'm', 'd', 'D'],
-            &["regexp", "after-context", "before-context", "context", "max-count", "include", "exclude", "exclude-dir"],
+            &[
+                "regexp",
+                "after-context",
+                "before-context",
+                "context",
+                "max-count",
+                "include",
+                "exclude",
+                "exclude-dir",
+            ],
         ),
         "tr" => true,
-        "diff" => !gives(arguments, &["--paginate"], &['l']) && files.allow(&without_values(arguments, &["-x", "-I", "-U", "-C", "-W"])),
+        "diff" => {
+            !gives(arguments, &["--paginate"], &['l'])
+                && files.allow(&without_values(arguments, &["-x", "-I", "-U", "-C", "-W"]))
+        }
         "cut" => files.allow(&without_values(arguments, &["-d", "-f", "-c", "-b"])),
         "paste" => files.allow(&without_values(arguments, &["-d"])),
         "column" => files.allow(&without_values(arguments, &["-s", "-c", "-o", "-N", "-R", "-H"])),
@@ -310,16 +327,19 @@ fn careful(name: &str, arguments: &[&str], part: &Part, files: &Files<'_>) -> bo
         }
         "hostname" => arguments.is_empty(),
         "ps" => {
-            let rest = without_values(arguments, &["-o", "-p", "-u", "-U", "-C", "--sort", "-t", "-g", "--pid", "--ppid"]);
+            let rest = without_values(
+                arguments,
+                &["-o", "-p", "-u", "-U", "-C", "--sort", "-t", "-g", "--pid", "--ppid"],
+            );
             !rest.iter().any(|a| !a.starts_with('-') && a.contains('e'))
                 && !arguments.iter().any(|a| a.contains("env"))
                 && !gives(arguments, &["--environment"], &['E'])
         }
         "jq" => {
             let rest = without_named(arguments);
-            let wild = rest.iter().any(|a| {
-                names_env(a) || a.contains("$ENV") || a.contains("import") || a.contains("include")
-            });
+            let wild = rest
+                .iter()
+                .any(|a| names_env(a) || a.contains("$ENV") || a.contains("import") || a.contains("include"));
             !wild
                 && !gives(&rest, &["--from-file"], &['f', 'L'])
                 && files.allow_after_script(&rest, &[], &["indent"])
@@ -335,7 +355,18 @@ fn careful(name: &str, arguments: &[&str], part: &Part, files: &Files<'_>) -> bo
                     files.allow_after_script(
                         arguments,
                         &['e', 'A', 'B', 'C', 'm', 'g', 't', 'T', 'E', 'M', 'j', 'r', 'd'],
-                        &["regexp", "after-context", "before-context", "context", "max-count", "glob", "type", "max-depth", "sort", "color"],
+                        &[
+                            "regexp",
+                            "after-context",
+                            "before-context",
+                            "context",
+                            "max-count",
+                            "glob",
+                            "type",
+                            "max-depth",
+                            "sort",
+                            "color",
+                        ],
                     )
                 }
         }
@@ -350,6 +381,7 @@ fn careful(name: &str, arguments: &[&str], part: &Part, files: &Files<'_>) -> bo
         "sed" => sed(arguments, files),
         "awk" | "gawk" | "mawk" => awk(arguments, files),
         "git" => git::reads(part, arguments, files),
+        "tee" => arguments.iter().all(|a| matches!(*a, "-a" | "/dev/null" | "/dev/stderr" | "/dev/stdout")),
         "read" => arguments.iter().all(|a| !a.starts_with("-e") && !a.starts_with("-i")),
         "command" => matches!(arguments.first(), Some(&("-v" | "-V"))),
         "set" => {
@@ -385,7 +417,8 @@ fn without_named<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 fn names_env(filter: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     filter.match_indices("env").any(|(at, word)| {
-        let (before, after) = (filter.get(..at).unwrap_or_default(), filter.get(at + word.len()..).unwrap_or_default());
+        let (before, after) =
+            (filter.get(..at).unwrap_or_default(), filter.get(at + word.len()..).unwrap_or_default());
         !before.ends_with(|c: char| is_part(c) || c == '.') && !after.starts_with(is_part)
     })
 }
@@ -440,4 +473,3 @@ fn awk(arguments: &[&str], files: &Files<'_>) -> bool {
     let reads_more = program.contains("ENVIRON") || program.contains("ARG") || program.contains("PROCINFO");
     !program.starts_with('-') && awk_is_tame(program) && !reads_more && files.allow(&others)
 }
-

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 use pollux_policy::shell::{Part, Understanding, is_dangerous, is_known_safe, program_names, understand};
 use proptest::prelude::*;
 
-const COMMANDS: &str = include_str!("../../corpus/commands.tsv");
-const RUNNABLE: &str = include_str!("../../corpus/runnable.tsv");
+use crate::lines::{COMMANDS, RUNNABLE, unescape};
 
 struct Line {
     number: usize,
@@ -35,36 +34,13 @@ fn lines() -> Vec<Line> {
         .collect()
 }
 
-fn unescape(text: &str) -> String {
-    let mut plain = String::new();
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        if c != '\\' {
-            plain.push(c);
-            continue;
-        }
-        match characters.next() {
-            Some('n') => plain.push('\n'),
-            Some('t') => plain.push('\t'),
-            Some('r') => plain.push('\r'),
-            Some('0') => plain.push('\0'),
-            Some('u') => {
-                let code: String = characters.by_ref().take(4).collect();
-                plain.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
-            }
-            Some(other) => plain.push(other),
-            None => {}
-        }
-    }
-    plain
-}
-
 fn programs(understood: &Understanding) -> Vec<&str> {
     understood.parts.iter().flat_map(program_names).collect()
 }
 
 fn is_safe(understood: &Understanding) -> bool {
     understood.doubts.is_empty()
+        && !understood.exposes
         && understood.parts.iter().all(is_known_safe)
         && understood
             .redirections
@@ -93,7 +69,8 @@ fn complaint(line: &Line) -> Option<String> {
         "danger" if dangers.is_empty() => Some(format!("not dangerous: {:?}", understood.parts)),
         "danger" if is_safe(&understood) => Some("taken for known safe".into()),
         "doubt" if doubts.is_empty() => Some(format!("not doubted: {:?}", understood.parts)),
-        "safe" | "plain" | "danger" | "doubt" => None,
+        "asked" | "never" if is_safe(&understood) => Some("taken for known safe".into()),
+        "safe" | "plain" | "danger" | "doubt" | "asked" | "never" => None,
         other => Some(format!("unknown expectation `{other}`")),
     }
 }

@@ -18,7 +18,8 @@ fn long_texts_and_media_leave_sensible_parts_and_come_back_exactly() {
     let medium = json!({"inlineData": {"mimeType": "image/png", "data": picture}, "extra": 1});
     let answer = json!({"functionResponse": {"id": "c", "response": {"output": long, "a/b~c": long},
         "parts": [medium, {"fileData": {}}, medium]}});
-    let original = object(json!({"id": "c", "result": [answer, medium, {"text": "short"}], "resultDisplay": "x"}));
+    let original =
+        object(json!({"id": "c", "result": [answer, medium, {"text": "short"}], "resultDisplay": "x"}));
     let mut stored = original.clone();
     blobs.extract(&mut stored, &CALL_KEYS, &mut Guard::default());
     // What a reader sees that knows nothing of this.
@@ -37,12 +38,14 @@ fn a_lost_or_damaged_blob_leaves_the_excerpt_and_the_order_of_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let blobs = Blobs::of_chats(dir.path(), SessionKind::Main);
     let medium = |fill: &str| json!({"inlineData": {"mimeType": "image/png", "data": fill.repeat(70_000)}});
-    let original = object(json!({"result": {"functionResponse": {"parts": [medium("a"), medium("b"), medium("c")]}},
+    let original =
+        object(json!({"result": {"functionResponse": {"parts": [medium("a"), medium("b"), medium("c")]}},
         "resultDisplay": "x".repeat(70_000)}));
     let mut stored = original.clone();
     blobs.extract(&mut stored, &CALL_KEYS, &mut Guard::default());
     fs::remove_file(dir.path().join(FOLDER).join(sha256_hex("a".repeat(70_000).as_bytes()))).unwrap();
-    fs::write(dir.path().join(FOLDER).join(sha256_hex("x".repeat(70_000).as_bytes())), "y".repeat(70_000)).unwrap();
+    fs::write(dir.path().join(FOLDER).join(sha256_hex("x".repeat(70_000).as_bytes())), "y".repeat(70_000))
+        .unwrap();
     assert_eq!(resolve(&blobs, &mut stored), 2);
     assert_eq!(stored["result"]["functionResponse"]["parts"], json!([medium("b"), medium("c")]));
     assert!(stored["resultDisplay"].as_str().unwrap().contains("bytes left out"));

@@ -33,8 +33,7 @@ struct Answer {
 
 impl OpenCalls {
     /// The calls of a model turn; results stored with them answer them.
-    pub(super) fn of(content: &Content, stored: &[StoredCall]) -> Self {
-        let mut unused: Vec<&StoredCall> = stored.iter().collect();
+    pub(super) fn of(content: &Content, mut unused: Vec<StoredCall>) -> Self {
         let calls = content.calls().map(|call| {
             let id = CallId::from_file(call.id.clone().unwrap_or_default());
             let found = unused.iter().position(|stored| is_same_call(&id, &call.name, stored.id.as_str()));
@@ -47,35 +46,35 @@ impl OpenCalls {
     /// Takes the answers to open calls out of a user's parts and returns the rest. Answers that are already
     /// known, or that answer nothing, are dropped with the media beside them: upstream records each answer
     /// with its call and once more as a message.
-    pub(super) fn take_answers(&mut self, parts: &[Part]) -> Vec<Part> {
-        let response = |part: &Part| match &part.body {
-            Body::Response(response) => Some(response.clone()),
-            _ => None,
-        };
-        let responses: Vec<Option<FunctionResponse>> = parts.iter().map(response).collect();
+    pub(super) fn take_answers(&mut self, parts: Vec<Part>) -> Vec<Part> {
+        let has_answers = parts.iter().any(is_response);
+        if !has_answers {
+            return parts;
+        }
         let mut answered = vec![None; parts.len()];
         // Answers that say which call they are for come first; the others take what is left.
         for named in [true, false] {
-            for ((part, response), slot) in parts.iter().zip(&responses).zip(&mut answered) {
-                if let Some(response) = response.as_ref().filter(|response| response.id.is_some() == named) {
+            for (part, slot) in parts.iter().zip(&mut answered) {
+                if let Body::Response(response) = &part.body
+                    && response.id.is_some() == named
+                {
                     *slot = self.answer(response, part);
                 }
             }
         }
-        let has_answers = responses.iter().any(Option::is_some);
         let mut rest = Vec::new();
         let mut answering = None;
-        for (part, slot) in parts.iter().zip(answered) {
+        for (part, slot) in parts.into_iter().zip(answered) {
             match &part.body {
                 Body::Response(_) => answering = slot,
-                Body::InlineData(_) | Body::FileData { .. } if has_answers => {
+                Body::InlineData(_) | Body::FileData { .. } => {
                     let answer =
                         answering.and_then(|index: usize| self.calls.get_mut(index)?.answer.as_mut());
                     if let Some(answer) = answer {
-                        answer.siblings.push(part.clone());
+                        answer.siblings.push(part);
                     }
                 }
-                _ => rest.push(part.clone()),
+                _ => rest.push(part),
             }
         }
         rest
@@ -134,20 +133,22 @@ fn is_same_call(id: &CallId, name: &str, other: &str) -> bool {
     id.on_wire(name) == CallId::from_file(other).on_wire(name)
 }
 
-fn stored_answer(id: &CallId, name: &str, stored: &StoredCall) -> Option<Answer> {
+fn stored_answer(id: &CallId, name: &str, stored: StoredCall) -> Option<Answer> {
     if stored.result.is_empty() {
         return None;
     }
-    let own = own_result(id, name, &stored.result);
-    let siblings = |part: &&Part| matches!(part.body, Body::InlineData(_) | Body::FileData { .. });
-    let siblings = own.iter().filter(siblings).cloned().collect();
-    let response = match own.iter().find(|part| is_response(part)) {
-        Some(part) => addressed(part.clone(), id, name),
-        None => {
-            let text: String = own.iter().filter_map(Part::spoken_text).collect();
-            response(id, name, "output", &text)
+    let mut siblings = Vec::new();
+    let mut answer = None;
+    let mut text = String::new();
+    for part in own_result(id, name, stored.result) {
+        match &part.body {
+            Body::InlineData(_) | Body::FileData { .. } => siblings.push(part),
+            Body::Response(_) if answer.is_none() => answer = Some(addressed(part, id, name)),
+            Body::Text(said) => text.push_str(said),
+            _ => {}
         }
-    };
+    }
+    let response = answer.unwrap_or_else(|| response(id, name, "output", &text));
     Some(Answer { response, siblings })
 }
 
@@ -157,7 +158,7 @@ fn is_response(part: &Part) -> bool {
 
 /// The response to this call and what follows it. Upstream, when it resumes a session, stores with every
 /// call of a turn the answers to all of them.
-fn own_result<'a>(id: &CallId, name: &str, result: &'a [Part]) -> &'a [Part] {
+fn own_result(id: &CallId, name: &str, mut result: Vec<Part>) -> Vec<Part> {
     if result.iter().filter(|part| is_response(part)).count() < 2 {
         return result;
     }
@@ -169,9 +170,10 @@ fn own_result<'a>(id: &CallId, name: &str, result: &'a [Part]) -> &'a [Part] {
         _ => false,
     };
     let start = result.iter().position(answers).or_else(|| result.iter().position(is_response)).unwrap_or(0);
-    let own = result.get(start..).unwrap_or_default();
-    let next = own.iter().skip(1).position(is_response).map_or(own.len(), |offset| offset + 1);
-    own.get(..next).unwrap_or_default()
+    result.drain(..start);
+    let next = result.iter().skip(1).position(is_response).map_or(result.len(), |offset| offset + 1);
+    result.truncate(next);
+    result
 }
 
 fn addressed(mut part: Part, id: &CallId, name: &str) -> Part {

@@ -89,8 +89,7 @@ fn pick<'a, T: Copy>(
     if given.chars().count() < MIN_PREFIX {
         return Err(no_match());
     }
-    let fitting: Vec<T> =
-        sessions.filter(|item| session_of(*item).id.as_str().starts_with(given)).collect();
+    let fitting: Vec<T> = sessions.filter(|item| session_of(*item).id.as_str().starts_with(given)).collect();
     match fitting.as_slice() {
         [] => Err(no_match()),
         [only] => Ok(*only),

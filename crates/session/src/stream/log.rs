@@ -6,7 +6,6 @@ use std::io::{self, BufRead};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::{Found, Place, lossy};
 use crate::load::RepairNote;
@@ -58,7 +57,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
                 None
             }
             None if records == 1 => return Ok(None),
-            None => serde_json::from_str::<&RawValue>(line.text).is_err().then_some(start),
+            None => serde_json::from_str::<Value>(line.text).is_err().then_some(start),
         };
     }
     if !state.meta.get("sessionId").is_some_and(Value::is_string) {
@@ -73,9 +72,7 @@ impl Line<'_> {
     fn place(&self, text: &str) -> Place {
         let offset = (text.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
         match (self.at, offset) {
-            (Some(at), Some(offset)) => {
-                Place::File { at: at + offset as u64, length: text.len() as u64 }
-            }
+            (Some(at), Some(offset)) => Place::File { at: at + offset as u64, length: text.len() as u64 },
             _ => Place::Memory(text.to_owned()),
         }
     }
@@ -111,7 +108,7 @@ impl State {
     }
 
     fn describe(&mut self, line: &Line<'_>, fields: &Fields<'_>) {
-        if let Some(list) = fields.get("messages").and_then(|list| raw::list(list)) {
+        if let Some(list) = fields.get("messages").and_then(raw::list) {
             self.places.clear();
             self.known.clear();
             for message in list {
@@ -123,7 +120,7 @@ impl State {
             }
         }
         for (key, value) in fields.iter().filter(|(key, _)| *key != "messages") {
-            self.meta.insert(key.clone(), serde_json::from_str(value.get()).unwrap_or_default());
+            self.meta.insert(key.to_owned(), serde_json::from_str(value.get()).unwrap_or_default());
         }
     }
 }

@@ -93,13 +93,17 @@ impl<'a> CallView<'a> {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    pub(crate) fn has_result(&self) -> bool {
+        self.record.get("result").is_some_and(|result| result.get() != "null")
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         match raw::string(&self.record, "status").as_deref() {
             Some("success" | "complete" | "completed") => Outcome::Ok,
             Some("error" | "failed") => Outcome::Error,
             Some("cancelled" | "canceled" | "denied") => Outcome::Cancelled,
             Some(_) => Outcome::Unfinished,
-            None if self.record.get("result").is_some_and(|result| result.get() != "null") => Outcome::Ok,
+            None if self.has_result() => Outcome::Ok,
             None => Outcome::Unfinished,
         }
     }

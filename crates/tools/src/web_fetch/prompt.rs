@@ -16,18 +16,10 @@ pub(super) fn addresses(prompt: &str) -> Result<Vec<Url>, ArgError> {
     let mut urls: Vec<Url> = Vec::new();
     let mut problems = Vec::new();
     for word in prompt.split_whitespace().filter(|word| word.contains("://")) {
-        let word = bare(word);
-        match Url::parse(word) {
-            Ok(url) if !matches!(url.scheme(), "http" | "https") => problems
-                .push(format!("Unsupported protocol in URL: \"{word}\". Only http and https are supported.")),
-            Ok(mut url) => {
-                // Not sent to servers, so it makes no other page.
-                url.set_fragment(None);
-                if !urls.contains(&url) {
-                    urls.push(url);
-                }
-            }
-            Err(_) => problems.push(format!("Malformed URL detected: \"{word}\".")),
+        match address(bare(word)) {
+            Ok(url) if !urls.contains(&url) => urls.push(url),
+            Ok(_) => {}
+            Err(problem) => problems.push(problem.0),
         }
     }
     if !problems.is_empty() {
@@ -46,6 +38,21 @@ pub(super) fn addresses(prompt: &str) -> Result<Vec<Url>, ArgError> {
         )));
     }
     Ok(urls)
+}
+
+/// One address.
+pub(super) fn address(text: &str) -> Result<Url, ArgError> {
+    match Url::parse(text) {
+        Ok(mut url) if matches!(url.scheme(), "http" | "https") => {
+            // Not sent to servers, so it makes no other page.
+            url.set_fragment(None);
+            Ok(url)
+        }
+        Ok(_) => Err(ArgError(format!(
+            "Unsupported protocol in URL: \"{text}\". Only http and https are supported."
+        ))),
+        Err(_) => Err(ArgError(format!("Malformed URL detected: \"{text}\"."))),
+    }
 }
 
 /// A word without the punctuation of the sentence around it.

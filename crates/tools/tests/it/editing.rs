@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use pollux_domain::tool::{Display, LineDelta, ToolErrorKind};
+use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, shown, text_of};
@@ -208,4 +208,53 @@ async fn titles_tell_what_an_edit_does() {
     assert_eq!(title("x", "x"), "No file changes to a.txt");
     let long = "a line that is longer than thirty characters";
     assert_eq!(title(long, "short\nmore"), "a.txt: a line that is longer than thi... => short");
+}
+
+#[tokio::test]
+async fn what_is_shown_before_an_edit_is_what_the_edit_does() {
+    let bench = Bench::new();
+    let file = bench.path("a.txt");
+    fs::write(&file, "one\r\ntwo\r\n").unwrap();
+    for (name, args) in [
+        (
+            "replace",
+            json!({"file_path": "a.txt", "old_string": "two", "new_string": "2", "instruction": "i"}),
+        ),
+        ("write_file", json!({"file_path": "a.txt", "content": "one\n3\n"})),
+        ("write_file", json!({"file_path": "new.txt", "content": "x\n"})),
+    ] {
+        let call = bench.prepare(name, args).unwrap();
+        let shown = call.preview().await.unwrap();
+        match bench.run(call).await {
+            ToolOutcome::Done(output) => match output.display {
+                Display::Diff(done) => assert_eq!(*done, shown),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\r\n3\r\n");
+}
+
+#[tokio::test]
+async fn an_edit_of_a_file_that_changed_after_it_was_shown_is_not_made() {
+    let bench = Bench::new();
+    let file = bench.path("a.txt");
+    for (name, args) in [
+        (
+            "replace",
+            json!({"file_path": "a.txt", "old_string": "two", "new_string": "2", "instruction": "i"}),
+        ),
+        ("write_file", json!({"file_path": "a.txt", "content": "one\n3\n"})),
+    ] {
+        fs::write(&file, "one\ntwo\n").unwrap();
+        let call = bench.prepare(name, args).unwrap();
+        assert!(call.preview().await.is_some());
+        fs::write(&file, "one\ntwo\nthree\n").unwrap();
+        match bench.run(call).await {
+            ToolOutcome::Failed(failure) => assert!(failure.message.contains("changed after"), "{failure:?}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "one\ntwo\nthree\n");
+    }
 }

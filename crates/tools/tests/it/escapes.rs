@@ -133,8 +133,32 @@ fn node() -> impl Strategy<Value = Node> {
     ]
 }
 
-/// The name of a tool and its arguments.
-fn request() -> impl Strategy<Value = (&'static str, Spelling)> {
+/// A path that a tool is asked for.
+#[derive(Debug, Clone)]
+enum Asked {
+    Spelled(Spelling),
+    /// One of the planted nodes, or something below it.
+    Planted(prop::sample::Index, Vec<&'static str>),
+}
+
+impl Asked {
+    fn text(&self, base: &Path, nodes: &[Node]) -> String {
+        match self {
+            Self::Planted(index, below) if !nodes.is_empty() => {
+                let place = match index.get(nodes) {
+                    Node::File(place) | Node::Folder(place) | Node::Link(place, _) => place,
+                    Node::HardLink(place) | Node::Pipe(place) => place,
+                };
+                below.iter().fold(place.clone(), |path, piece| path.join(piece)).display().to_string()
+            }
+            Self::Planted(..) => ".".to_owned(),
+            Self::Spelled(spelling) => spelling.text(base),
+        }
+    }
+}
+
+/// What is called, and for which path.
+fn request() -> impl Strategy<Value = (&'static str, Asked)> {
     let tools = vec![
         "read_file",
         "write_file",
@@ -146,7 +170,13 @@ fn request() -> impl Strategy<Value = (&'static str, Spelling)> {
         "grep_search",
         "read_many_files",
     ];
-    (prop::sample::select(tools), spelling())
+    let below = prop::collection::vec(prop::sample::select(PIECES), 0..3);
+    let asked = prop_oneof![
+        spelling().prop_map(Asked::Spelled),
+        any::<prop::sample::Index>().prop_map(|index| Asked::Planted(index, Vec::new())),
+        (any::<prop::sample::Index>(), below).prop_map(|(index, below)| Asked::Planted(index, below)),
+    ];
+    (prop::sample::select(tools), asked)
 }
 
 fn arguments(kind: &'static str, path: &str) -> (&'static str, Value) {
@@ -301,16 +331,16 @@ fn no_tree_and_no_path_leads_a_tool_out_of_the_workspace() {
     let calls = AtomicU64::new(0);
     let cases = AtomicU64::new(0);
     let runtime = runtime();
-    let strategy = (prop::collection::vec(node(), 0..12), prop::collection::vec(request(), 1..10));
+    let strategy = (prop::collection::vec(node(), 0..10), prop::collection::vec(request(), 1..14));
     let started = Instant::now();
     loop {
         let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
         let result = TestRunner::new(config).run(&strategy, |(nodes, requests)| {
             cases.fetch_add(1, Ordering::Relaxed);
             let world = World::new(&nodes);
-            for (kind, spelling) in &requests {
+            for (kind, asked) in &requests {
                 calls.fetch_add(1, Ordering::Relaxed);
-                let answer = world.call(&runtime, kind, &spelling.text(&world.bench.base()));
+                let answer = world.call(&runtime, kind, &asked.text(&world.bench.base(), &nodes));
                 world.check(&answer)?;
             }
             Ok(())

@@ -303,3 +303,24 @@ async fn the_call_says_which_addresses_it_is_about() {
     assert!(shown.starts_with("Processing URLs and instructions from prompt: \"https://a.org/ long"));
     assert!(shown.ends_with("lo...\""), "{shown}");
 }
+
+#[tokio::test]
+async fn a_page_fetched_directly_is_its_own_answer() {
+    let port = server(|_| page("text/html", "<h1>Title</h1><p>Words</p>"));
+    let model = Model::with([]);
+    let tool = fetcher(&model, |setup| {
+        setup.direct = true;
+        setup.allowed_private_hosts = vec!["127.0.0.1".to_owned()];
+    });
+    let found = text(call(&tool, "url", &format!("http://127.0.0.1:{port}/a#top")).await);
+    assert!(found.starts_with("<untrusted_context>\n"), "{found}");
+    assert!(found.contains("TITLE") && found.contains("Words"), "{found}");
+    assert!(model.asked().is_empty());
+    let refused = failure(call(&tool, "url", "http://10.0.0.1/").await);
+    assert!(refused.1.contains("[Blocked Host] http://10.0.0.1/"), "{refused:?}");
+    for (given, why) in [("file:///etc/passwd", "Unsupported protocol"), ("nonsense", "Malformed URL")] {
+        let args = json!({"url": given});
+        let error = tool.prepare(args.as_object().unwrap()).err().unwrap();
+        assert!(error.0.starts_with(why), "{error}");
+    }
+}

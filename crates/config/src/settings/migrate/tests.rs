@@ -157,7 +157,10 @@ fn loading_rewrites_user_and_project_files_and_keeps_the_old_ones() {
     assert_eq!(settings.migrated.len(), 2);
     assert_eq!(settings.migrated[0].backup, Some(scratch.path("home/.gemini/settings.json.orig.1")));
     assert_eq!(settings.groups.model.name, "gemini-2.5-pro");
-    assert_eq!(scratch.read(PROJECT), "{\"tools\": {}, \"general\": {\"defaultApprovalMode\": \"auto_edit\"}}");
+    assert_eq!(
+        scratch.read(PROJECT),
+        "{\"tools\": {}, \"general\": {\"defaultApprovalMode\": \"auto_edit\"}}"
+    );
     let (_, origin) = settings.get("model.name").unwrap();
     assert_eq!(origin.line, Some(9), "lines are those of the new file");
     let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };

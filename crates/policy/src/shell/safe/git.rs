@@ -80,7 +80,10 @@ pub(super) fn reads(part: &Part, arguments: &[&str], files: &Files<'_>) -> bool 
         "stash" => matches!(rest.first(), Some(&("list" | "show"))),
         "worktree" => rest.first() == Some(&"list"),
         "reflog" => rest.first().is_none_or(|a| *a == "show" || a.starts_with('-')),
-        "config" => matches!(rest.first(), Some(&("--get" | "--get-all" | "get"))),
+        "config" => {
+            matches!(rest, ["--get" | "--get-all" | "get", ..])
+                || matches!(rest, [key] if !key.starts_with('-') && key.contains('.'))
+        }
         "symbolic-ref" => {
             rest.iter().filter(|a| !a.starts_with('-')).count() == 1 && !gives(rest, &["--delete"], &['d'])
         }

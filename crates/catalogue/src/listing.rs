@@ -1,0 +1,101 @@
+//! Sessions from the index.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use pollux_session::IndexRecord;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Result, Row, params_from_iter};
+
+use crate::row::{self, COLUMNS, ORIGIN, SESSION_ID, path_of};
+use crate::scope::Scopes;
+use crate::source::Origin;
+
+/// Which sessions are wanted; by default the main ones with something in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of these projects; of all if there are none here.
+    pub projects: Vec<PathBuf>,
+    pub origin: Option<Origin>,
+    /// At most so many.
+    pub limit: Option<usize>,
+    pub include_subagents: bool,
+    /// Also those in which nobody said anything.
+    pub include_empty: bool,
+}
+
+/// One session of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    pub origin: Origin,
+    /// Of another agent's session the title is the summary, and `file` may be a database that holds many.
+    pub record: IndexRecord,
+}
+
+impl Listed {
+    /// What the session is called: its summary, or else how it began.
+    pub fn title(&self) -> &str {
+        self.record.summary.as_deref().unwrap_or(&self.record.first_user)
+    }
+}
+
+pub(crate) fn list(connection: &Connection, scopes: &Scopes, filter: &Filter) -> Result<Vec<Listed>> {
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let mut listed = Vec::new();
+    each(connection, scopes, filter, COLUMNS, |origin, row| {
+        listed.push(Listed { origin, record: row::record(row)? });
+        Ok(listed.len() < limit)
+    })?;
+    Ok(listed)
+}
+
+/// One session by its number in the index.
+pub(crate) fn one(connection: &Connection, id: i64) -> Result<Option<Listed>> {
+    let query =
+        format!("SELECT {COLUMNS} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE s.id = ?1");
+    let listed = connection.query_row(&query, [id], |row| {
+        let origin = Origin::from_number(row.get(ORIGIN)?);
+        Ok(origin.map(|origin| (origin, row::record(row))))
+    })?;
+    listed.map(|(origin, record)| Ok(Listed { origin, record: record? })).transpose()
+}
+
+/// Passes the wanted sessions by, latest first, until told to stop. `columns` begin as [`COLUMNS`] do.
+pub(crate) fn each(
+    connection: &Connection,
+    scopes: &Scopes,
+    filter: &Filter,
+    columns: &str,
+    mut take: impl FnMut(Origin, &Row<'_>) -> Result<bool>,
+) -> Result<()> {
+    let mut conditions =
+        vec![format!("s.scope IN ({})", scopes.numbers(filter.origin)), "s.problem IS NULL".to_owned()];
+    if !filter.include_subagents {
+        conditions.push("NOT s.subagent".to_owned());
+    }
+    if !filter.include_empty {
+        conditions.push("s.resumable".to_owned());
+    }
+    if !filter.projects.is_empty() {
+        let marks = vec!["?"; filter.projects.len()].join(",");
+        conditions.push(format!("coalesce(s.project, c.project) IN ({marks})"));
+    }
+    // Of two files with one session the later counts, and of two of the same time the log.
+    let query = format!(
+        "SELECT {columns} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE {}
+         ORDER BY s.updated DESC, s.format DESC, s.path",
+        conditions.join(" AND ")
+    );
+    let projects = filter.projects.iter().map(|project| Value::Blob(path_of(project).to_vec()));
+    let mut statement = connection.prepare(&query)?;
+    let mut rows = statement.query(params_from_iter(projects))?;
+    let mut seen = HashSet::new();
+    while let Some(row) = rows.next()? {
+        let Some(origin) = Origin::from_number(row.get(ORIGIN)?) else { continue };
+        let id: String = row.get(SESSION_ID)?;
+        if (id.is_empty() || seen.insert((origin, id))) && !take(origin, row)? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Bringing the rows of sessions up to date: what is new or changed is read, what is gone is dropped.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::path::PathBuf;
+
+use pollux_foreign::{ReadError, Stamp};
+use pollux_session::{IndexRecord, summarise};
+use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
+
+use crate::parallel;
+use crate::row::{self, Key, PUT, PUT_PROBLEM, path_from};
+use crate::scope::{Scope, Scopes};
+use crate::source::{self, Found, Origin, Place, Source};
+use crate::text_index;
+
+/// Others may write after this many sessions.
+const BATCH: usize = 500;
+
+/// How far a refresh is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub stage: Stage,
+    pub done: usize,
+    pub total: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// What a list shows.
+    Sessions,
+    /// The words in them.
+    Texts,
+}
+
+/// What a refresh did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// How many files were read.
+    pub read: usize,
+    /// How many sessions are gone.
+    pub dropped: usize,
+    /// What is a session by its name, and why it could not be read; also of earlier refreshes.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// A session to be read.
+struct Job {
+    scope: i64,
+    found: Found,
+}
+
+pub(crate) fn run(
+    connection: &mut Connection,
+    sources: &[Source],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Scopes, Refreshed)> {
+    let scopes = Scopes::of(connection, sources)?;
+    let mut known = known(connection, &scopes)?;
+    let mut jobs = Vec::new();
+    for scope in &scopes.0 {
+        for found in find(sources, scope) {
+            let key = (scope.id, found.path, found.within);
+            let is_current = known.remove(&key).is_some_and(|(_, stamp)| stamp == found.stamp);
+            if !is_current {
+                let found = Found { path: key.1, within: key.2, ..found };
+                jobs.push(Job { scope: scope.id, found });
+            }
+        }
+    }
+    // Whatever was not found again is gone.
+    let gone: Vec<i64> = known.into_values().map(|(id, _)| id).collect();
+    let missing = scopes.forget_missing(connection)?;
+    drop_sessions(connection, &gone, &missing)?;
+    // The largest first, so that none of them is left for one core at the end.
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.found.stamp.size));
+    read(connection, &jobs, progress)?;
+    let refreshed =
+        Refreshed { read: jobs.len(), dropped: gone.len(), unreadable: unreadable(connection, &scopes)? };
+    Ok((scopes, refreshed))
+}
+
+type Known = HashMap<(i64, PathBuf, String), (i64, Stamp)>;
+
+fn known(connection: &Connection, scopes: &Scopes) -> Result<Known> {
+    let query = format!(
+        "SELECT id, scope, path, within, size, modified_ns, mark FROM sessions WHERE scope IN ({})",
+        scopes.numbers(None)
+    );
+    let mut statement = connection.prepare(&query)?;
+    let rows = statement.query_map([], |row| {
+        let path = path_from(row, 2)?.unwrap_or_default();
+        let stamp = Stamp {
+            size: row.get::<_, i64>(4)?.cast_unsigned(),
+            modified_ns: row.get(5)?,
+            mark: row.get::<_, i64>(6)?.cast_unsigned(),
+        };
+        Ok(((row.get(1)?, path, row.get(3)?), (row.get(0)?, stamp)))
+    })?;
+    rows.collect()
+}
+
+fn find(sources: &[Source], scope: &Scope) -> Vec<Found> {
+    match scope.origin {
+        Origin::Own => source::own(&scope.path),
+        Origin::Foreign(_) => source::store(sources, scope).map(source::foreign).unwrap_or_default(),
+    }
+}
+
+fn drop_sessions(connection: &mut Connection, gone: &[i64], missing_scopes: &[i64]) -> Result<()> {
+    if gone.is_empty() && missing_scopes.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut ids = gone.to_vec();
+    {
+        let mut of_scope = transaction.prepare("SELECT id FROM sessions WHERE scope = ?1")?;
+        for scope in missing_scopes {
+            let rows = of_scope.query_map([scope], |row| row.get(0))?;
+            ids.extend(rows.collect::<Result<Vec<i64>>>()?);
+        }
+        let mut delete = transaction.prepare("DELETE FROM sessions WHERE id = ?1")?;
+        for id in ids {
+            text_index::remove(&transaction, id)?;
+            delete.execute([id])?;
+        }
+        for scope in missing_scopes {
+            transaction.execute("DELETE FROM scopes WHERE id = ?1", [scope])?;
+        }
+    }
+    transaction.commit()
+}
+
+fn read(connection: &mut Connection, jobs: &[Job], progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    let mut done = 0;
+    let mut batch = Vec::new();
+    let mut write = |batch: &mut Vec<(&Job, Summary)>| {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        write_batch(&transaction, batch)?;
+        batch.clear();
+        transaction.commit()
+    };
+    parallel::each(
+        jobs,
+        |job| summary(&job.found),
+        |job, summary| {
+            batch.push((job, summary));
+            done += 1;
+            progress(Progress { stage: Stage::Sessions, done, total: jobs.len() });
+            if batch.len() == BATCH { write(&mut batch) } else { Ok(()) }
+        },
+    )?;
+    if batch.is_empty() { Ok(()) } else { write(&mut batch) }
+}
+
+/// What was read, or why nothing was.
+type Summary = std::result::Result<IndexRecord, String>;
+
+fn write_batch(transaction: &Transaction<'_>, batch: &[(&Job, Summary)]) -> Result<()> {
+    let mut put = transaction.prepare(PUT)?;
+    let mut put_problem = transaction.prepare(PUT_PROBLEM)?;
+    for (job, summary) in batch {
+        let Found { path, within, stamp, .. } = &job.found;
+        let key = Key { scope: job.scope, path, within, stamp: *stamp };
+        match summary {
+            Ok(record) => row::put(&mut put, &key, record)?,
+            Err(problem) => row::put_problem(&mut put_problem, &key, problem)?,
+        }
+    }
+    Ok(())
+}
+
+fn summary(found: &Found) -> Summary {
+    match &found.place {
+        Place::Own => summarise(&found.path).map_err(|error| match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        }),
+        Place::Foreign(store, entry) => match store.read(entry, &mut |_, _, _, _| {}) {
+            Ok(session) => Ok(row::from_foreign(session, entry.stamp)),
+            // Nothing is wrong with it; there is just nothing in it.
+            Err(ReadError::Empty { .. }) => Err(String::new()),
+            Err(error) => Err(match error.source() {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            }),
+        },
+    }
+}
+
+fn unreadable(connection: &Connection, scopes: &Scopes) -> Result<Vec<(PathBuf, String)>> {
+    let query = format!(
+        "SELECT path, problem FROM sessions WHERE problem <> '' AND scope IN ({}) ORDER BY path",
+        scopes.numbers(None)
+    );
+    let mut statement = connection.prepare(&query)?;
+    let rows = statement.query_map([], |row| Ok((path_from(row, 0)?.unwrap_or_default(), row.get(1)?)))?;
+    rows.collect()
+}

@@ -1,0 +1,131 @@
+//! Where sessions are, and which are there at this moment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pollux_foreign::{ForeignAgent, ForeignEntry, ForeignStore, Stamp};
+use pollux_session::{KnownProject, session_files, subagent_files};
+
+use crate::scope::Scope;
+
+/// Sessions that belong together.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// The folders with the sessions of one project of ours.
+    Own { project: Option<PathBuf>, dirs: Vec<PathBuf> },
+    /// The store of another agent.
+    Foreign(ForeignStore),
+}
+
+impl From<KnownProject> for Source {
+    fn from(project: KnownProject) -> Self {
+        Self::Own { project: project.root, dirs: project.chats_dirs }
+    }
+}
+
+/// Whose session it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    Own,
+    Foreign(ForeignAgent),
+}
+
+impl Origin {
+    pub const ALL: [Self; 4] = [
+        Self::Own,
+        Self::Foreign(ForeignAgent::Claude),
+        Self::Foreign(ForeignAgent::Codex),
+        Self::Foreign(ForeignAgent::OpenCode),
+    ];
+
+    /// The word on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "pollux",
+            Self::Foreign(agent) => agent.as_str(),
+        }
+    }
+
+    /// The number in the index.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Self::Own => 0,
+            Self::Foreign(ForeignAgent::Claude) => 1,
+            Self::Foreign(ForeignAgent::Codex) => 2,
+            Self::Foreign(ForeignAgent::OpenCode) => 3,
+        }
+    }
+
+    pub(crate) fn from_number(number: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|origin| origin.number() == number)
+    }
+}
+
+/// A session that is there, not yet read.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) within: String,
+    pub(crate) stamp: Stamp,
+    pub(crate) place: Place,
+}
+
+/// How to read it.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Own,
+    Foreign(ForeignStore, ForeignEntry),
+}
+
+/// The sessions in one folder of ours.
+pub(crate) fn own(dir: &Path) -> Vec<Found> {
+    let dirs = [dir.to_owned()];
+    let files = session_files(&dirs).into_iter().chain(subagent_files(&dirs));
+    files
+        .filter_map(|path| {
+            Some(Found { stamp: stamp(&path)?, path, within: String::new(), place: Place::Own })
+        })
+        .collect()
+}
+
+/// The sessions in another agent's store.
+pub(crate) fn foreign(store: &ForeignStore) -> Vec<Found> {
+    let entries = store.entries().into_iter();
+    entries
+        .map(|entry| Found {
+            path: entry.path.clone(),
+            within: entry.within.clone().unwrap_or_default(),
+            stamp: entry.stamp,
+            place: Place::Foreign(store.clone(), entry),
+        })
+        .collect()
+}
+
+/// A session that the index knows, to be read again.
+pub(crate) fn found(sources: &[Source], scope: &Scope, path: PathBuf, within: String) -> Option<Found> {
+    let place = match scope.origin {
+        Origin::Own => Place::Own,
+        Origin::Foreign(_) => {
+            let store = store(sources, scope)?;
+            Place::Foreign(store.clone(), store.entry(&path, &within)?)
+        }
+    };
+    Some(Found { path, within, stamp: Stamp::default(), place })
+}
+
+/// The store that a scope stands for.
+pub(crate) fn store<'a>(sources: &'a [Source], scope: &Scope) -> Option<&'a ForeignStore> {
+    sources.iter().find_map(|source| match source {
+        Source::Foreign(store)
+            if Origin::Foreign(store.agent) == scope.origin && store.root == scope.path =>
+        {
+            Some(store)
+        }
+        Source::Foreign(_) | Source::Own { .. } => None,
+    })
+}
+
+/// Unlike in another's store, links count: users move their own sessions as they like.
+fn stamp(path: &Path) -> Option<Stamp> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Stamp::from(&metadata))
+}

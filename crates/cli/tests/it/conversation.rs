@@ -1,0 +1,157 @@
+//! A person at a terminal: prompts, approvals, questions, modes.
+
+use std::fs;
+
+use pollux_test_support::{TestHome, reply};
+use serde_json::json;
+
+use crate::scene::{MODEL, Scene};
+
+fn at_terminal(scene: &Scene, args: &[&str]) -> pollux_test_support::Terminal {
+    let args: Vec<&str> = ["-m", MODEL].into_iter().chain(args.iter().copied()).collect();
+    scene.prepare(&args).on_terminal()
+}
+
+#[test]
+fn a_command_is_shown_explained_and_run_only_after_a_yes() {
+    let scene = Scene::new([
+        reply().call("run_shell_command", json!({"command": "touch made.txt"})),
+        reply().text("It is made."),
+    ]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("make a file").expect("wants to run").expect("touch made.txt");
+    terminal.expect("1. Yes, this once").expect("Answer").say("?").expect("write.toml").expect("Answer");
+    assert!(!scene.home.project().join("made.txt").exists());
+    terminal.say("1").expect("[run_shell_command: done]").expect("It is made.").expect("> ").say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("To continue this conversation: pollux --resume "), "{screen}");
+    assert!(scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn no_with_words_goes_to_the_model_and_no_alone_ends_the_turn() {
+    let scene = Scene::new([
+        reply().call("run_shell_command", json!({"command": "touch made.txt"})),
+        reply().call("run_shell_command", json!({"command": "touch made.txt"})),
+    ]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("go").expect("Answer").say("n").expect("instead").say("use write_file");
+    terminal.expect("Answer").say("n").expect("instead").say("").expect("Request cancelled.").expect("> ");
+    terminal.interrupt();
+    assert_eq!(terminal.end().0, Some(0));
+    let answer = scene.server.request(1).body.to_string();
+    assert!(answer.contains("User denied execution. use write_file"), "{answer}");
+    assert_eq!(scene.server.requests().len(), 2);
+    assert!(!scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn a_line_typed_before_the_question_is_not_its_answer() {
+    let scene = Scene::new([
+        reply().call("run_shell_command", json!({"command": "touch made.txt"})),
+        reply().text("first done"),
+        reply().text("second done"),
+    ]);
+    let mut terminal = at_terminal(&scene, &[]);
+    // Both lines are there before the model says anything.
+    terminal.expect("> ").say("go\n1").expect("Answer").say("n").expect("instead").say("not now");
+    terminal.expect("first done").expect("second done").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(!scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn an_edit_is_shown_as_a_diff_and_for_the_session_means_auto_edit() {
+    let write = |name: &str| reply().call("write_file", json!({"file_path": name, "content": "new\n"}));
+    let home = TestHome::new().file("a.txt", "old\n");
+    let scene = Scene::with(home, [write("a.txt"), write("b.txt"), reply().text("done")]);
+    let mut terminal = at_terminal(&scene, &["-i", "edit them"]);
+    terminal
+        .expect("wants to change")
+        .expect("-old")
+        .expect("+new")
+        .expect("mode auto_edit")
+        .expect("Answer");
+    terminal
+        .say("2")
+        .expect("Mode auto_edit")
+        .expect("done")
+        .expect("> ")
+        .say("/mode")
+        .expect("Mode auto_edit");
+    terminal.say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(fs::read_to_string(scene.home.project().join("b.txt")).unwrap(), "new\n");
+}
+
+#[test]
+fn saved_answers_hold_in_the_next_conversation_and_in_headless_runs() {
+    let home = TestHome::new().settings(json!({"security": {"enablePermanentToolApproval": true}}));
+    let touch = || reply().call("run_shell_command", json!({"command": "touch made.txt"}));
+    let scene = Scene::with(home, [touch(), reply().text("one"), touch(), reply().text("two")]);
+    let mut terminal = at_terminal(&scene, &["-i", "go"]);
+    terminal.expect("from now on: commands that begin with `touch").expect("Answer").say("3").expect("one");
+    terminal.expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let saved = fs::read_to_string(scene.home.gemini_dir().join("policies/auto-saved.toml")).unwrap();
+    assert!(saved.contains("commandPrefix = [\"touch\"]"), "{saved}");
+    fs::remove_file(scene.home.project().join("made.txt")).unwrap();
+    let run = scene.run(&["-p", "again"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("two\n", Some(0)), "{}", run.stderr);
+    assert!(scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn invisible_characters_in_a_command_are_made_visible() {
+    let command = "echo hi \u{202e}txt.exe # \u{1b}]0;title\u{7}";
+    let scene =
+        Scene::new([reply().call("run_shell_command", json!({"command": command})), reply().text("ok")]);
+    let mut terminal = at_terminal(&scene, &["-i", "go"]);
+    terminal.expect("wants to run").expect("<U+202E>").expect("Answer").say("n").expect("instead").say("");
+    terminal.expect("> ").say("/quit");
+    let (_, screen) = terminal.end();
+    assert!(!screen.contains('\u{202e}') && !screen.contains("\u{1b}]0;"), "{screen:?}");
+}
+
+#[test]
+fn questions_of_the_model_are_answered_by_number_or_words() {
+    let ask = json!({"questions": [
+        {"question": "Which colour?", "header": "Colour", "type": "choice",
+         "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]},
+        {"question": "Why?", "header": "Reason", "type": "text"},
+    ]});
+    let scene = Scene::new([reply().call("ask_user", ask), reply().text("thanks")]);
+    let mut terminal = at_terminal(&scene, &["-i", "go"]);
+    terminal
+        .expect("Which colour?")
+        .expect("own): ")
+        .say("2")
+        .expect("Why?")
+        .expect("Answer: ")
+        .say("the sky");
+    terminal.expect("thanks").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let answer = scene.server.request(1).body.to_string();
+    assert!(answer.contains(r#"{\"answers\":{\"0\":\"Blue\",\"1\":\"the sky\"}}"#), "{answer}");
+}
+
+#[test]
+fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
+    let home = TestHome::new().settings(json!({"security": {"enablePermanentToolApproval": true}}));
+    let scene = Scene::untrusted(
+        home,
+        [reply().call("run_shell_command", json!({"command": "touch made.txt"})), reply().text("ok")],
+    );
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal
+        .expect("> ")
+        .say("/mode yolo")
+        .expect("untrusted folder")
+        .expect("> ")
+        .say("go")
+        .expect("wants to run");
+    terminal.expect("1. Yes, this once\n  2. Run another command instead\n  3. No").expect("Answer").say("3");
+    terminal.expect("instead").say("").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+}

@@ -1,0 +1,131 @@
+//! The sandbox around the tools' commands. What it holds back is tested where it is made, in `exec`.
+
+use std::path::Path;
+
+use pollux_test_support::{Run, TestHome};
+use serde_json::json;
+
+use crate::scene::{MODEL, binary, scripted};
+
+/// A home in which the model runs a command and then says what became of it.
+fn home(command: &str) -> TestHome {
+    let call = json!({"functionCall": {"name": "run_shell_command", "args": {"command": command}}});
+    let script = scripted(&[call]) + &scripted(&[json!({"text": "The run goes on."})]);
+    TestHome::new().file("script.jsonl", &script)
+}
+
+fn prompt<'a>(home: &TestHome, flags: &[&'a str], env: &[(&str, &str)]) -> Run {
+    let args: [&'a str; 7] = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x"];
+    let all = args.into_iter().chain(flags.iter().copied());
+    let run = env.iter().fold(home.command(binary(), all), |run, (name, value)| run.env(name, value));
+    run.run()
+}
+
+/// Whether any sandbox works here; the program says so.
+fn has_sandbox(run: &Run) -> bool {
+    assert!(run.stderr.contains("Sandbox (") || run.stderr.contains("No sandbox:"), "{}", run.stderr);
+    run.stderr.contains("Sandbox (")
+}
+
+#[test]
+fn yolo_runs_commands_in_a_sandbox_where_there_is_one() {
+    let home = home("touch made; touch $HOME/outside");
+    let run = prompt(&home, &["-y", "-o", "stream-json"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("The run goes on."), "{}", run.stdout);
+    assert!(home.project().join("made").exists(), "{}", run.stdout);
+    assert_eq!(home.home().join("outside").exists(), !has_sandbox(&run));
+    if has_sandbox(&run) {
+        let session = session(&home);
+        assert!(session.contains("tools.sandboxAllowedPaths"), "the model is told why: {session}");
+        for name in [".gemini", ".envrc", ".vscode"] {
+            assert!(!home.project().join(name).exists(), "{name} was left behind");
+        }
+    }
+}
+
+fn session(home: &TestHome) -> String {
+    let files = crate::scene::all_files(&home.gemini_dir());
+    let is_session = |path: &&std::path::PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("session-"))
+    };
+    std::fs::read_to_string(files.iter().find(is_session).unwrap()).unwrap()
+}
+
+#[test]
+fn it_can_be_switched_off_in_three_ways() {
+    let command = "touch $HOME/outside";
+    let setting = home(command).settings(json!({"tools": {"sandbox": false}}));
+    let inside = home(command);
+    for (home, flags, env) in [
+        (home(command), &["-y", "--sandbox=false"][..], &[][..]),
+        (home(command), &["-y"], &[("GEMINI_SANDBOX", "false")]),
+        (setting, &["-y"], &[]),
+        (inside, &["-y"], &[("SANDBOX", "container")]),
+    ] {
+        let run = prompt(&home, flags, env);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(!run.stderr.contains("andbox"), "{}", run.stderr);
+        assert!(home.home().join("outside").exists());
+    }
+}
+
+#[test]
+fn other_modes_have_one_only_if_asked() {
+    // A place outside in the command itself would be a reason to ask.
+    let command = "sh write.sh";
+    let home = |command| home(command).file("write.sh", "touch $HOME/outside");
+    let tool = ["--allowed-tools", "run_shell_command"];
+    let quiet = home(command);
+    let run = prompt(&quiet, &tool, &[]);
+    assert!(!run.stderr.contains("andbox") && quiet.home().join("outside").exists(), "{}", run.stderr);
+    let every = home(command).settings(json!({"security": {"toolSandboxing": true}}));
+    let run = prompt(&every, &tool, &[]);
+    if run.code == Some(44) {
+        return;
+    }
+    assert!(run.stderr.contains("there is no network"), "{}", run.stderr);
+    assert!(!every.home().join("outside").exists());
+    let asked = home(command);
+    let run = prompt(&asked, &["-s", tool[0], tool[1]], &[]);
+    assert!(has_sandbox(&run) && !run.stderr.contains("network"), "{}", run.stderr);
+    assert!(!asked.home().join("outside").exists());
+}
+
+#[test]
+fn a_sandbox_that_was_asked_for_and_cannot_be_had_is_exit_44() {
+    for (value, reason) in [
+        ("docker", "no container sandbox"),
+        ("lxc", "no container sandbox"),
+        ("bogus", "there is no sandbox `bogus`"),
+        ("sandbox-exec", "Seatbelt: "),
+    ] {
+        if value == "sandbox-exec" && cfg!(target_os = "macos") {
+            continue;
+        }
+        let run = prompt(&home("true"), &[], &[("GEMINI_SANDBOX", value)]);
+        assert_eq!(run.code, Some(44), "{value}: {}", run.stderr);
+        assert!(run.stderr.contains(reason), "{value}: {}", run.stderr);
+    }
+    let run = prompt(&home("true"), &[], &[("GEMINI_SANDBOX", "bwrap"), ("PATH", "/nowhere")]);
+    assert_eq!(run.code, Some(44), "{}", run.stderr);
+    if cfg!(target_os = "linux") {
+        assert!(run.stderr.contains("bubblewrap: `bwrap` is not installed"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_home_is_no_workspace_for_a_sandbox() {
+    let home = home("true");
+    std::fs::copy(home.project().join("script.jsonl"), home.home().join("script.jsonl")).unwrap();
+    let run = |flags: &[&str], folder: &Path| {
+        let args = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x"];
+        home.command(binary(), args.iter().chain(flags).copied()).in_dir(folder).run()
+    };
+    let asked = run(&["--sandbox"], &home.home());
+    assert_eq!(asked.code, Some(44), "{}", asked.stderr);
+    assert!(asked.stderr.contains("holds the home directory"), "{}", asked.stderr);
+    let implied = run(&["-y"], &home.home());
+    assert_eq!(implied.code, Some(0), "{}", implied.stderr);
+    assert!(implied.stderr.contains("No sandbox: commands run directly"), "{}", implied.stderr);
+}

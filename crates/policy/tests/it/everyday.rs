@@ -1,0 +1,205 @@
+//! Everyday commands under the shipped rules, with a plain allow-list, and with the same list in settings.
+
+use std::path::PathBuf;
+
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::tool::Effect;
+use pollux_policy::engine::{Engine, Options};
+use pollux_policy::load::{Sources, load};
+use pollux_policy::request::{Decision, Request, Verdict};
+use pollux_policy::settings_rules::Lists;
+
+use crate::lines::{COMMANDS, EVERYDAY, rows, unescape};
+
+/// What a person who works with git, cargo and npm would write.
+const LIST: &str = r#"
+[[rule]]
+toolName = "run_shell_command"
+commandPrefix = ["git", "cargo", "npm test"]
+decision = "allow"
+priority = 100
+"#;
+
+fn options() -> Options {
+    Options { workspaces: vec![PathBuf::from("/work/project")], ..Options::default() }
+}
+
+pub(crate) fn shipped() -> Engine {
+    load(&Sources::default(), options())
+}
+
+/// The shipped rules and a user's file with this text.
+pub(crate) fn with_rules(text: &str) -> Engine {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("user.toml");
+    #[expect(clippy::disallowed_methods, reason = "a test file")]
+    std::fs::write(&file, text).unwrap();
+    let engine = load(&Sources { user: vec![file], ..Sources::default() }, options());
+    assert_eq!(engine.problems(), &[]);
+    engine
+}
+
+pub(crate) fn listed() -> Engine {
+    with_rules(LIST)
+}
+
+fn in_settings() -> Engine {
+    let allowed = ["run_shell_command(git)", "run_shell_command(cargo)", "run_shell_command(npm test)"];
+    let lists = Lists { allowed: allowed.map(str::to_owned).to_vec(), ..Lists::default() };
+    load(&Sources { lists, ..Sources::default() }, options())
+}
+
+pub(crate) fn decide(engine: &Engine, command: &str, mode: ApprovalMode, interactive: bool) -> Verdict {
+    let args = serde_json::json!({ "command": command }).as_object().cloned().unwrap();
+    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/work/project") };
+    engine.decide(&Request {
+        tool: "run_shell_command",
+        server: None,
+        read_only: false,
+        annotations: None,
+        args: &args,
+        effect: &effect,
+        mode,
+        interactive,
+        subagent: None,
+    })
+}
+
+fn expected(word: &str) -> Decision {
+    match word {
+        "allow" => Decision::Allow,
+        "ask" => Decision::Ask,
+        other => panic!("unknown decision `{other}`"),
+    }
+}
+
+/// Lines that are not decided as written, and how many of those that should be allowed are not.
+fn compare(engine: &Engine, column: usize, softer: Decision) -> (Vec<String>, f64) {
+    let (mut wrong, mut wanted, mut needless) = (Vec::new(), 0, 0);
+    for (number, fields) in rows(EVERYDAY) {
+        let command = unescape(fields[2]);
+        let verdict = decide(engine, &command, ApprovalMode::Default, true);
+        let expected = match expected(fields[column]) {
+            Decision::Allow => Decision::Allow,
+            _ => softer,
+        };
+        wanted += u32::from(expected == Decision::Allow);
+        if verdict.decision != expected {
+            needless += u32::from(expected == Decision::Allow);
+            wrong.push(format!("{number}: {command:?}: {:?}: {}", verdict.decision, verdict.reason));
+        }
+    }
+    (wrong, f64::from(needless) / f64::from(wanted.max(1)))
+}
+
+fn assert_as_written(engine: &Engine, column: usize, softer: Decision) {
+    let (wrong, share) = compare(engine, column, softer);
+    assert!(
+        wrong.is_empty() && share <= 0.03,
+        "{:.1} % asked needlessly; not as written:\n{}",
+        share * 100.0,
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn harmless_commands_run_under_the_shipped_rules() {
+    assert!(rows(EVERYDAY).count() >= 300);
+    assert_as_written(&shipped(), 0, Decision::Ask);
+}
+
+#[test]
+fn everyday_work_is_not_asked_for_next_to_a_plain_allow_list() {
+    assert_as_written(&listed(), 1, Decision::Ask);
+}
+
+#[test]
+fn the_same_list_in_settings_allows_the_same_and_denies_the_rest() {
+    let engine = in_settings();
+    for (number, fields) in rows(EVERYDAY).filter(|(_, fields)| fields[1] == "allow") {
+        let command = unescape(fields[2]);
+        let verdict = decide(&engine, &command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision, Decision::Allow, "{number}: {command:?}: {}", verdict.reason);
+    }
+    for command in ["make", "npm install", "rm x", "git status && make"] {
+        let verdict = decide(&engine, command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision, Decision::Deny, "{command}");
+    }
+}
+
+#[test]
+fn without_a_terminal_a_filter_may_follow_what_a_rule_allows_and_nothing_runs_alone() {
+    for engine in [listed(), in_settings()] {
+        for (command, decision) in [
+            ("git log --oneline | head -5", Decision::Allow),
+            ("cargo test 2>&1 | tail -20", Decision::Allow),
+            ("cd src && git status", Decision::Allow),
+            ("ls", Decision::Deny),
+            ("git log | sh", Decision::Deny),
+            ("git log | tee /etc/motd", Decision::Deny),
+        ] {
+            let verdict = decide(&engine, command, ApprovalMode::Default, false);
+            assert_eq!(verdict.decision, decision, "{command}: {}", verdict.reason);
+        }
+    }
+}
+
+/// Programs that a careless person might allow as a whole.
+const MANY: &[&str] = &[
+    "git", "cargo", "npm", "make", "rm", "tar", "find", "python3", "curl", "wget", "cp", "mv", "ln",
+    "install", "tee", "touch", "mkdir", "chmod", "dd", "rsync", "sed", "sort", "echo", "ls",
+];
+
+fn many() -> Engine {
+    let rule = |program: &&str| LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{program:?}"));
+    with_rules(&MANY.iter().map(rule).collect::<String>())
+}
+
+#[test]
+fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
+    let (listed, many, shipped) = (listed(), many(), shipped());
+    let mut wrong = Vec::new();
+    for (number, fields) in rows(COMMANDS) {
+        let command = unescape(&fields[2..].join("\t"));
+        let engines: &[(&str, &Engine)] = match fields[0] {
+            "danger" | "doubt" | "never" => &[("shipped", &shipped), ("listed", &listed), ("many", &many)],
+            "asked" => &[("shipped", &shipped), ("listed", &listed)],
+            "plain" => &[("shipped", &shipped)],
+            _ => &[],
+        };
+        for (name, engine) in engines {
+            for mode in [ApprovalMode::Default, ApprovalMode::Plan] {
+                let verdict = decide(engine, &command, mode, true);
+                if verdict.decision == Decision::Allow {
+                    wrong.push(format!("{number}: {command:?} with {name} in {mode}: {}", verdict.reason));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} allowed:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
+    let rule = |prefix: &str| LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"));
+    for (prefix, command, decision) in [
+        ("git reset --hard", "git reset --hard HEAD~1", Decision::Allow),
+        ("git reset", "git reset --hard HEAD~1", Decision::Ask),
+        ("git push --force", "git push --force origin x", Decision::Allow),
+        ("git clean -fdx", "git clean -fdx", Decision::Allow),
+        ("rm -rf", "rm -rf build", Decision::Allow),
+        ("rm -rf", "rm -rf /", Decision::Ask),
+        ("rm -rf", "rm -rf ~", Decision::Ask),
+        ("rm -rf", "rm -rf .", Decision::Ask),
+        ("rm -rf", "rm -rf ./*", Decision::Ask),
+        ("rm -rf", "rm -rf ..", Decision::Ask),
+        ("rm -rf", "rm -rf .git", Decision::Ask),
+        ("rm -rf", "rm -rf $X", Decision::Ask),
+        ("rm -rf", "rm -rf build; rm -rf ../x", Decision::Ask),
+        ("rm -rf build", "rm -rf build", Decision::Allow),
+        ("cargo publish", "cargo publish --dry-run", Decision::Allow),
+    ] {
+        let verdict = decide(&with_rules(&rule(prefix)), command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision, decision, "{prefix} / {command}: {}", verdict.reason);
+    }
+}

@@ -1,0 +1,90 @@
+//! The shadow repository with a real git.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use pollux_exec::background::Background;
+use pollux_rewind::shadow::{ShadowError, ShadowRepository, ShadowSetup};
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::{Workspace, command};
+
+fn setup(workspace: &Workspace, git: &str) -> ShadowSetup {
+    ShadowSetup {
+        folder: workspace.folder.path().join("history/project"),
+        root: workspace.root(),
+        environment: vec![
+            ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            ("GIT_DIR".to_owned(), "/nowhere".to_owned()),
+        ],
+        git: git.into(),
+    }
+}
+
+async fn open(workspace: &Workspace, git: &str) -> Result<ShadowRepository, ShadowError> {
+    let background = Arc::new(Background::new(workspace.folder.path().join("logs")));
+    ShadowRepository::open(setup(workspace, git), background, &CancellationToken::new()).await
+}
+
+fn shadow_git(workspace: &Workspace, arguments: &[&str]) -> String {
+    let mut git: Command = command("git", &workspace.root());
+    git.env("GIT_DIR", workspace.folder.path().join("history/project/.git"));
+    let output = git.env("GIT_WORK_TREE", workspace.root()).args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_snapshot_is_committed_outside_the_project_and_restored() {
+    let workspace = Workspace::empty();
+    let cancel = CancellationToken::new();
+    workspace.write("a.txt", "one");
+    workspace.write(".gitignore", "*.log\n");
+    workspace.write("debug.log", "log");
+    let shadow = open(&workspace, "git").await.unwrap();
+    let first = shadow.snapshot("write_file", &cancel).await.unwrap();
+    assert_eq!(shadow.snapshot("replace", &cancel).await.unwrap(), first, "nothing changed, no new commit");
+    workspace.write("a.txt", "two");
+    workspace.write("new.txt", "new");
+    workspace.write("debug.log", "more");
+    shadow.restore(&first, &cancel).await.unwrap();
+    assert_eq!(workspace.read("a.txt").as_deref(), Some("one"));
+    assert_eq!(workspace.read("new.txt"), None);
+    assert_eq!(workspace.read("debug.log").as_deref(), Some("more"), "git does not know ignored files");
+    assert!(!workspace.root().join(".git").exists());
+    let log = shadow_git(&workspace, &["log", "--format=%s by %an <%ae>", "main"]);
+    let who = "by Gemini CLI <gemini-cli@google.com>";
+    assert_eq!(log, format!("Snapshot for write_file {who}\nInitial commit {who}\n"));
+}
+
+#[tokio::test]
+async fn an_existing_shadow_repository_is_used_again() {
+    let workspace = Workspace::empty();
+    let cancel = CancellationToken::new();
+    workspace.write("a.txt", "one");
+    let first = open(&workspace, "git").await.unwrap().snapshot("replace", &cancel).await.unwrap();
+    workspace.write("a.txt", "two");
+    open(&workspace, "git").await.unwrap().restore(&first, &cancel).await.unwrap();
+    assert_eq!(workspace.read("a.txt").as_deref(), Some("one"));
+}
+
+#[tokio::test]
+async fn an_unknown_commit_changes_nothing() {
+    let workspace = Workspace::empty();
+    let shadow = open(&workspace, "git").await.unwrap();
+    workspace.write("a.txt", "kept");
+    for commit in ["0123456789012345678901234567890123456789", "--source=x", ""] {
+        let error = shadow.restore(commit, &CancellationToken::new()).await.unwrap_err();
+        assert!(matches!(error, ShadowError::UnknownCommit(_)), "{error}");
+    }
+    assert_eq!(workspace.read("a.txt").as_deref(), Some("kept"));
+}
+
+#[tokio::test]
+async fn without_git_the_text_is_upstreams() {
+    let workspace = Workspace::empty();
+    let error = open(&workspace, "git-that-is-not-there").await.err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "Checkpointing is enabled, but Git is not installed. Please install Git or disable checkpointing to continue."
+    );
+}

@@ -1,0 +1,218 @@
+//! Conversations that a person saved under a name (`/chat save`), in upstream's form.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use pollux_domain::content::Content;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::load::stamp_of;
+
+/// A saved conversation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Checkpoint {
+    pub history: Vec<Content>,
+    /// How the person was signed in; it can only be continued in the same way.
+    pub auth_type: Option<String>,
+}
+
+/// What a list shows of a saved conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointInfo {
+    pub tag: String,
+    pub path: PathBuf,
+    pub modified: Timestamp,
+}
+
+/// Why a saved conversation could not be written, read or deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("could not delete `{}`", path.display())]
+    Delete { path: PathBuf, source: io::Error },
+}
+
+/// Where a conversation of this name is saved, in the project's folder.
+pub fn checkpoint_file(temp: &Path, tag: &str) -> PathBuf {
+    temp.join(format!("checkpoint-{}.json", encoded(tag)))
+}
+
+/// Saves a conversation; one of the same name is replaced.
+pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
+    let path = checkpoint_file(temp, tag);
+    let history: Vec<Value> = checkpoint.history.iter().map(Content::to_json).collect();
+    let mut value = json!({ "history": history });
+    if let (Some(auth_type), Some(fields)) = (&checkpoint.auth_type, value.as_object_mut()) {
+        fields.insert("authType".into(), json!(auth_type));
+    }
+    let _lock = FileLock::acquire(&path)?;
+    files::replace(&path, format!("{value:#}").as_bytes(), Mode::Private)?;
+    Ok(path)
+}
+
+/// Reads a saved conversation, also where an old release saved it; `None` if there is none. What has another
+/// shape is an empty one.
+pub fn load_checkpoint(temp: &Path, tag: &str) -> Result<Option<Checkpoint>, CheckpointError> {
+    for path in names(temp, tag) {
+        if let Some(text) = files::read_text(&path)? {
+            return Ok(Some(parse(&text)));
+        }
+    }
+    Ok(None)
+}
+
+/// Deletes a saved conversation under both of its names; false if there was none.
+pub fn delete_checkpoint(temp: &Path, tag: &str) -> Result<bool, CheckpointError> {
+    let mut any = false;
+    for path in names(temp, tag) {
+        match fs::remove_file(&path) {
+            Ok(()) => any = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(CheckpointError::Delete { path, source }),
+        }
+    }
+    Ok(any)
+}
+
+/// The saved conversations of a project, the one saved first in front.
+pub fn list_checkpoints(temp: &Path) -> Vec<CheckpointInfo> {
+    let mut found: Vec<CheckpointInfo> = fs::read_dir(temp)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let tag = name.strip_prefix("checkpoint-")?.strip_suffix(".json")?;
+            let modified = stamp_of(&entry.metadata().ok()?).modified_ms;
+            Some(CheckpointInfo {
+                tag: decoded(tag),
+                path: entry.path(),
+                modified: Timestamp::from_millis(modified),
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| (a.modified, &a.tag).cmp(&(b.modified, &b.tag)));
+    found
+}
+
+fn parse(text: &str) -> Checkpoint {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let (history, auth_type) = match value {
+        Value::Array(items) => (items, None),
+        Value::Object(mut fields) => match fields.remove("history") {
+            Some(Value::Array(items)) => {
+                (items, fields.get("authType").and_then(Value::as_str).map(str::to_owned))
+            }
+            _ => (Vec::new(), None),
+        },
+        _ => (Vec::new(), None),
+    };
+    let turns = history.iter().filter(|turn| turn.is_object()).map(Content::from_json);
+    Checkpoint { history: turns.collect(), auth_type }
+}
+
+/// The name as it is written now, and as it once was where that is a file's name at all.
+fn names(temp: &Path, tag: &str) -> Vec<PathBuf> {
+    let mut names = vec![checkpoint_file(temp, tag)];
+    let is_plain = !tag.contains(['/', '\\', '\0']);
+    if is_plain && encoded(tag) != tag {
+        names.push(temp.join(format!("checkpoint-{tag}.json")));
+    }
+    names
+}
+
+/// As JavaScript's `encodeURIComponent`.
+fn encoded(tag: &str) -> String {
+    let mut name = String::new();
+    for byte in tag.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    name
+}
+
+/// What is no encoding stays as it is.
+fn decoded(name: &str) -> String {
+    let bytes = name.as_bytes();
+    let mut text = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        let value = pair.filter(|_| *byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match value {
+            Some(value) => {
+                text.push(value);
+                at += 3;
+            }
+            None => {
+                text.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(text).unwrap_or_else(|_| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_saved_listed_loaded_and_deleted_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint =
+            Checkpoint { history: vec![Content::user_text("hi")], auth_type: Some("gemini-api-key".into()) };
+        for tag in ["plain", "a b/c", "größe", "../../etc", "100%", "x'y(z)!~*"] {
+            let path = save_checkpoint(dir.path(), tag, &checkpoint).unwrap();
+            assert_eq!(path.parent(), Some(dir.path()), "{tag}");
+            assert_eq!(load_checkpoint(dir.path(), tag).unwrap(), Some(checkpoint.clone()), "{tag}");
+            assert!(list_checkpoints(dir.path()).iter().any(|info| info.tag == tag), "{tag}");
+            assert!(delete_checkpoint(dir.path(), tag).unwrap());
+            assert!(!delete_checkpoint(dir.path(), tag).unwrap());
+        }
+        assert_eq!(encoded("a b/ü"), "a%20b%2F%C3%BC");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_form_is_upstreams_and_old_ones_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint { history: vec![Content::user_text("hi")], auth_type: None };
+        let path = save_checkpoint(dir.path(), "t", &checkpoint).unwrap();
+        assert_eq!(
+            fs::read_to_string(path).unwrap(),
+            "{\n  \"history\": [\n    {\n      \"role\": \"user\",\n      \"parts\": [\n        {\n          \"text\": \"hi\"\n        }\n      ]\n    }\n  ]\n}"
+        );
+        let old = dir.path().join("checkpoint-an old name.json");
+        fs::write(&old, "[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}, 7]").unwrap();
+        assert_eq!(load_checkpoint(dir.path(), "an old name").unwrap(), Some(checkpoint));
+        for odd in ["{}", "7", "{\"history\": 1}", "not json"] {
+            fs::write(&old, odd).unwrap();
+            assert_eq!(load_checkpoint(dir.path(), "an old name").unwrap(), Some(Checkpoint::default()), "{odd}");
+        }
+        assert!(delete_checkpoint(dir.path(), "an old name").unwrap() && !old.exists());
+    }
+
+    #[test]
+    fn the_list_is_in_the_order_of_saving() {
+        let dir = tempfile::tempdir().unwrap();
+        for (tag, age) in [("b", 10), ("a", 30), ("c", 20)] {
+            let path = save_checkpoint(dir.path(), tag, &Checkpoint::default()).unwrap();
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        let tags: Vec<String> = list_checkpoints(dir.path()).into_iter().map(|info| info.tag).collect();
+        assert_eq!(tags, ["a", "c", "b"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Finding a project and its sessions by a part of its name.
+//!
+//! Session files do not say where their project is; they only have the hash of its path. So a path is either
+//! known to a home, or found on disk and proved by its hash, or read from what the tools were called with.
+
+mod infer;
+mod scan;
+
+pub use scan::default_bases;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pollux_config::paths::{Home, sha256_hex};
+use pollux_domain::time::Timestamp;
+
+use crate::listing::{SessionInfo, list};
+use crate::projects::{KnownProject, known_projects};
+
+/// What to look for, and where.
+#[derive(Debug, Clone)]
+pub struct ProjectSearch<'a> {
+    /// The homes whose sessions count, the most important first.
+    pub homes: &'a [Home],
+    /// Folders to look for projects in; see [`default_bases`].
+    pub bases: &'a [PathBuf],
+    /// A part of the name of the project's folder, in any case.
+    pub name: &'a str,
+    /// How many levels below a base are looked at; 3 is usual.
+    pub depth: usize,
+}
+
+/// How well a folder's name fits, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameMatch {
+    Exact,
+    Prefix,
+    Substring,
+}
+
+/// Why a path is taken for the project's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The home names it.
+    Register,
+    /// The folder exists and its hash is the sessions'.
+    Hash,
+    /// Tools were called with paths below it, and its hash is the sessions'.
+    PathsAndHash,
+    /// Tools were called with paths below it. A guess.
+    Inferred,
+}
+
+/// A project that fits.
+#[derive(Debug, Clone)]
+pub struct ProjectCandidate {
+    pub root: PathBuf,
+    pub matched: NameMatch,
+    pub proof: Proof,
+    pub chats_dirs: Vec<PathBuf>,
+    /// Oldest first.
+    pub sessions: Vec<SessionInfo>,
+}
+
+/// Finds the projects that fit and have sessions, the best first. Nothing is written; folders that cannot be
+/// read are passed over.
+pub fn find_project(search: &ProjectSearch<'_>, now: Timestamp) -> Vec<ProjectCandidate> {
+    let name = search.name.trim().to_lowercase();
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let known: Vec<KnownProject> = search.homes.iter().flat_map(known_projects).collect();
+    let mut found = Found::default();
+    for project in &known {
+        if let Some(root) = &project.root
+            && let Some(matched) = name_match(root, &name)
+        {
+            found.add(root, matched, Proof::Register, project);
+        }
+    }
+    let by_hash: BTreeMap<&str, Vec<&KnownProject>> =
+        known.iter().fold(BTreeMap::new(), |mut map, project| {
+            if let Some(hash) = &project.hash {
+                map.entry(hash.as_str()).or_insert_with(Vec::new).push(project);
+            }
+            map
+        });
+    for folder in scan::folders(search.bases, search.depth, &name) {
+        let Some(matched) = name_match(&folder, &name) else { continue };
+        for hash in hashes(&folder) {
+            for project in by_hash.get(hash.as_str()).into_iter().flatten() {
+                found.add(&folder, matched, Proof::Hash, project);
+            }
+        }
+    }
+    if found.candidates.is_empty() {
+        for project in &known {
+            if let Some((root, proof)) = infer::root_of(project, &name)
+                && let Some(matched) = name_match(&root, &name)
+            {
+                found.add(&root, matched, proof, project);
+            }
+        }
+    }
+    found.ranked(now)
+}
+
+/// How well the last component of a path fits; `None` if not at all.
+fn name_match(path: &Path, name: &str) -> Option<NameMatch> {
+    let own = path.file_name()?.to_string_lossy().to_lowercase();
+    if own == name {
+        Some(NameMatch::Exact)
+    } else if own.starts_with(name) {
+        Some(NameMatch::Prefix)
+    } else {
+        own.contains(name).then_some(NameMatch::Substring)
+    }
+}
+
+/// The hashes that sessions of a project there may have: of the path as it is, and without links.
+fn hashes(folder: &Path) -> Vec<String> {
+    let hash = |path: &Path| sha256_hex(path.to_string_lossy().as_bytes());
+    let mut hashes = vec![hash(folder)];
+    if let Ok(real) = folder.canonicalize()
+        && real != folder
+    {
+        hashes.push(hash(&real));
+    }
+    hashes
+}
+
+#[derive(Default)]
+struct Found {
+    candidates: Vec<ProjectCandidate>,
+}
+
+impl Found {
+    fn add(&mut self, root: &Path, matched: NameMatch, proof: Proof, project: &KnownProject) {
+        let dirs = project.chats_dirs.clone();
+        match self.candidates.iter_mut().find(|candidate| candidate.root == root) {
+            Some(known) => {
+                for dir in dirs {
+                    if !known.chats_dirs.contains(&dir) {
+                        known.chats_dirs.push(dir);
+                    }
+                }
+            }
+            None => self.candidates.push(ProjectCandidate {
+                root: root.to_owned(),
+                matched,
+                proof,
+                chats_dirs: dirs,
+                sessions: Vec::new(),
+            }),
+        }
+    }
+
+    /// By the match, then the shallower path, then the later session.
+    fn ranked(mut self, now: Timestamp) -> Vec<ProjectCandidate> {
+        for candidate in &mut self.candidates {
+            candidate.sessions = list(&candidate.chats_dirs, now).sessions;
+        }
+        self.candidates.sort_by_cached_key(|candidate| {
+            let latest = candidate.sessions.iter().map(|session| session.last_updated).max();
+            let depth = candidate.root.components().count();
+            (candidate.matched, depth, std::cmp::Reverse(latest), candidate.root.clone())
+        });
+        self.candidates
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Looking for folders by name.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// So many entries of folders are looked at, all in all.
+const MAX_ENTRIES: usize = 200_000;
+/// Folders that hold no projects but many folders.
+const PASSED_OVER: [&str; 3] = ["node_modules", "target", "vendor"];
+/// Where people keep their projects, in their home.
+const USUAL: [&str; 10] =
+    ["dev", "projects", "src", "code", "Projects", "Developer", "work", "workspace", "repos", "git"];
+
+/// The folders in which projects are usually found: the home and some in it, if they exist.
+pub fn default_bases(user_home: &Path) -> Vec<PathBuf> {
+    let mut bases = vec![user_home.to_owned()];
+    bases.extend(USUAL.iter().map(|name| user_home.join(name)).filter(|base| base.is_dir()));
+    bases
+}
+
+/// The folders at most `depth` levels below the bases whose name holds `name`, which is in lower case.
+/// Links are not followed.
+pub(super) fn folders(bases: &[PathBuf], depth: usize, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    let mut entries = 0;
+    // Level by level, so that what is near is found even where there is too much.
+    let mut level: Vec<PathBuf> = bases.to_vec();
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for folder in level {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                entries += 1;
+                if entries > MAX_ENTRIES {
+                    return found;
+                }
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                let own = entry.file_name();
+                let own = own.to_string_lossy();
+                if own.starts_with('.') || PASSED_OVER.contains(&own.as_ref()) {
+                    continue;
+                }
+                let path = entry.path();
+                if seen.insert(path.clone()) && own.to_lowercase().contains(name) {
+                    found.push(path.clone());
+                }
+                // A base below another one is looked at again, since it goes deeper from there.
+                next.push(path);
+            }
+        }
+        next.sort();
+        next.dedup();
+        level = next;
+    }
+    found
+}

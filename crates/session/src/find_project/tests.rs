@@ -1,0 +1,124 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use super::*;
+
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".gemini/tmp")).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(below)
+    }
+
+    fn folder(&self, below: &str) -> PathBuf {
+        fs::create_dir_all(self.path(below)).unwrap();
+        self.path(below)
+    }
+
+    /// A session in `tmp/<key>` that called a tool with these arguments.
+    fn session(&self, key: &str, hash: &str, minute: u32, args: &serde_json::Value) {
+        let chats = self.folder(&format!(".gemini/tmp/{key}/chats"));
+        let session = json!({"sessionId": format!("{key}-{minute}"), "projectHash": hash,
+            "startTime": format!("2026-01-01T00:{minute:02}:00.000Z"), "messages": [
+                {"id": "1", "type": "user", "content": "hi"},
+                {"id": "2", "type": "gemini", "content": "", "toolCalls": [{"id": "c", "name": "x", "args": args, "status": "success"}]}]});
+        fs::write(chats.join(format!("session-{minute}.json")), session.to_string()).unwrap();
+    }
+
+    fn find(&self, name: &str) -> Vec<(PathBuf, NameMatch, Proof, usize)> {
+        let home = Home::at(self.path(""));
+        let bases = default_bases(&self.path(""));
+        let homes = [home];
+        let search = ProjectSearch { homes: &homes, bases: &bases, name, depth: 3 };
+        let found = find_project(&search, Timestamp::from_millis(0));
+        found.into_iter().map(|it| (it.root, it.matched, it.proof, it.sessions.len())).collect()
+    }
+}
+
+fn hash(path: &Path) -> String {
+    sha256_hex(path.to_string_lossy().as_bytes())
+}
+
+#[test]
+fn folders_are_proved_by_their_hash_and_ranked_by_their_name() {
+    let world = World::new();
+    for (below, minute) in [("dev/a/web-app", 1), ("dev/web", 2), ("src/x/y/my-web", 3), ("code/WEB", 4)] {
+        let root = world.folder(below);
+        world.session(&hash(&root), &hash(&root), minute, &json!({}));
+    }
+    world.folder("dev/webless");
+    for hidden in ["dev/node_modules/web", ".cache/web", "dev/a/b/c/d/web"] {
+        let root = world.folder(hidden);
+        world.session(&hash(&root), &hash(&root), 9, &json!({}));
+    }
+    let found = world.find("Web");
+    assert_eq!(
+        found,
+        [
+            (world.path("code/WEB"), NameMatch::Exact, Proof::Hash, 1),
+            (world.path("dev/web"), NameMatch::Exact, Proof::Hash, 1),
+            (world.path("dev/a/web-app"), NameMatch::Prefix, Proof::Hash, 1),
+            (world.path("src/x/y/my-web"), NameMatch::Substring, Proof::Hash, 1),
+        ]
+    );
+    assert!(world.find("").is_empty() && world.find("nothing").is_empty());
+}
+
+#[test]
+fn what_the_home_names_is_found_without_a_folder() {
+    let world = World::new();
+    let (gone, marked) = (world.path("dev/gone-web"), world.path("elsewhere/marked-web"));
+    fs::write(world.path(".gemini/projects.json"), json!({"projects": {gone.to_string_lossy(): "gone-web", "/bad": "../x"}}).to_string()).unwrap();
+    world.session("gone-web", &hash(&gone), 1, &json!({}));
+    // The same project from before it had a short name.
+    world.session(&hash(&gone), &hash(&gone), 2, &json!({}));
+    world.session("marked", "", 1, &json!({}));
+    fs::write(world.path(".gemini/tmp/marked/.project_root"), marked.to_string_lossy().as_bytes()).unwrap();
+    assert_eq!(
+        world.find("web"),
+        [
+            (gone, NameMatch::Substring, Proof::Register, 2),
+            (marked, NameMatch::Substring, Proof::Register, 1),
+        ]
+    );
+}
+
+#[test]
+fn a_project_behind_a_link_is_found_by_the_path_it_had() {
+    let world = World::new();
+    let real = world.folder("volumes/one/web");
+    fs::create_dir_all(world.path("dev")).unwrap();
+    symlink(world.path("volumes/one"), world.path("dev/one")).unwrap();
+    world.session(&hash(&real), &hash(&real), 1, &json!({}));
+    assert_eq!(world.find("web"), [(real, NameMatch::Exact, Proof::Hash, 1)]);
+}
+
+#[test]
+fn paths_of_calls_prove_a_root_or_let_one_be_guessed() {
+    let world = World::new();
+    let root = Path::new("/gone/web");
+    let args = [
+        json!({"file_path": "/gone/web/src/main.rs"}),
+        json!("{\"paths\": [\"/gone/web/a\", \"relative\"]}"),
+        json!({"command": "cat '/gone/web/src/x' && ls /etc/passwd"}),
+    ];
+    for (minute, args) in (1..).zip(&args) {
+        world.session(&hash(root), &hash(root), minute, args);
+    }
+    assert_eq!(world.find("web"), [(root.to_owned(), NameMatch::Exact, Proof::PathsAndHash, 3)]);
+    // Another one whose hash fits nothing, in a folder that nobody marked.
+    let world = World::new();
+    world.session("slug", "not-a-hash", 1, &json!({"dir_path": "/gone/web/src/deep", "cwd": "/gone/web/src"}));
+    assert_eq!(world.find("web"), [(root.to_owned(), NameMatch::Exact, Proof::Inferred, 1)]);
+    assert!(world.find("other").is_empty());
+}

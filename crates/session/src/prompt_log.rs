@@ -1,0 +1,144 @@
+//! Every prompt that was typed in a project (`logs.json`), in upstream's form.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use pollux_domain::id::SessionId;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+/// Why a prompt was not noted.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptLogError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("could not move `{}`, which cannot be read, out of the way", path.display())]
+    Move { path: PathBuf, source: io::Error },
+}
+
+/// Notes a prompt; returns its number in its session, from 0.
+pub fn log_prompt(
+    temp: &Path,
+    session: &SessionId,
+    prompt: &str,
+    now: Timestamp,
+) -> Result<u64, PromptLogError> {
+    let path = temp.join("logs.json");
+    let _lock = FileLock::acquire(&path)?;
+    let mut entries = match read(&path)? {
+        Content::Entries(entries) => entries,
+        Content::Bad(why) => {
+            let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
+            fs::rename(&path, aside)
+                .map_err(|source| PromptLogError::Move { path: path.clone(), source })?;
+            Vec::new()
+        }
+    };
+    let own = entries.iter().filter(|entry| entry["sessionId"] == session.as_str());
+    let last = own.filter_map(|entry| entry["messageId"].as_u64()).max();
+    let number = last.map_or(0, |last| last + 1);
+    entries.push(json!({
+        "sessionId": session.as_str(),
+        "messageId": number,
+        "timestamp": now.to_iso(),
+        "type": "user",
+        "message": prompt,
+    }));
+    files::replace(&path, format!("{:#}", Value::Array(entries)).as_bytes(), Mode::Private)?;
+    Ok(number)
+}
+
+/// The prompts of a project, the latest first. What cannot be read is no prompt; nothing is written.
+pub fn logged_prompts(temp: &Path) -> Vec<String> {
+    let Ok(Content::Entries(mut entries)) = read(&temp.join("logs.json")) else { return Vec::new() };
+    // The file is in the order of writing; several sessions may write at the same time.
+    entries.sort_by_key(|entry| entry["timestamp"].as_str().and_then(Timestamp::parse));
+    let texts = entries.iter().rev().filter_map(|entry| entry["message"].as_str());
+    texts.map(str::to_owned).collect()
+}
+
+enum Content {
+    Entries(Vec<Value>),
+    /// The word that upstream puts in the name of the file it moves away.
+    Bad(&'static str),
+}
+
+fn read(path: &Path) -> Result<Content, FileError> {
+    let Some(text) = files::read_text(path)? else { return Ok(Content::Entries(Vec::new())) };
+    Ok(match serde_json::from_str(&text) {
+        Err(_) => Content::Bad("invalid_json"),
+        Ok(Value::Array(mut entries)) => {
+            entries.retain(is_entry);
+            Content::Entries(entries)
+        }
+        Ok(_) => Content::Bad("malformed_array"),
+    })
+}
+
+fn is_entry(entry: &Value) -> bool {
+    let has = |key: &str| entry.get(key).is_some_and(Value::is_string);
+    ["sessionId", "timestamp", "type", "message"].into_iter().all(has)
+        && entry.get("messageId").is_some_and(Value::is_u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(1_770_000_000_000 + millis)
+    }
+
+    #[test]
+    fn prompts_are_numbered_by_session_and_come_back_latest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(SessionId::from_file);
+        let mut numbers = Vec::new();
+        for (session, prompt, time) in [(&a, "one", 1), (&b, "two", 2), (&a, "three", 3)] {
+            numbers.push(log_prompt(dir.path(), session, prompt, at(time)).unwrap());
+        }
+        assert_eq!(numbers, [0, 0, 1]);
+        assert_eq!(logged_prompts(dir.path()), ["three", "two", "one"]);
+        let text = fs::read_to_string(dir.path().join("logs.json")).unwrap();
+        assert!(text.starts_with("[\n  {\n    \"sessionId\": \"a\",\n    \"messageId\": 0,\n    \"timestamp\": "), "{text}");
+        assert!(text.contains("\"type\": \"user\",\n    \"message\": \"one\"\n  },"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_moved_aside_and_odd_entries_are_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs.json");
+        let session = SessionId::from_file("a");
+        for (text, aside) in [("{", "invalid_json"), ("{}", "malformed_array")] {
+            fs::write(&path, text).unwrap();
+            assert!(logged_prompts(dir.path()).is_empty());
+            assert_eq!(log_prompt(dir.path(), &session, "x", at(0)).unwrap(), 0);
+            let kept = dir.path().join(format!("logs.json.{aside}.{}.bak", at(0).millis()));
+            assert_eq!(fs::read_to_string(kept).unwrap(), text);
+        }
+        fs::write(&path, "[1, {\"sessionId\":\"a\",\"messageId\":6,\"timestamp\":\"t\",\"type\":\"user\",\"message\":\"m\",\"new\":1}]").unwrap();
+        assert_eq!(log_prompt(dir.path(), &session, "x", at(0)).unwrap(), 7);
+        assert!(fs::read_to_string(&path).unwrap().contains("\"new\": 1"));
+    }
+
+    #[test]
+    fn writers_at_the_same_time_lose_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let dir = dir.path();
+                scope.spawn(move || {
+                    let session = SessionId::from_file(format!("s{writer}"));
+                    for number in 0..10 {
+                        assert_eq!(log_prompt(dir, &session, "x", at(0)).unwrap(), number);
+                    }
+                });
+            }
+        });
+        assert_eq!(logged_prompts(dir.path()).len(), 40);
+    }
+}

@@ -1,0 +1,87 @@
+//! Carrying out a plan.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Plan, Reason, Removal};
+use crate::delete::{DeleteError, blobs_of, delete_copies, delete_path, sweep_blobs};
+use crate::listing::session_id;
+use crate::load::stamp_of;
+use crate::lock::Lock;
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Applied {
+    pub deleted: Vec<Removal>,
+    /// What is still there, and why.
+    pub skipped: Vec<(Removal, String)>,
+}
+
+impl Applied {
+    /// One line for each session, for a log.
+    pub fn lines(&self) -> Vec<String> {
+        let deleted = self.deleted.iter().map(|removal| {
+            let why = match removal.reason {
+                Reason::Age => "too old",
+                Reason::Count => "too many",
+            };
+            let when = removal.last_updated.to_iso();
+            format!("deleted session {} ({why}, last updated {when}): {}", removal.session, files(removal))
+        });
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|(removal, why)| format!("kept session {} ({why}): {}", removal.session, files(removal)));
+        deleted.chain(skipped).collect()
+    }
+}
+
+fn files(removal: &Removal) -> String {
+    let paths: Vec<String> = removal.files.iter().map(|file| file.path.display().to_string()).collect();
+    paths.join(", ")
+}
+
+/// Deletes what the plan names. A session that is being written, or that is no longer what it was when the
+/// plan was made, stays.
+pub fn apply(plan: &Plan) -> Applied {
+    let mut applied = Applied::default();
+    for removal in &plan.delete {
+        match remove(removal) {
+            Ok(()) => applied.deleted.push(removal.clone()),
+            Err(why) => applied.skipped.push((removal.clone(), why)),
+        }
+    }
+    applied
+}
+
+fn remove(removal: &Removal) -> Result<(), String> {
+    let paths: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
+    let locks: Vec<Lock> = paths
+        .iter()
+        .map(|path| Lock::take(path).map_err(|_| "it is in use".to_owned()))
+        .collect::<Result<_, _>>()?;
+    for file in &removal.files {
+        let metadata = fs::metadata(&file.path).map_err(|error| error.to_string())?;
+        let stamp = stamp_of(&metadata);
+        let is_same = (stamp.length, stamp.modified_ms) == (file.size, file.modified_ms);
+        if !is_same || session_id(&file.path).as_ref() != Some(&removal.session) {
+            return Err("it changed in the meantime".to_owned());
+        }
+    }
+    let chats: HashSet<PathBuf> = paths.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
+    let chats: Vec<PathBuf> = chats.into_iter().collect();
+    let used = blobs_of(&chats, &paths, &removal.session);
+    let told = |error: DeleteError| error.to_string();
+    for artefact in &removal.artefacts {
+        delete_path(artefact).map_err(told)?;
+    }
+    // The session itself goes last: while it is there, a failed deletion is tried again.
+    for path in &paths {
+        delete_path(path).map_err(told)?;
+        delete_copies(path);
+    }
+    drop(locks);
+    sweep_blobs(&chats, &used);
+    Ok(())
+}

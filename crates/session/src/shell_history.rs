@@ -1,0 +1,104 @@
+//! The commands that a person ran from the prompt of a project (`shell_history`), in upstream's form.
+
+use std::path::Path;
+
+use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+
+/// So many commands are kept.
+const MAX_COMMANDS: usize = 100;
+
+/// Why a command was not noted.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellHistoryError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// The commands of a project, the oldest first.
+pub fn shell_history(temp: &Path) -> Result<Vec<String>, FileError> {
+    let text = files::read_text(&temp.join("shell_history"))?;
+    Ok(parse(&text.unwrap_or_default()))
+}
+
+/// Notes a command. One that was run before moves to the end.
+pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryError> {
+    let command = command.trim();
+    if command.is_empty() {
+        return Ok(());
+    }
+    let path = temp.join("shell_history");
+    let _lock = FileLock::acquire(&path)?;
+    let mut commands = parse(&files::read_text(&path)?.unwrap_or_default());
+    // A command of several lines is read back on one.
+    let command = one_line(command);
+    commands.retain(|known| *known != command);
+    commands.push(command);
+    let surplus = commands.len().saturating_sub(MAX_COMMANDS);
+    commands.drain(..surplus);
+    files::replace(&path, commands.join("\n").as_bytes(), Mode::Private)?;
+    Ok(())
+}
+
+fn one_line(command: &str) -> String {
+    command.lines().map(|line| line.trim_end_matches('\r')).collect::<Vec<_>>().join(" ")
+}
+
+/// One command per line; a line that ends in an odd number of backslashes goes on in the next.
+fn parse(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut under_way = String::new();
+    for line in text.lines() {
+        let backslashes = line.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if backslashes % 2 == 1 {
+            under_way.push_str(line.strip_suffix('\\').unwrap_or(line));
+            under_way.push(' ');
+            continue;
+        }
+        under_way.push_str(line);
+        let command = std::mem::take(&mut under_way);
+        if !command.trim().is_empty() {
+            commands.push(command);
+        }
+    }
+    if !under_way.trim().is_empty() {
+        commands.push(under_way);
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn commands_are_unique_bounded_and_written_without_a_last_line_break() {
+        let dir = tempfile::tempdir().unwrap();
+        for command in ["ls", "pwd", " ls ", "", "echo a \\\n b"] {
+            add_shell_command(dir.path(), command).unwrap();
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("shell_history")).unwrap(), "pwd\nls\necho a \\  b");
+        for number in 0..150 {
+            add_shell_command(dir.path(), &format!("c{number}")).unwrap();
+        }
+        let history = shell_history(dir.path()).unwrap();
+        assert_eq!((history.len(), history[0].as_str(), history[99].as_str()), (100, "c50", "c149"));
+    }
+
+    #[test]
+    fn lines_that_go_on_are_joined() {
+        let cases = [
+            ("a\n\n  \nb", vec!["a", "b"]),
+            ("a \\\nb\nc", vec!["a  b", "c"]),
+            ("a \\\\\nb", vec!["a \\\\", "b"]),
+            ("a\\", vec!["a "]),
+            ("", vec![]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text), expected, "{text:?}");
+        }
+    }
+}

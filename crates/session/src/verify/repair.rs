@@ -1,0 +1,132 @@
+//! Repairing one file, with a copy of what it was beside it.
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, Mode};
+use pollux_config::groups::SessionFormat;
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::{FileReport, Problem, verify_file};
+use crate::document;
+use crate::load::{self, Layout, LoadError, load};
+use crate::lock::{Lock, LockError};
+
+/// What a repair did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The file as it was; `None` if it did not have to be changed.
+    pub backup: Option<PathBuf>,
+    /// What was wrong and is no more.
+    pub solved: Vec<Problem>,
+    /// What is still wrong.
+    pub left: Vec<Problem>,
+}
+
+/// Why a file was not repaired. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    #[error(transparent)]
+    Unreadable(#[from] LoadError),
+    #[error("`{}` is in use by process {pid}", path.display())]
+    InUse { path: PathBuf, pid: u32 },
+    #[error("could not lock `{}`", path.display())]
+    Lock { path: PathBuf, source: io::Error },
+    #[error("could not keep a copy of `{}`", path.display())]
+    Backup { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Write(#[from] FileError),
+}
+
+/// Repairs a file as far as that needs no guess: a cut end, missing or repeated ids, the lock of a process
+/// that is gone. A copy of the file is kept first. What cannot be read at all is left alone.
+pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
+    // The lock of a dead process goes with this one.
+    let before = verify_file(path);
+    let session = load(path)?;
+    let lock = Lock::take(path).map_err(|error| match error {
+        LockError::Held(owner) => RepairError::InUse { path: path.to_owned(), pid: owner.pid },
+        LockError::Io(source) => RepairError::Lock { path: path.to_owned(), source },
+    })?;
+    let changes = |problem: &Problem| problem.is_repairable() && !matches!(problem, Problem::StaleLock(_));
+    let backup = if before.problems.iter().any(changes) {
+        let (bytes, _) = load::read(path)?;
+        let backup = keep(path, &bytes, now)
+            .map_err(|source| RepairError::Backup { path: path.to_owned(), source })?;
+        let mut folded = load::fold(path, &bytes)?;
+        name_apart(&mut folded.messages);
+        let format = match folded.layout {
+            Layout::Log { .. } => SessionFormat::Jsonl,
+            Layout::Document { .. } | Layout::Other => SessionFormat::Json,
+        };
+        let new = match format {
+            SessionFormat::Jsonl => log(&bytes),
+            SessionFormat::Json => document::encode(&folded.meta, session.last_updated, &folded.messages),
+        };
+        files::replace(path, &new, Mode::Private)?;
+        Some(backup)
+    } else {
+        None
+    };
+    drop(lock);
+    let after = verify_file(path);
+    let solved = without(&before, &after);
+    Ok(Repaired { backup, solved, left: after.problems })
+}
+
+fn without(before: &FileReport, after: &FileReport) -> Vec<Problem> {
+    before.problems.iter().filter(|problem| !after.problems.contains(problem)).cloned().collect()
+}
+
+/// Copies the file to `<file>.bak-<ms>`.
+fn keep(path: &Path, bytes: &[u8], now: Timestamp) -> io::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for millis in now.millis().. {
+        let copy = path.with_file_name(format!("{name}.bak-{millis}"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {
+            Ok(mut file) => {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                return Ok(copy);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// A record log loses only the pieces of a record at its end that was never complete; it is in the copy.
+fn log(bytes: &[u8]) -> Vec<u8> {
+    let text = bytes.trim_ascii_end();
+    let last = text.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_whole = serde_json::from_slice::<Value>(last.trim_ascii()).is_ok()
+        || serde_json::from_str::<Value>(&String::from_utf8_lossy(last)).is_ok();
+    let kept = if is_whole { text } else { text.get(..text.len() - last.len()).unwrap_or_default() };
+    let mut new = kept.trim_ascii_end().to_vec();
+    new.push(b'\n');
+    new
+}
+
+/// Gives every message but the first of an id another one.
+fn name_apart(messages: &mut [Value]) {
+    let mut taken = HashSet::new();
+    for message in messages {
+        let Some(id) = message.get("id").and_then(Value::as_str).map(str::to_owned) else { continue };
+        let mut free = id.clone();
+        let mut number = 1;
+        while !taken.insert(free.clone()) {
+            number += 1;
+            free = format!("{id}-{number}");
+        }
+        if free != id
+            && let Some(fields) = message.as_object_mut()
+        {
+            fields.insert("id".into(), json!(free));
+        }
+    }
+}

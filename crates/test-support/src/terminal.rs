@@ -1,0 +1,107 @@
+//! The program on a terminal, as a person meets it.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long something may take to appear; generous, because a test machine may be busy.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A program whose streams are a terminal. Made with `script`, which every Linux has.
+pub struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Arc<(Mutex<String>, Condvar)>,
+    /// How much of the screen was already looked at.
+    seen: usize,
+}
+
+impl Terminal {
+    /// Starts a prepared command on a terminal; what it writes is collected.
+    pub(crate) fn start(program: &Command) -> Self {
+        let words: Vec<String> = std::iter::once(program.get_program())
+            .chain(program.get_args())
+            .map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")))
+            .collect();
+        let mut command = Command::new("script");
+        // Without a shell in between that would answer to Ctrl+C as well.
+        command.args(["-qefc", &format!("exec {}", words.join(" ")), "/dev/null"]).env_clear();
+        for (name, value) in program.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        if let Some(directory) = program.get_current_dir() {
+            command.current_dir(directory);
+        }
+        let mut child = command
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("start `script`");
+        let keys = child.stdin.take().expect("stdin is piped");
+        let mut output = child.stdout.take().expect("stdout is piped");
+        let screen = Arc::new((Mutex::new(String::new()), Condvar::new()));
+        let shared = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..count]).replace("\r\n", "\n");
+                shared.0.lock().expect("the screen").push_str(&text);
+                shared.1.notify_all();
+            }
+        });
+        Self { child, keys, screen, seen: 0 }
+    }
+
+    /// Waits until a text appears after what was waited for before; panics with the screen if it does not.
+    pub fn expect(&mut self, text: &str) -> &mut Self {
+        let started = Instant::now();
+        let shared = Arc::clone(&self.screen);
+        let mut screen = shared.0.lock().expect("the screen");
+        loop {
+            if let Some(at) = screen.get(self.seen..).and_then(|new| new.find(text)) {
+                self.seen += at + text.len();
+                break;
+            }
+            assert!(started.elapsed() < LIMIT, "`{text}` did not appear on:\n{screen}");
+            let wait = shared.1.wait_timeout(screen, Duration::from_millis(200));
+            screen = wait.expect("the screen").0;
+        }
+        self
+    }
+
+    /// Types a line.
+    pub fn say(&mut self, line: &str) -> &mut Self {
+        self.keys.write_all(format!("{line}\n").as_bytes()).expect("type");
+        self.keys.flush().expect("type");
+        self
+    }
+
+    /// Presses Ctrl+C.
+    pub fn interrupt(&mut self) -> &mut Self {
+        self.keys.write_all(b"\x03").expect("type");
+        self.keys.flush().expect("type");
+        self
+    }
+
+    /// Waits for the end: the exit code and all that was shown.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let started = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().expect("wait for the program") {
+                break status.code();
+            }
+            if started.elapsed() > LIMIT {
+                let _ = self.child.kill();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let screen = self.screen.0.lock().expect("the screen").clone();
+        (code, screen)
+    }
+}
