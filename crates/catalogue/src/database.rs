@@ -20,6 +20,7 @@ CREATE TABLE scopes (
     project BLOB,
     UNIQUE (origin, path)
 );
+-- Long texts come last: what stands before them is read without them.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
     scope INTEGER NOT NULL,
@@ -36,12 +37,10 @@ CREATE TABLE sessions (
     project BLOB,
     format INTEGER NOT NULL DEFAULT 0,
     subagent INTEGER NOT NULL DEFAULT 0,
-    parent TEXT,
+    resumable INTEGER NOT NULL DEFAULT 0,
+    damaged INTEGER NOT NULL DEFAULT 0,
     start INTEGER NOT NULL DEFAULT 0,
     updated INTEGER NOT NULL DEFAULT 0,
-    summary TEXT,
-    first_user TEXT NOT NULL DEFAULT '',
-    last_user TEXT NOT NULL DEFAULT '',
     user_messages INTEGER NOT NULL DEFAULT 0,
     messages INTEGER NOT NULL DEFAULT 0,
     tool_calls INTEGER NOT NULL DEFAULT 0,
@@ -52,12 +51,16 @@ CREATE TABLE sessions (
     thoughts INTEGER NOT NULL DEFAULT 0,
     tool INTEGER NOT NULL DEFAULT 0,
     total INTEGER NOT NULL DEFAULT 0,
+    parent TEXT,
     models TEXT NOT NULL DEFAULT '',
-    resumable INTEGER NOT NULL DEFAULT 0,
-    damaged INTEGER NOT NULL DEFAULT 0,
+    summary TEXT,
+    first_user TEXT NOT NULL DEFAULT '',
+    last_user TEXT NOT NULL DEFAULT '',
     UNIQUE (scope, path, within)
 );
-CREATE INDEX sessions_updated ON sessions (updated);
+-- Everything by which sessions are chosen and ordered, so that a search does not read their rows.
+CREATE INDEX sessions_chosen ON sessions
+    (scope, updated, format, subagent, resumable, problem, project, session_id, text_id);
 CREATE INDEX sessions_text ON sessions (text_id);
 CREATE TABLE texts (
     id INTEGER PRIMARY KEY,
@@ -66,7 +69,8 @@ CREATE TABLE texts (
     message TEXT NOT NULL,
     text TEXT NOT NULL
 );
-CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = \"unicode61 remove_diacritics 2\");
+CREATE VIRTUAL TABLE words USING fts5
+    (text, content = '', prefix = '3', tokenize = \"unicode61 remove_diacritics 2\");
 -- Fewer and larger pieces: building is what takes time.
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 ";

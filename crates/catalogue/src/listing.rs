@@ -1,6 +1,6 @@
 //! Sessions from the index.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use pollux_session::IndexRecord;
@@ -49,15 +49,26 @@ pub(crate) fn list(connection: &Connection, scopes: &Scopes, filter: &Filter) ->
     Ok(listed)
 }
 
-/// One session by its number in the index.
-pub(crate) fn one(connection: &Connection, id: i64) -> Result<Option<Listed>> {
+/// Sessions by their numbers in the index.
+pub(crate) fn chosen(
+    connection: &Connection,
+    ids: impl Iterator<Item = i64>,
+) -> Result<HashMap<i64, Listed>> {
     let query =
         format!("SELECT {COLUMNS} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE s.id = ?1");
-    let listed = connection.query_row(&query, [id], |row| {
-        let origin = Origin::from_number(row.get(ORIGIN)?);
-        Ok(origin.map(|origin| (origin, row::record(row))))
-    })?;
-    listed.map(|(origin, record)| Ok(Listed { origin, record: record? })).transpose()
+    let mut statement = connection.prepare(&query)?;
+    let mut chosen = HashMap::new();
+    for id in ids {
+        if chosen.contains_key(&id) {
+            continue;
+        }
+        let mut rows = statement.query([id])?;
+        let Some(row) = rows.next()? else { continue };
+        if let Some(origin) = Origin::from_number(row.get(ORIGIN)?) {
+            chosen.insert(id, Listed { origin, record: row::record(row)? });
+        }
+    }
+    Ok(chosen)
 }
 
 /// Passes the wanted sessions by, latest first, until told to stop. `columns` begin as [`COLUMNS`] do.
@@ -83,7 +94,7 @@ pub(crate) fn each(
     // Of two files with one session the later counts, and of two of the same time the log.
     let query = format!(
         "SELECT {columns} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE {}
-         ORDER BY s.updated DESC, s.format DESC, s.path",
+         ORDER BY s.updated DESC, s.format DESC, s.id",
         conditions.join(" AND ")
     );
     let projects = filter.projects.iter().map(|project| Value::Blob(path_of(project).to_vec()));

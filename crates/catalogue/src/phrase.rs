@@ -5,6 +5,8 @@ use std::borrow::Cow;
 /// Put between letters of scripts that do not separate words, so that each is a word of its own. Shown as
 /// nothing, and no letter to the index.
 pub(crate) const GAP: char = '\u{200b}';
+/// Shorter ones begin too many words to say anything; those of this length the index knows by heart.
+const MIN_BEGINNING: usize = 3;
 /// More words do not make a search clearer.
 const MAX_WORDS: usize = 32;
 
@@ -25,7 +27,9 @@ impl Phrase {
         let terms = pieces.iter().enumerate().map(|(index, piece)| {
             let quoted = format!("\"{}\"", spaced(&piece.text).replace('"', "\"\""));
             // The last word may still be being typed.
-            if index == last && !piece.is_phrase { format!("{quoted} *") } else { quoted }
+            let letters = piece.text.chars().filter(|character| character.is_alphanumeric()).count();
+            let is_beginning = index == last && !piece.is_phrase && letters >= MIN_BEGINNING;
+            if is_beginning { format!("{quoted} *") } else { quoted }
         });
         let expression = terms.collect::<Vec<_>>().join(" ");
         Some(Self { expression, words: pieces.iter().map(|piece| piece.text.to_lowercase()).collect() })
@@ -89,8 +93,8 @@ mod tests {
             ("\"exit code\" bash", Some("\"exit code\" \"bash\" *")),
             ("bash \"exit code\"", Some("\"bash\" \"exit code\"")),
             ("\"not closed", Some("\"not closed\"")),
-            ("a OR b NOT c*", Some("\"a\" \"OR\" \"b\" \"NOT\" \"c*\" *")),
-            ("text:x -y (z)", Some("\"text:x\" \"-y\" \"(z)\" *")),
+            ("a OR b NOT c*", Some("\"a\" \"OR\" \"b\" \"NOT\" \"c*\"")),
+            ("text:x -y (end)", Some("\"text:x\" \"-y\" \"(end)\" *")),
             ("-- ** \"\"", None),
             ("", None),
         ];

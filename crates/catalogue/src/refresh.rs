@@ -57,34 +57,42 @@ pub(crate) fn run(
 ) -> Result<(Scopes, Refreshed)> {
     let scopes = Scopes::of(connection, sources)?;
     let mut known = known(connection, &scopes)?;
+    let mut unreadable = Vec::new();
     let mut jobs = Vec::new();
     for scope in &scopes.0 {
         for found in find(sources, scope) {
             let key = (scope.id, found.path, found.within);
-            let is_current = known.remove(&key).is_some_and(|(_, stamp)| stamp == found.stamp);
-            if !is_current {
-                let found = Found { path: key.1, within: key.2, ..found };
-                jobs.push(Job { scope: scope.id, found });
+            let current = known.remove(&key).filter(|known| known.stamp == found.stamp);
+            let found = Found { path: key.1, within: key.2, ..found };
+            match current {
+                Some(Known { problem: Some(problem), .. }) => unreadable.push((found.path, problem)),
+                Some(Known { problem: None, .. }) => {}
+                None => jobs.push(Job { scope: scope.id, found }),
             }
         }
     }
     // Whatever was not found again is gone.
-    let gone: Vec<i64> = known.into_values().map(|(id, _)| id).collect();
+    let gone: Vec<i64> = known.into_values().map(|known| known.id).collect();
     let missing = scopes.forget_missing(connection)?;
     drop_sessions(connection, &gone, &missing)?;
     // The largest first, so that none of them is left for one core at the end.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.found.stamp.size));
-    read(connection, &jobs, progress)?;
-    let refreshed =
-        Refreshed { read: jobs.len(), dropped: gone.len(), unreadable: unreadable(connection, &scopes)? };
-    Ok((scopes, refreshed))
+    read(connection, &jobs, &mut unreadable, progress)?;
+    unreadable.retain(|(_, problem)| !problem.is_empty());
+    unreadable.sort();
+    Ok((scopes, Refreshed { read: jobs.len(), dropped: gone.len(), unreadable }))
 }
 
-type Known = HashMap<(i64, PathBuf, String), (i64, Stamp)>;
+/// A row of the index as it was before.
+struct Known {
+    id: i64,
+    stamp: Stamp,
+    problem: Option<String>,
+}
 
-fn known(connection: &Connection, scopes: &Scopes) -> Result<Known> {
+fn known(connection: &Connection, scopes: &Scopes) -> Result<HashMap<(i64, PathBuf, String), Known>> {
     let query = format!(
-        "SELECT id, scope, path, within, size, modified_ns, mark FROM sessions WHERE scope IN ({})",
+        "SELECT id, scope, path, within, size, modified_ns, mark, problem FROM sessions WHERE scope IN ({})",
         scopes.numbers(None)
     );
     let mut statement = connection.prepare(&query)?;
@@ -95,7 +103,7 @@ fn known(connection: &Connection, scopes: &Scopes) -> Result<Known> {
             modified_ns: row.get(5)?,
             mark: row.get::<_, i64>(6)?.cast_unsigned(),
         };
-        Ok(((row.get(1)?, path, row.get(3)?), (row.get(0)?, stamp)))
+        Ok(((row.get(1)?, path, row.get(3)?), Known { id: row.get(0)?, stamp, problem: row.get(7)? }))
     })?;
     rows.collect()
 }
@@ -131,7 +139,12 @@ fn drop_sessions(connection: &mut Connection, gone: &[i64], missing_scopes: &[i6
     transaction.commit()
 }
 
-fn read(connection: &mut Connection, jobs: &[Job], progress: &mut dyn FnMut(Progress)) -> Result<()> {
+fn read(
+    connection: &mut Connection,
+    jobs: &[Job],
+    unreadable: &mut Vec<(PathBuf, String)>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
     let mut done = 0;
     let mut batch = Vec::new();
     let mut write = |batch: &mut Vec<(&Job, Summary)>| {
@@ -144,6 +157,9 @@ fn read(connection: &mut Connection, jobs: &[Job], progress: &mut dyn FnMut(Prog
         jobs,
         |job| summary(&job.found),
         |job, summary| {
+            if let Err(problem) = &summary {
+                unreadable.push((job.found.path.clone(), problem.clone()));
+            }
             batch.push((job, summary));
             done += 1;
             progress(Progress { stage: Stage::Sessions, done, total: jobs.len() });
@@ -186,14 +202,4 @@ fn summary(found: &Found) -> Summary {
             }),
         },
     }
-}
-
-fn unreadable(connection: &Connection, scopes: &Scopes) -> Result<Vec<(PathBuf, String)>> {
-    let query = format!(
-        "SELECT path, problem FROM sessions WHERE problem <> '' AND scope IN ({}) ORDER BY path",
-        scopes.numbers(None)
-    );
-    let mut statement = connection.prepare(&query)?;
-    let rows = statement.query_map([], |row| Ok((path_from(row, 0)?.unwrap_or_default(), row.get(1)?)))?;
-    rows.collect()
 }

@@ -124,11 +124,12 @@ pub(crate) fn search(
     let candidates = scored(connection, &phrase, &sessions, &latest, now)?;
     let best = best(candidates, filter.limit.unwrap_or(DEFAULT_LIMIT));
     let mut snippets = snippets(connection, &phrase, &best)?;
+    let listed = listing::chosen(connection, best.iter().map(|candidate| candidate.session))?;
     let mut hits = Vec::new();
     for candidate in best {
-        let Some(session) = listing::one(connection, candidate.session)? else { continue };
+        let Some(session) = listed.get(&candidate.session) else { continue };
         hits.push(Hit {
-            session,
+            session: session.clone(),
             message_id: candidate.message,
             kind: candidate.kind,
             time: candidate.time,

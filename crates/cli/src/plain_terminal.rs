@@ -23,6 +23,7 @@ use crate::console::Console;
 use crate::launch::Options;
 use crate::report::Failure;
 use crate::run::{VERSION, cannot_start, early_style, open_telemetry, prepare, style};
+use crate::trust_command::{self, Person};
 use crate::wire;
 
 const HELP: &str = "\
@@ -35,7 +36,7 @@ Ctrl+C stops the model; at an empty prompt it ends the conversation.
 
 /// Runs a conversation until the person leaves.
 pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
-    let loaded = match wire::load_settings(options, env) {
+    let loaded = match settled(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
     };
@@ -56,6 +57,18 @@ pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
         Ok(()) => ExitKind::Success,
         Err(failure) => console.fail(&failure),
     }
+}
+
+/// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.
+fn settled(options: &Options, env: &Env) -> Result<wire::Loaded, Failure> {
+    let loaded = wire::load_settings(options, env)?;
+    if !loaded.trust.is_open() {
+        return Ok(loaded);
+    }
+    let (mut input, mut screen) = (io::stdin().lock(), io::stdout());
+    let mut person = Person { at_terminal: true, input: &mut input, screen: &mut screen };
+    let trusted = trust_command::ask(&*wire::folder(None, options, env)?, &mut person)?;
+    if trusted { wire::load_settings(options, env) } else { Ok(loaded) }
 }
 
 async fn converse(

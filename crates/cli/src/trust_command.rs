@@ -106,13 +106,49 @@ fn allow(
     settled(&view, view.standing.trust.uses_project(), out)
 }
 
+/// Asks a person who begins a conversation in a folder that nobody decided on, or that changed; says whether
+/// it is trusted now. An empty answer decides nothing, and it is asked again the next time.
+pub(crate) fn ask(folder: &dyn Folder, person: &mut Person<'_>) -> Result<bool, Failure> {
+    let view = folder.look()?;
+    let changes = match view.standing.trust {
+        FolderTrust::Changed => format!("\n{}", difference::text(&view)),
+        FolderTrust::Trusted | FolderTrust::Untrusted | FolderTrust::Undecided => String::new(),
+    };
+    let question = format!(
+        "{}{changes}\nTrust this folder?\n  1. Yes\n  2. Yes, and everything beside it\n  3. No, never\nAnswer (empty: not now): ",
+        page::text(&view)
+    );
+    let parent = match answered(person, &question).as_str() {
+        "1" | "y" | "yes" => false,
+        "2" => true,
+        "3" | "n" | "no" => {
+            folder.deny()?;
+            return Ok(false);
+        }
+        _ => return Ok(false),
+    };
+    if view.inventory.excess.is_some() || folder.look()?.inventory.digest != view.inventory.digest {
+        let text = "The folder cannot be looked over or changed meanwhile; nothing was agreed to.\n";
+        let _ = person.screen.write_all(text.as_bytes());
+        return Ok(false);
+    }
+    folder.allow(parent, &view.inventory)?;
+    Ok(folder.look()?.standing.trust.uses_project())
+}
+
 /// Only a clear yes is one.
 fn agrees(person: &mut Person<'_>, question: &str) -> bool {
+    matches!(answered(person, question).as_str(), "y" | "yes")
+}
+
+/// What a person says, in small letters; nothing when nobody can be asked.
+fn answered(person: &mut Person<'_>, question: &str) -> String {
     let asked = person.screen.write_all(question.as_bytes()).and_then(|()| person.screen.flush());
     let mut answer = String::new();
-    asked.is_ok()
-        && person.input.read_line(&mut answer).is_ok()
-        && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    match asked.and_then(|()| person.input.read_line(&mut answer)) {
+        Ok(_) => answer.trim().to_ascii_lowercase(),
+        Err(_) => String::new(),
+    }
 }
 
 /// Says how the folder stands now, and why that may not be what was asked for.

@@ -107,6 +107,11 @@ impl FolderTrust {
         self.for_project() == ProjectTrust::Trusted
     }
 
+    /// Whether a person should be asked.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Undecided | Self::Changed)
+    }
+
     /// A folder that nobody decided on counts as untrusted.
     pub fn for_project(self) -> ProjectTrust {
         match self {

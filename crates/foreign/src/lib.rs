@@ -21,4 +21,6 @@ mod store;
 
 pub use conversation::{ForeignBody, ForeignCall, ForeignMessage, to_messages};
 pub use session::{ForeignSession, ForeignTextKind};
-pub use store::{ForeignAgent, ForeignEntry, ForeignListing, ForeignStore, ReadError, Stamp};
+pub use store::{
+    ForeignAgent, ForeignEntry, ForeignListing, ForeignStore, ForeignTextVisitor, ReadError, Stamp,
+};

@@ -130,7 +130,7 @@ impl ForeignStore {
     pub fn read(
         &self,
         entry: &ForeignEntry,
-        visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str),
+        visit: &mut ForeignTextVisitor<'_>,
     ) -> Result<ForeignSession, ReadError> {
         let mut tally = Tally::default();
         let mut facts = self.replay(entry, Branches::All, &mut |record| {
@@ -151,7 +151,7 @@ impl ForeignStore {
     pub fn visit_texts(
         &self,
         entry: &ForeignEntry,
-        visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str),
+        visit: &mut ForeignTextVisitor<'_>,
     ) -> Result<(), ReadError> {
         self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
     }
@@ -185,6 +185,9 @@ impl ForeignStore {
     }
 }
 
+/// Takes a text: whose it is, the id of its message, when, and the words.
+pub type ForeignTextVisitor<'a> = dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str) + 'a;
+
 /// Which of the ways a conversation took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Branches {
@@ -193,7 +196,7 @@ pub(crate) enum Branches {
     Last,
 }
 
-fn show_text(record: &Record<'_>, visit: &mut dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str)) {
+fn show_text(record: &Record<'_>, visit: &mut ForeignTextVisitor<'_>) {
     match &record.what {
         What::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
         What::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),

@@ -6,6 +6,7 @@
 //! are prefixes of commands, the rest expressions over arguments, servers' tools and plain names.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench reports to a person")]
+#![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -30,11 +31,16 @@ fn main() {
     report(&format!("load {RULES} rules from 4 files"), 100, || load(&sources, options()));
     let engine = load(&sources, options());
     assert!(engine.problems().is_empty() && engine.rule_count() >= RULES);
-    let pipeline: Vec<String> = (0..20).map(|n| format!("tool{n} --all x{n} | grep -v {n}")).collect();
+    let pipeline = |parts: usize| -> String {
+        let parts: Vec<String> =
+            (0..parts / 2).map(|n| format!("tool{n} --all x{n} | grep -v {n}")).collect();
+        parts.join(" | ")
+    };
     let calls = [
         ("a plain call", "read_file", None, json!({"file_path": "src/main.rs"})),
         ("a command", "run_shell_command", None, json!({"command": "git status --short"})),
-        ("a pipeline of 40", "run_shell_command", None, json!({"command": pipeline.join(" | ")})),
+        ("a pipeline of 10", "run_shell_command", None, json!({"command": pipeline(10)})),
+        ("a pipeline of 40", "run_shell_command", None, json!({"command": pipeline(40)})),
         ("an MCP call", "mcp_server7_read", Some("server7"), json!({"id": 7, "text": "x".repeat(200)})),
         ("a call no rule knows", "mcp_other_read", Some("other"), json!({"id": 7})),
     ];

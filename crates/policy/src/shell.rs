@@ -131,6 +131,8 @@ struct Found {
     shown: Vec<Piece>,
     /// Redirections to files that are not known yet, by place.
     targets: Vec<(usize, Vec<Piece>)>,
+    /// Bytes of commands that were listed anew with the values of variables.
+    followed: usize,
 }
 
 impl Found {

@@ -123,7 +123,7 @@ impl<'a> Applier<'a> {
             return Ok(());
         }
         let Some((parent, name)) = step.path.split() else { return Ok(()) };
-        let folder = self.rights.open(&parent)?;
+        let folder = self.open_or_make(&parent)?;
         match (goal, &step.action) {
             (Entry::File { mode, .. }, Action::Chmod) => beneath::set_mode(folder, name, *mode),
             (Entry::File { mode, .. }, Action::MoveBack { .. }) => {
@@ -158,10 +158,22 @@ impl<'a> Applier<'a> {
 
     fn make_folder(&mut self, path: &RelPath) -> io::Result<()> {
         let Some((parent, name)) = path.split() else { return Ok(()) };
-        let folder = self.rights.open(&parent)?;
+        let folder = self.open_or_make(&parent)?;
         match mkdirat(folder, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a folder; one that somebody else removed is made as anybody would make it.
+    fn open_or_make(&mut self, path: &RelPath) -> io::Result<OwnedFd> {
+        match (self.rights.open(path), path.split()) {
+            (Err(error), Some((parent, name))) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = self.open_or_make(&parent)?;
+                mkdirat(folder, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
+                self.rights.open(path)
+            }
+            (opened, _) => opened,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The journal of a session: which call changed which paths, and the way back.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -9,12 +9,16 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::id::SessionId;
-use pollux_domain::tool::Effect;
 
 mod log;
+mod point;
+mod retention;
+mod state;
 mod wire;
 
 pub use log::LogError;
+pub use point::{Point, PointSummary, Reach, Target};
+pub use retention::{Forgotten, forget};
 
 use crate::apply::{self, Applied, Applier, Conflicts, Kept};
 use crate::beneath;
@@ -23,12 +27,12 @@ use crate::entry::Entry;
 use crate::path::RelPath;
 use crate::plan::{self, Plan, Step};
 use crate::scope::{Limits, Scope};
-use crate::snapshot::{Change, Found, Reader, Tree};
-use crate::store::{self, Store};
+use crate::snapshot::{Change, Found, Reader};
+use crate::store::Store;
 
 use log::Log;
-
-const REWIND: &str = "rewind";
+use retention::folder_name;
+use state::{Event, Files, REWIND, State, still_open};
 
 /// What a journal needs.
 #[derive(Debug, Clone)]
@@ -43,51 +47,6 @@ pub struct JournalSetup {
     pub skip: Vec<String>,
     /// The program's own state: absolute paths that are never recorded and never restored.
     pub never: Vec<PathBuf>,
-}
-
-/// One call of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Point {
-    pub call: String,
-    /// The user's message that it belongs to.
-    pub prompt: String,
-    pub tool: String,
-}
-
-/// What a call may change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    Nothing,
-    File(PathBuf),
-    Workspace,
-}
-
-impl Reach {
-    /// The reach of a call; `read_only` when its command is known to change nothing.
-    pub fn of(effect: &Effect, read_only: bool) -> Self {
-        match effect {
-            Effect::Edit(path) => Self::File(path.clone()),
-            Effect::Execute { .. } if !read_only => Self::Workspace,
-            Effect::Execute { .. } | Effect::Read(_) | Effect::Fetch(_) | Effect::Dialog | Effect::None => {
-                Self::Nothing
-            }
-        }
-    }
-}
-
-/// Where to go back to: the moment before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    Call(String),
-    Prompt(String),
-}
-
-/// A call as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PointSummary {
-    pub point: Point,
-    /// The paths it changed.
-    pub changed: Vec<PathBuf>,
 }
 
 /// Why a journal could not be opened.
@@ -129,35 +88,6 @@ pub struct Journal {
     /// Opened when it is first needed.
     store: OnceLock<Store>,
     state: Mutex<State>,
-}
-
-struct State {
-    log: Log,
-    events: Vec<Event>,
-    open: Vec<OpenPoint>,
-    /// The workspace when it was last seen as a whole, and whether the index on disk says the same.
-    known: Option<Tree>,
-    is_indexed: bool,
-    told: Vec<Uncovered>,
-    /// Keeps [`forget`] away.
-    _in_use: File,
-}
-
-/// What the log holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Event {
-    Prompt(String),
-    Opened { point: Point, files: Option<Files> },
-    Closed { call: String, unsure: bool, changes: Vec<Change> },
-}
-
-/// Paths with what stood there.
-type Files = BTreeMap<RelPath, Option<Entry>>;
-
-struct OpenPoint {
-    call: String,
-    /// `None`: the whole workspace.
-    files: Option<Files>,
 }
 
 impl Journal {
@@ -240,7 +170,8 @@ impl Journal {
         points
     }
 
-    /// What it would take to go back to the moment before a call or a prompt.
+    /// What it would take to go back to the moment before a call or a prompt. Calls that are still open
+    /// count as ended: nothing may be running.
     pub fn plan(&self, target: &Target) -> Result<Plan, RewindError> {
         let mut state = self.lock();
         let store = self.ready(&mut state)?;
@@ -477,108 +408,4 @@ impl Journal {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl State {
-    fn push(&mut self, event: Event) -> Result<(), LogError> {
-        self.log.append(&event)?;
-        self.events.push(event);
-        Ok(())
-    }
-
-    fn open_point(&mut self, point: Point, files: Option<Files>) -> Result<(), LogError> {
-        let call = point.call.clone();
-        self.push(Event::Opened { point, files: files.clone() })?;
-        self.open.push(OpenPoint { call, files });
-        Ok(())
-    }
-
-    /// Writes down changes; calls that are still open go on from them.
-    fn record(&mut self, call: &str, unsure: bool, changes: Vec<Change>) -> Result<(), LogError> {
-        for files in self.open.iter_mut().filter_map(|open| open.files.as_mut()) {
-            for change in &changes {
-                if let Some(state) = files.get_mut(&change.path) {
-                    state.clone_from(&change.now);
-                }
-            }
-        }
-        self.push(Event::Closed { call: call.to_owned(), unsure, changes })
-    }
-
-    fn see(&mut self, path: &RelPath, found: Option<Found>) {
-        if let Some(tree) = &mut self.known {
-            tree.set(path, found);
-            self.is_indexed = false;
-        }
-    }
-
-    fn tell(&mut self, entries: usize, uncovered: Vec<Uncovered>) -> Coverage {
-        let is_news = uncovered != self.told && !uncovered.is_empty();
-        if is_news {
-            self.told.clone_from(&uncovered);
-        }
-        Coverage { entries, uncovered, is_news }
-    }
-
-    fn next_rewind(&self) -> String {
-        let is_rewind = |event: &&Event| matches!(event, Event::Opened { point, .. } if point.tool == REWIND);
-        format!("{REWIND}-{}", self.events.iter().filter(is_rewind).count() + 1)
-    }
-}
-
-fn still_open(events: &[Event]) -> Vec<OpenPoint> {
-    let mut open: Vec<OpenPoint> = Vec::new();
-    for event in events {
-        match event {
-            Event::Prompt(_) => {}
-            Event::Opened { point, files } => {
-                open.push(OpenPoint { call: point.call.clone(), files: files.clone() });
-            }
-            Event::Closed { call, .. } => open.retain(|point| point.call != *call),
-        }
-    }
-    open
-}
-
-/// A session's id as the name of a folder.
-fn folder_name(session: &SessionId) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match session.as_str() {
-        id if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) => id.to_owned(),
-        id => pollux_config::paths::sha256_hex(id.as_bytes()),
-    }
-}
-
-/// What became of a clean-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forgotten {
-    Done,
-    /// A session is using the store; another time.
-    InUse,
-}
-
-/// Removes the journals of sessions that are gone, and contents that no journal needs.
-pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<Forgotten> {
-    let sessions = store.join("sessions");
-    if !sessions.exists() {
-        return Ok(Forgotten::Done);
-    }
-    let lock = File::options().create(true).append(true).open(store.join("in-use"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => return Ok(Forgotten::InUse),
-        Err(std::fs::TryLockError::Error(error)) => return Err(error),
-    }
-    let mut needed = HashSet::new();
-    for session in std::fs::read_dir(&sessions)? {
-        let path = session?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if is_kept(&SessionId::from_file(name)) {
-            needed.extend(log::needed(&path)?);
-        } else {
-            std::fs::remove_dir_all(&path)?;
-        }
-    }
-    store::sweep(store, |hash| needed.contains(hash));
-    Ok(Forgotten::Done)
 }

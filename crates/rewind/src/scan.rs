@@ -13,8 +13,10 @@ use crate::parallel::map_pieces;
 use crate::path::RelPath;
 use crate::scope::{CACHE_SIGNATURE, CACHE_TAG, Scope};
 
-/// Folders are handed to threads in pieces of this many.
+/// Folders are handed to threads in pieces of this many,
 const PIECE: usize = 8;
+/// and so many are listed before it is asked whether there is still room.
+const BATCH: usize = 512;
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -38,27 +40,14 @@ pub(crate) fn scan(root: BorrowedFd<'_>, scope: &Scope) -> io::Result<Scan> {
     let mut scan = Scan { seen: vec![(RelPath::root(), own)], unlisted: BTreeMap::new() };
     let mut level = vec![RelPath::root()];
     while !level.is_empty() {
-        let listings = map_pieces(&level, PIECE, |piece| {
-            piece.iter().map(|folder| list(root, folder, own.device, scope)).collect()
-        });
         let mut next = Vec::new();
-        for (folder, listing) in level.into_iter().zip(listings) {
-            match listing {
-                Listing::Entries { found, .. } if scan.seen.len() + found.len() > scope.limits.entries => {
-                    scan.unlisted.insert(folder, Reason::TooMany);
-                }
-                Listing::Entries { found, skipped } => {
-                    scan.unlisted.extend(skipped.into_iter().map(|path| (path, Reason::Skipped)));
-                    let folders = found.iter().filter(|(_, stamp)| stamp.kind() == FileType::Directory);
-                    next.extend(folders.map(|(path, _)| path.clone()));
-                    scan.seen.extend(found);
-                }
-                Listing::Cache => {
-                    scan.unlisted.insert(folder, Reason::Skipped);
-                }
-                Listing::Closed(reason) => {
-                    scan.unlisted.insert(folder, reason);
-                }
+        for batch in level.chunks(BATCH) {
+            let room = scope.limits.entries.saturating_sub(scan.seen.len());
+            let listings = map_pieces(batch, PIECE, |piece| {
+                piece.iter().map(|folder| list(root, folder, own.device, room, scope)).collect()
+            });
+            for (folder, listing) in batch.iter().zip(listings) {
+                scan.add(folder, listing, scope.limits.entries, &mut next);
             }
         }
         level = next;
@@ -71,8 +60,28 @@ pub(crate) fn scan(root: BorrowedFd<'_>, scope: &Scope) -> io::Result<Scan> {
     Ok(scan)
 }
 
-fn list(root: BorrowedFd<'_>, folder: &RelPath, device: u64, scope: &Scope) -> Listing {
-    match try_list(root, folder, device, scope) {
+impl Scan {
+    fn add(&mut self, folder: &RelPath, listing: Listing, most: usize, next: &mut Vec<RelPath>) {
+        match listing {
+            Listing::Entries { found, skipped } if self.seen.len() + found.len() <= most => {
+                self.unlisted.extend(skipped.into_iter().map(|path| (path, Reason::Skipped)));
+                let folders = found.iter().filter(|(_, stamp)| stamp.kind() == FileType::Directory);
+                next.extend(folders.map(|(path, _)| path.clone()));
+                self.seen.extend(found);
+            }
+            Listing::Entries { .. } => self.close(folder, Reason::TooMany),
+            Listing::Cache => self.close(folder, Reason::Skipped),
+            Listing::Closed(reason) => self.close(folder, reason),
+        }
+    }
+
+    fn close(&mut self, folder: &RelPath, reason: Reason) {
+        self.unlisted.insert(folder.clone(), reason);
+    }
+}
+
+fn list(root: BorrowedFd<'_>, folder: &RelPath, device: u64, room: usize, scope: &Scope) -> Listing {
+    match try_list(root, folder, device, room, scope) {
         Ok(listing) => listing,
         // It went away between its parent's listing and its own.
         Err(error) if beneath::is_absent(&error) => {
@@ -82,7 +91,13 @@ fn list(root: BorrowedFd<'_>, folder: &RelPath, device: u64, scope: &Scope) -> L
     }
 }
 
-fn try_list(root: BorrowedFd<'_>, path: &RelPath, device: u64, scope: &Scope) -> io::Result<Listing> {
+fn try_list(
+    root: BorrowedFd<'_>,
+    path: &RelPath,
+    device: u64,
+    room: usize,
+    scope: &Scope,
+) -> io::Result<Listing> {
     let folder = beneath::listable(beneath::descend(root, path)?)?;
     if beneath::stamp_of_handle(&folder)?.device != device {
         return Ok(Listing::Closed(Reason::OtherFileSystem));
@@ -112,7 +127,7 @@ fn try_list(root: BorrowedFd<'_>, path: &RelPath, device: u64, scope: &Scope) ->
             found.push((below, stamp));
         }
         // Enough to know that it does not fit.
-        if found.len() > scope.limits.entries {
+        if found.len() > room {
             return Ok(Listing::Closed(Reason::TooMany));
         }
     }

@@ -85,15 +85,26 @@ impl Store {
             return Ok(hash);
         }
         self.reserve(bytes.len() as u64)?;
-        let (temp, mut object) = self.temp_file()?;
-        object.write_all(&bytes)?;
+        // Beside its place: a rename from one folder to another would queue behind all others.
+        let path = self.object_path(&hash);
+        let (temp, mut object) = match self.temp_file(path.parent().unwrap_or(&self.folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_parent(&path)?;
+                self.temp_file(path.parent().unwrap_or(&self.folder))
+            }
+            made => made,
+        }?;
+        if let Err(error) = object.write_all(&bytes) {
+            let _ = fs::remove_file(&temp);
+            return Err(error.into());
+        }
         self.settle(&temp, hash, bytes.len() as u64)?;
         Ok(hash)
     }
 
     fn save_long(&self, file: &mut File, len: u64) -> Result<Hash, SaveError> {
         self.reserve(len)?;
-        let (temp, mut object) = self.temp_file()?;
+        let (temp, mut object) = self.temp_file(&self.folder.join("objects"))?;
         let hash = if self.clone_into(file, &object) {
             copy_hashed(&mut File::open(&temp)?, &mut io::sink())
         } else {
@@ -161,11 +172,8 @@ impl Store {
 
     fn settle(&self, temp: &Path, hash: Hash, len: u64) -> io::Result<()> {
         let path = self.object_path(&hash);
-        let moved = fs::rename(temp, &path).or_else(|error| match (error.kind(), path.parent()) {
-            (io::ErrorKind::NotFound, Some(folder)) => {
-                files::create_folder(folder, Mode::Private).map_err(io::Error::other)?;
-                fs::rename(temp, &path)
-            }
+        let moved = fs::rename(temp, &path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => make_parent(&path).and_then(|()| fs::rename(temp, &path)),
             _ => Err(error),
         });
         if let Err(error) = moved {
@@ -178,9 +186,9 @@ impl Store {
         Ok(())
     }
 
-    fn temp_file(&self) -> io::Result<(PathBuf, File)> {
+    fn temp_file(&self, folder: &Path) -> io::Result<(PathBuf, File)> {
         let number = self.temp.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(format!("objects/temp-{}-{number}", std::process::id()));
+        let path = folder.join(format!("temp-{}-{number}", std::process::id()));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         Ok((path, file))
     }
@@ -215,6 +223,10 @@ impl Store {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Hash, u64>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    files::create_folder(path.parent().unwrap_or(path), Mode::Private).map_err(io::Error::other)
 }
 
 /// Removes what no journal needs any more; the caller holds the store alone.

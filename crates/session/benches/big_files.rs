@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use pollux_domain::content::Part;
 use pollux_domain::time::Timestamp;
-use pollux_session::{Recorder, TranscriptForm, into_history, load, summarise, visit_texts, write_transcript};
+use pollux_session::{
+    Recorder, TranscriptForm, into_history, load, summarise, visit_texts, write_transcript,
+};
 use serde_json::json;
 
 /// Writes a session of about this size: prompts, replies, results of 8 KiB full of escapes.

@@ -164,6 +164,8 @@ fn decoded(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use std::time::{Duration, SystemTime};
 
     use super::*;
@@ -199,7 +201,11 @@ mod tests {
         assert_eq!(load_checkpoint(dir.path(), "an old name").unwrap(), Some(checkpoint));
         for odd in ["{}", "7", "{\"history\": 1}", "not json"] {
             fs::write(&old, odd).unwrap();
-            assert_eq!(load_checkpoint(dir.path(), "an old name").unwrap(), Some(Checkpoint::default()), "{odd}");
+            assert_eq!(
+                load_checkpoint(dir.path(), "an old name").unwrap(),
+                Some(Checkpoint::default()),
+                "{odd}"
+            );
         }
         assert!(delete_checkpoint(dir.path(), "an old name").unwrap() && !old.exists());
     }

@@ -1,10 +1,12 @@
 //! Session files: recording, reading, listing, resuming, deleting.
 //!
 //! Owns: the form of a session file (ours and every one that upstream wrote), its one writer with its lock,
-//! the repair of files that were cut, and the way back from a file to a conversation a model accepts.
+//! the repair of files that were cut, the way back from a file to a conversation a model accepts, what is
+//! stored apart beside it, and the small files of a project that hold prompts and saved conversations.
 //! Does not own: where the files are (`config`), when something is recorded (`agent`), screens and exit
 //! codes (`cli`).
-//! Start at [`Recorder`] for writing, [`load`] and [`history`] for reading, [`list`] for finding.
+//! Start at [`Recorder`] for writing, [`load`] and [`history`] for going on, [`summarise`], [`visit_texts`] and
+//! [`write_transcript`] for reading files of any size, [`list`] and [`find_project`] for finding.
 
 mod blobs;
 mod checkpoint;

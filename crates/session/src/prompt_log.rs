@@ -33,8 +33,7 @@ pub fn log_prompt(
         Content::Entries(entries) => entries,
         Content::Bad(why) => {
             let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
-            fs::rename(&path, aside)
-                .map_err(|source| PromptLogError::Move { path: path.clone(), source })?;
+            fs::rename(&path, aside).map_err(|source| PromptLogError::Move { path: path.clone(), source })?;
             Vec::new()
         }
     };
@@ -87,6 +86,8 @@ fn is_entry(entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -104,7 +105,10 @@ mod tests {
         assert_eq!(numbers, [0, 0, 1]);
         assert_eq!(logged_prompts(dir.path()), ["three", "two", "one"]);
         let text = fs::read_to_string(dir.path().join("logs.json")).unwrap();
-        assert!(text.starts_with("[\n  {\n    \"sessionId\": \"a\",\n    \"messageId\": 0,\n    \"timestamp\": "), "{text}");
+        assert!(
+            text.starts_with("[\n  {\n    \"sessionId\": \"a\",\n    \"messageId\": 0,\n    \"timestamp\": "),
+            "{text}"
+        );
         assert!(text.contains("\"type\": \"user\",\n    \"message\": \"one\"\n  },"), "{text}");
     }
 

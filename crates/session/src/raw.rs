@@ -185,7 +185,13 @@ mod tests {
         let shown: Vec<(&str, &str)> = fields.iter().map(|(key, value)| (key, value.get())).collect();
         assert_eq!(
             shown,
-            [("a", r#""x\"}\\""#), ("b", r#"{"c":[1,"]",{}]}"#), ("de", "-1.5e3"), ("e", "[ ]"), ("a", "null")]
+            [
+                ("a", r#""x\"}\\""#),
+                ("b", r#"{"c":[1,"]",{}]}"#),
+                ("de", "-1.5e3"),
+                ("e", "[ ]"),
+                ("a", "null")
+            ]
         );
         assert_eq!(fields.get("a").unwrap().get(), "null", "the last of two counts");
         let items = list(Raw(" [ 1 , [2,3] ,\"a,b\"] ")).unwrap();

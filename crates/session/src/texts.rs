@@ -62,7 +62,8 @@ fn visit_message(view: &View<'_>, visit: &mut TextVisitor<'_>) {
     };
     let time = view.time();
     let words = view.words();
-    if !words.trim().is_empty() && !(kind == TextKind::User && View::is_context(&words)) {
+    let is_internal = kind == TextKind::User && View::is_context(&words);
+    if !is_internal && !words.trim().is_empty() {
         visit(kind, &view.id, time, &words);
     }
     if kind == TextKind::Agent {

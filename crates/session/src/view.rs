@@ -127,10 +127,8 @@ fn attachment(part: Raw<'_>) -> Option<String> {
     let of = |key: &str| raw::fields(fields.get(key)?.get());
     if let Some(data) = of("inlineData") {
         let mime = raw::string(&data, "mimeType").unwrap_or_else(|| "unknown".to_owned());
-        let kind = match mime.split('/').next() {
-            Some(kind @ ("image" | "audio" | "video")) => kind,
-            _ => "media",
-        };
+        let kind = mime.split('/').next().filter(|kind| matches!(*kind, "image" | "audio" | "video"));
+        let kind = kind.unwrap_or("media");
         return Some(format!("[{kind}: {mime}]"));
     }
     let uri = raw::string(&of("fileData")?, "fileUri").unwrap_or_default();

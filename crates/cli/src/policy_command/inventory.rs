@@ -117,13 +117,10 @@ mod tests {
         let rules = vec![line("allow", "glob"), line("ask", &"ä".repeat(60))];
         let inventory = Inventory { rules, ..Inventory::default() };
         let text = inventory.text();
-        let starts: Vec<usize> = text
-            .lines()
-            .map(|line| line.chars().collect::<String>())
-            .filter_map(|line| {
-                line.find("a.toml").or(line.find("where")).map(|at| line[..at].chars().count())
-            })
-            .collect();
+        let before = |line: &str| {
+            line.split_once("a.toml").or(line.split_once("where")).map(|(before, _)| before.chars().count())
+        };
+        let starts: Vec<usize> = text.lines().filter_map(before).collect();
         assert_eq!(starts.len(), 3, "{text}");
         assert!(starts.iter().all(|at| *at == starts[0]), "{text}");
         assert!(text.contains(&format!("{}…", "ä".repeat(47))), "{text}");

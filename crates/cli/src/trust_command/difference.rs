@@ -36,8 +36,18 @@ pub(super) fn print(view: &View, as_json: bool, out: &mut dyn Write) -> Result<(
         let since = record.time.as_deref().map(|time| format!(" ({time})")).unwrap_or_default();
         return print_result(out, &visible_lines(&format!("Nothing changed since it was trusted{since}.\n")));
     }
+    print_result(out, &sections(&changes))
+}
+
+/// The differences for people; empty when there is nothing to compare with.
+pub(super) fn text(view: &View) -> String {
+    let changes = view.record.as_ref().map(|record| record.changes(&view.inventory)).unwrap_or_default();
+    if changes.is_empty() { String::new() } else { format!("What changed:\n{}", sections(&changes)) }
+}
+
+fn sections(changes: &[Change]) -> String {
     let text: String = changes.iter().map(section).collect();
-    print_result(out, &visible_lines(&text))
+    visible_lines(&text)
 }
 
 fn object(change: &Change) -> Value {

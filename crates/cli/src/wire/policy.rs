@@ -29,7 +29,6 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
         plan_directory: plan_directory(loaded),
         conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
-        ..Facts::default()
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))
 }

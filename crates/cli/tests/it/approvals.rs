@@ -168,3 +168,33 @@ fn commands_do_not_see_the_key_but_know_who_started_them() {
     assert!(answer.contains("GEMINI_CLI=1") && answer.contains("PATH="), "{answer}");
     assert!(!answer.contains("canary-key-123456") && !answer.contains("canary-google-key"), "{answer}");
 }
+
+#[test]
+fn tools_that_a_command_of_the_users_lists_can_be_called() {
+    let declared = json!([{"function_declarations": [{"name": "greet", "description": "greets",
+        "parametersJsonSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}]}]);
+    let home = TestHome::new()
+        .file("list.json", &declared.to_string())
+        .settings(json!({"tools": {"discoveryCommand": "cat list.json", "callCommand": "sh call.sh"}}))
+        .file("call.sh", "echo \"$1 says: $(cat)\"");
+    let scene = Scene::with(
+        home,
+        [reply().call("discovered_tool_greet", json!({"who": "you"})), reply().text("done")],
+    );
+    let run = scene.run(&["-p", "x", "--yolo", "--sandbox=false"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("done\n", Some(0)), "{}", run.stderr);
+    assert!(scene.server.request(0).tool_names().contains(&"discovered_tool_greet".to_owned()));
+    let answer = scene.server.request(1).body.to_string();
+    assert!(answer.contains("greet says: "), "{answer}");
+}
+
+#[test]
+fn a_discovery_command_that_fails_ends_the_start_with_its_reason() {
+    let home =
+        TestHome::new().settings(json!({"tools": {"discoveryCommand": "sh -c 'echo broken >&2; exit 3'"}}));
+    let scene = Scene::with(home, []);
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!(run.code, Some(52), "{}", run.stderr);
+    assert!(run.stderr.contains("Tool discovery command failed with exit code 3: broken"), "{}", run.stderr);
+    assert!(run.stderr.contains("tools.discoveryCommand"), "{}", run.stderr);
+}

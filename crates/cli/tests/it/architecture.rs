@@ -32,6 +32,8 @@ const ADAPTERS: &[&str] = &[
     "pollux_session",
     "pollux_agent",
     "pollux_extend",
+    "pollux_foreign",
+    "pollux_catalogue",
 ];
 
 /// What a library never does: values come in, results go out.

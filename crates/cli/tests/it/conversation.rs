@@ -144,6 +144,7 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
         [reply().call("run_shell_command", json!({"command": "touch made.txt"})), reply().text("ok")],
     );
     let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("Trust this folder?").expect("Answer").say("3");
     terminal
         .expect("> ")
         .say("/mode yolo")
@@ -154,4 +155,40 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
     terminal.expect("1. Yes, this once\n  2. Run another command instead\n  3. No").expect("Answer").say("3");
     terminal.expect("instead").say("").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
+}
+
+/// A project whose settings would run something.
+fn project_with_hook(command: &str) -> TestHome {
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}});
+    TestHome::new().project_settings(hook).file("GEMINI.md", "PROJECT RULE")
+}
+
+#[test]
+fn a_folder_that_nobody_decided_on_is_asked_about_with_what_it_would_run() {
+    let scene = Scene::untrusted(project_with_hook("touch hooked.txt"), [reply().text("one")]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("It would run").expect("touch hooked.txt").expect("Trust this folder?").expect("Answer");
+    terminal.say("1").expect("Mode default").expect("> ").say("go").expect("one").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));
+}
+
+#[test]
+fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
+    let scene = Scene::untrusted(project_with_hook("echo tame"), [reply().text("one"), reply().text("two")]);
+    assert_eq!(scene.prepare(&["trust", "allow", "--yes"]).run().code, Some(0));
+    let settings = scene.home.project().join(".gemini/settings.json");
+    let wild = fs::read_to_string(&settings).unwrap().replace("tame", "wild");
+    fs::write(&settings, wild).unwrap();
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal
+        .expect("What changed")
+        .expect("tame")
+        .expect("wild")
+        .expect("Trust this folder?")
+        .expect("Answer");
+    terminal.say("").expect("no longer what was trusted").expect("> ").say("go").expect("one").expect("> ");
+    terminal.say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(!scene.server.request(0).body.to_string().contains("PROJECT RULE"));
 }

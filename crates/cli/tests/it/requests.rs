@@ -315,3 +315,34 @@ fn a_tool_of_older_conversations_is_answered_though_it_is_not_declared() {
     let answer = scene.server.request(1).function_responses()[0]["response"]["output"].to_string();
     assert!(answer.contains("alpha") && answer.contains("beta"), "{answer}");
 }
+
+/// What the model is told of every tool, word by word. `UPDATE_DECLARATIONS=1` writes the file anew; read the
+/// difference before it is kept.
+#[test]
+fn every_declaration_is_as_written_down() {
+    let ask = json!({"questions": [{"question": "q", "header": "h", "type": "text"}]});
+    let scene = Scene::new([
+        reply().call("ask_user", ask),
+        reply().call("enter_plan_mode", json!({})),
+        reply().text("planning"),
+    ]);
+    let mut terminal = scene.prepare(&["-m", "gemini-2.5-pro", "-i", "go"]).on_terminal();
+    terminal.expect("Answer: ").say("a").expect("plan first").expect("Answer").say("1").expect("planning");
+    terminal.expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let declared =
+        |index: usize| scene.server.request(index).body["tools"][0]["functionDeclarations"].clone();
+    let mut all: Vec<Value> = declared(0).as_array().unwrap().clone();
+    for tool in declared(2).as_array().unwrap() {
+        if !all.iter().any(|known| known["name"] == tool["name"]) {
+            all.push(tool.clone());
+        }
+    }
+    all.sort_by_key(|tool| tool["name"].as_str().unwrap_or_default().to_owned());
+    let text = format!("{:#}\n", Value::from(all));
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/declarations.json");
+    if std::env::var_os("UPDATE_DECLARATIONS").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), text);
+}

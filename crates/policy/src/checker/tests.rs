@@ -21,7 +21,13 @@ checker = { type = "external", name = "second", config = { command = ["/opt/chec
 "#;
 
 /// Gives its answers in turn and keeps what it was asked.
-struct Answers(Mutex<(VecDeque<Result<CheckAnswer, CheckFailure>>, Vec<Value>)>);
+#[derive(Default)]
+struct Answers {
+    left: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Value>>,
+}
+
+type Answer = Result<CheckAnswer, CheckFailure>;
 
 impl CheckerPort for Answers {
     fn check<'a>(
@@ -30,21 +36,25 @@ impl CheckerPort for Answers {
         request: &'a CheckRequest<'a>,
     ) -> BoxFuture<'a, Result<CheckAnswer, CheckFailure>> {
         Box::pin(async move {
-            let mut state = self.0.lock().unwrap();
-            state.1.push(request.to_json(check));
-            state.0.pop_front().unwrap()
+            self.asked.lock().unwrap().push(request.to_json(check));
+            self.left.lock().unwrap().pop_front().unwrap()
         })
     }
 }
 
-fn answer(decision: Decision, reason: &str) -> Result<CheckAnswer, CheckFailure> {
+fn answer(decision: Decision, reason: &str) -> Answer {
     Ok(CheckAnswer { decision, reason: reason.to_owned() })
 }
 
 /// The verdict, and what was asked on the way to it.
-fn decided(answers: Vec<Result<CheckAnswer, CheckFailure>>, interactive: bool) -> (Verdict, Vec<Value>) {
+fn decided(answers: Vec<Answer>, interactive: bool) -> (Verdict, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("c.toml"), CHECKERS).unwrap();
+    pollux_config::files::replace(
+        &dir.path().join("c.toml"),
+        CHECKERS.as_bytes(),
+        pollux_config::files::Mode::Shared,
+    )
+    .unwrap();
     let sources = Sources { user: vec![dir.path().to_owned()], ..Sources::default() };
     let engine = load(&sources, Options { workspaces: vec!["/w".into()], ..Options::default() });
     assert!(engine.problems().is_empty(), "{:?}", engine.problems());
@@ -60,13 +70,12 @@ fn decided(answers: Vec<Result<CheckAnswer, CheckFailure>>, interactive: bool) -
         interactive,
         subagent: None,
     };
-    let port = Answers(Mutex::new((answers.into(), Vec::new())));
+    let port = Answers { left: Mutex::new(answers.into()), ..Answers::default() };
     let history = [std::sync::Arc::new(Content::user_text("find them"))];
     let verdict = engine.decide(&request);
     assert_eq!(verdict.checks.len(), 2);
     let verdict = ready(engine.checked(verdict, &request, &history, &port));
-    let asked = port.0.into_inner().unwrap().1;
-    (verdict, asked)
+    (verdict, port.asked.into_inner().unwrap())
 }
 
 /// Nothing here waits.

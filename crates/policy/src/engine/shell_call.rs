@@ -142,8 +142,10 @@ impl Engine {
         }
         if verdict.decision == Decision::Allow
             && !yolo
-            && !harmless
-            && let Some(why) = self.beyond(hit.rule, part, places, exported, call)
+            && let Some(why) = match harmless {
+                true => shell::is_dangerous(part),
+                false => self.beyond(hit.rule, part, places, exported, call),
+            }
         {
             tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
         }
@@ -183,7 +185,7 @@ impl Engine {
         }
         // A person may allow reading anywhere.
         if shell::is_known_safe_within(part, &|_| true)
-            && !part.words.first().is_some_and(|word| word.as_deref() == Some("git"))
+            && part.words.first().is_none_or(|word| word.as_deref() != Some("git"))
         {
             return None;
         }

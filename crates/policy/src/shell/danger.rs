@@ -105,56 +105,53 @@ impl Call<'_> {
             {
                 "deletes files at the destination"
             }
-            "cargo"
-                if self.known.iter().find(|a| !a.starts_with(['-', '+'])).is_some_and(|a| {
-                    matches!(
-                        *a,
-                        "install"
-                            | "uninstall"
-                            | "publish"
-                            | "login"
-                            | "logout"
-                            | "owner"
-                            | "yank"
-                            | "watch"
-                            | "binstall"
-                            | "generate"
-                    )
-                }) =>
-            {
-                "installs, publishes or runs what is not this project's"
-            }
-            "npm" | "pnpm" | "yarn"
-                if self.known.iter().find(|a| !a.starts_with('-')).is_some_and(|a| {
-                    matches!(
-                        *a,
-                        "publish"
-                            | "unpublish"
-                            | "login"
-                            | "adduser"
-                            | "logout"
-                            | "token"
-                            | "owner"
-                            | "deprecate"
-                            | "dist-tag"
-                            | "access"
-                            | "config"
-                            | "set"
-                            | "link"
-                            | "exec"
-                            | "x"
-                            | "init"
-                            | "create"
-                            | "dlx"
-                    )
-                }) =>
-            {
-                "publishes, or runs what is not this project's"
-            }
+            "cargo" | "npm" | "pnpm" | "yarn" => return self.publishes(name),
             "git" => return self.git(),
             _ => return None,
         };
         Some(reason)
+    }
+
+    /// Package managers doing more than build and test.
+    fn publishes(&self, name: &str) -> Option<&'static str> {
+        let verb = self.known.iter().find(|a| !a.starts_with(['-', '+']))?;
+        let found = match name {
+            "cargo" => matches!(
+                *verb,
+                "install"
+                    | "uninstall"
+                    | "publish"
+                    | "login"
+                    | "logout"
+                    | "owner"
+                    | "yank"
+                    | "watch"
+                    | "binstall"
+                    | "generate"
+            ),
+            _ => matches!(
+                *verb,
+                "publish"
+                    | "unpublish"
+                    | "login"
+                    | "adduser"
+                    | "logout"
+                    | "token"
+                    | "owner"
+                    | "deprecate"
+                    | "dist-tag"
+                    | "access"
+                    | "config"
+                    | "set"
+                    | "link"
+                    | "exec"
+                    | "x"
+                    | "init"
+                    | "create"
+                    | "dlx"
+            ),
+        };
+        found.then_some("publishes, installs, or runs what is not this project's")
     }
 
     /// Whether `git checkout` is given files instead of a branch.

@@ -30,17 +30,18 @@ pub(super) fn feed(part: &Part, before: Option<&'static str>) -> Option<&'static
     if leaves && before.is_none() {
         return None;
     }
+    // Words that are neither options nor numbers.
+    let operands = arguments.iter().filter(|a| !a.starts_with('-') && a.parse::<u32>().is_err()).count();
     match name {
+        _ if arguments.iter().any(|a| a.starts_with("--format")) => None,
         "git" if arguments.first() == Some(&"ls-files") => Some("*"),
         "rg" if has(&["-l", "--files", "--files-with-matches", "-lF", "-il", "-li"]) => Some("*"),
         "fd" | "fdfind" => Some("*"),
-        "grep" if has(&["-rl", "-rln", "-lr", "-ril", "-rli", "-l", "-lR", "-Rl"]) && before.is_none() => {
-            Some("*")
-        }
+        "grep" if has(&["-rl", "-rln", "-lr", "-ril", "-rli", "-lR", "-Rl"]) => Some("*"),
         "find" if !has(&["-printf", "-ls"]) => Some("./*"),
-        // Lines pass these unchanged.
-        "grep" | "egrep" | "fgrep" if !arguments.iter().any(|a| changes_lines(a)) => before,
-        "sort" | "head" | "tail" | "uniq" if !has(&["-c", "--count"]) => before,
+        // Lines pass these unchanged, if they read the pipe and no file.
+        "grep" | "egrep" | "fgrep" if operands == 1 && !arguments.iter().any(|a| changes_lines(a)) => before,
+        "sort" | "head" | "tail" | "uniq" if operands == 0 && !has(&["-c", "--count"]) => before,
         _ => None,
     }
 }
@@ -61,7 +62,8 @@ fn is_revision(text: &str) -> bool {
 fn changes_lines(argument: &str) -> bool {
     argument.starts_with("--") && !argument.starts_with("--inv")
         || argument.starts_with('-')
-            && argument.contains(['o', 'c', 'n', 'b', 'H', 'A', 'B', 'C', 'Z', 'T', 'f'])
+            && argument
+                .contains(['o', 'c', 'n', 'b', 'H', 'A', 'B', 'C', 'Z', 'T', 'f', 'e', 'r', 'R', 'l', 'L'])
 }
 
 /// The program and its arguments, with patterns standing for themselves.

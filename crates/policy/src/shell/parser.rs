@@ -35,11 +35,13 @@ pub(super) struct Parser<'s, 'f> {
     statement: usize,
     /// Whether the command being read surely runs, in this very shell.
     straight: bool,
+    /// How many redirections of input were read.
+    inputs: usize,
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
     pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
-        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0, straight: true }
+        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0, straight: true, inputs: 0 }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -186,7 +188,9 @@ impl<'s, 'f> Parser<'s, 'f> {
                 self.skip_blanks();
             }
             let before = self.found.parts.len();
+            let inputs = self.inputs;
             self.command()?;
+            let piped = if self.inputs == inputs { self.context.feed } else { None };
             self.skip_blanks();
             match (self.peek(), self.peek_at(1)) {
                 (Some('|'), Some('|')) => return Ok(()),
@@ -197,7 +201,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             self.straight = false;
             let emitted = self.found.parts.get(before..).unwrap_or_default();
             self.context.feed = match emitted {
-                [part] => listing::feed(part, self.context.feed),
+                [part] => listing::feed(part, piped),
                 _ => None,
             };
             self.skip_blank_lines()?;
@@ -228,6 +232,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         let start = self.at;
         let mut words: Vec<Word> = Vec::new();
         let mut given: Vec<Word> = Vec::new();
+        let inputs = self.inputs;
         loop {
             self.skip_blanks();
             if self.redirection()? {
@@ -252,7 +257,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         }
         let text = self.text_from(start).trim_end().to_owned();
         let assignments = self.assignments(&given, &words);
-        let context = self.context.clone();
+        let mut context = self.context.clone();
+        if self.inputs != inputs {
+            context.feed = None;
+        }
         wrapper::emit(text, &words, assignments, &context, self.found);
         Ok(())
     }
@@ -315,6 +323,7 @@ impl<'s, 'f> Parser<'s, 'f> {
                 .map_or_else(String::new, |o| (*o).to_owned())
         };
         self.skip(operator.chars().count());
+        self.inputs += usize::from(operator.starts_with('<') || named);
         self.skip_blanks();
         let target = self.word(Mode::Plain)?;
         match operator.as_str() {
@@ -332,6 +341,10 @@ impl<'s, 'f> Parser<'s, 'f> {
     }
 
     fn redirected(&mut self, writes: bool, target: &Word) {
+        // What runs at the other end is listed itself.
+        if target.pattern.as_deref() == Some("/dev/fd/63") {
+            return;
+        }
         let file = target.text().map(str::to_owned);
         match file.as_deref() {
             Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin") => return,

@@ -6,6 +6,8 @@ use super::{Context, Found, Part, wrapper};
 
 /// More readings of one command than this are not followed.
 const MOST_READINGS: usize = 64;
+/// So many bytes of them in one command line.
+const MOST_BYTES: usize = 256 * 1024;
 
 /// Lists a command once for each way its words can turn out.
 pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
@@ -46,15 +48,17 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
         }
     }
     part.pieces.clear();
-    if !followed
-        || part.data.len()
-            == part
-                .words
-                .iter()
-                .zip(0..)
-                .filter(|(word, at)| word.is_none() && part.patterns.iter().all(|(place, _)| place != at))
-                .count()
-    {
+    let open = |(at, word): &(usize, &Option<String>)| {
+        word.is_none() && part.patterns.iter().all(|(place, _)| place != at)
+    };
+    if !followed || part.data.len() == part.words.iter().enumerate().filter(open).count() {
+        found.part(part);
+        return;
+    }
+    let bytes: usize = readings.iter().flatten().map(|word| word.raw.len() + 16).sum();
+    found.followed += bytes;
+    if found.followed > MOST_BYTES {
+        found.doubt("its variables can hold too much");
         found.part(part);
         return;
     }

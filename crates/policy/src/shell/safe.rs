@@ -90,7 +90,7 @@ pub fn is_known_safe_within(part: &Part, may_read: &dyn Fn(&str) -> bool) -> boo
         return false;
     }
     if TALKERS.contains(&name) {
-        return part.patterns.iter().all(|(_, pattern)| files.allow(&[pattern]));
+        return name == "[[" || part.patterns.iter().all(|(_, pattern)| files.allow(&[pattern]));
     }
     if READERS.contains(&name) {
         return reader(name, arguments, &files);
@@ -125,6 +125,7 @@ fn takes_data(name: &str, arguments: &[&str], part: &Part) -> bool {
                 && !arguments.first().is_some_and(|a| a.starts_with("-v"))
         }
         "wait" => !arguments.iter().any(|a| a.starts_with("-p")),
+        "[[" => true,
         _ => TALKERS.contains(&name) && part.patterns.is_empty(),
     }
 }
@@ -326,24 +327,8 @@ fn careful(name: &str, arguments: &[&str], part: &Part, files: &Files<'_>) -> bo
             ) && files.allow(arguments)
         }
         "hostname" => arguments.is_empty(),
-        "ps" => {
-            let rest = without_values(
-                arguments,
-                &["-o", "-p", "-u", "-U", "-C", "--sort", "-t", "-g", "--pid", "--ppid"],
-            );
-            !rest.iter().any(|a| !a.starts_with('-') && a.contains('e'))
-                && !arguments.iter().any(|a| a.contains("env"))
-                && !gives(arguments, &["--environment"], &['E'])
-        }
-        "jq" => {
-            let rest = without_named(arguments);
-            let wild = rest
-                .iter()
-                .any(|a| names_env(a) || a.contains("$ENV") || a.contains("import") || a.contains("include"));
-            !wild
-                && !gives(&rest, &["--from-file"], &['f', 'L'])
-                && files.allow_after_script(&rest, &[], &["indent"])
-        }
+        "ps" => ps(arguments),
+        "jq" => jq(arguments, files),
         "printf" => !arguments.first().is_some_and(|a| a.starts_with("-v")),
         "base64" => !gives(arguments, &["--output"], &['o']) && files.allow(arguments),
         "find" => find(arguments, files),
@@ -421,6 +406,22 @@ fn names_env(filter: &str) -> bool {
             (filter.get(..at).unwrap_or_default(), filter.get(at + word.len()..).unwrap_or_default());
         !before.ends_with(|c: char| is_part(c) || c == '.') && !after.starts_with(is_part)
     })
+}
+
+fn jq(arguments: &[&str], files: &Files<'_>) -> bool {
+    let rest = without_named(arguments);
+    let wild = rest
+        .iter()
+        .any(|a| names_env(a) || a.contains("$ENV") || a.contains("import") || a.contains("include"));
+    !wild && !gives(&rest, &["--from-file"], &['f', 'L']) && files.allow_after_script(&rest, &[], &["indent"])
+}
+
+fn ps(arguments: &[&str]) -> bool {
+    let rest =
+        without_values(arguments, &["-o", "-p", "-u", "-U", "-C", "--sort", "-t", "-g", "--pid", "--ppid"]);
+    !rest.iter().any(|a| !a.starts_with('-') && a.contains('e'))
+        && !arguments.iter().any(|a| a.contains("env"))
+        && !gives(arguments, &["--environment"], &['E'])
 }
 
 fn find(arguments: &[&str], files: &Files<'_>) -> bool {

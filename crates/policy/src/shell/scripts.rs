@@ -180,7 +180,8 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
                 }
                 None => {
                     variables::assigned(text, None, found);
-                    found.variables.give(text, Value::Pieces(vec![Piece::Text(String::new())]));
+                    let nothing = Value::Pieces(vec![Piece::Text(String::new())]);
+                    found.variables.give(text, if plain { nothing } else { Value::Unknown });
                 }
             },
             None => found.doubt(format!("what `{}` declares is only known at run time", call.name)),

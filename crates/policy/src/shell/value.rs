@@ -3,10 +3,13 @@
 //! Every value that a variable is given anywhere in a command counts wherever the variable is used: loops and functions
 //! make the order of the text a bad guide.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// More readings of one word than this are not followed.
 const MOST_READINGS: usize = 32;
+/// More pieces than this are not looked at in one command line.
+const MOST_PIECES: usize = 20_000;
 /// Variables that are given others, one after another.
 const MOST_STEPS: usize = 8;
 
@@ -188,6 +191,8 @@ pub(super) struct Variables {
     pub(super) moves: bool,
     /// Whether `$1` and the like are given.
     pub(super) parameters: bool,
+    /// How many pieces were looked at.
+    looked: Cell<usize>,
 }
 
 impl Variables {
@@ -234,6 +239,10 @@ impl Variables {
         let mut all = vec![Draft::default()];
         let mut data = false;
         for piece in pieces {
+            self.looked.set(self.looked.get() + 1);
+            if self.looked.get() > MOST_PIECES {
+                return Reading::Unknown;
+            }
             let (texts, quoted) = match piece {
                 Piece::Text(text) => (Texts::one(text), true),
                 Piece::Number => (Texts::one("1"), true),

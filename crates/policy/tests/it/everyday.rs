@@ -203,3 +203,100 @@ fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
         assert_eq!(verdict.decision, decision, "{prefix} / {command}: {}", verdict.reason);
     }
 }
+
+#[test]
+fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
+    let deny = |prefix: &str| {
+        LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"))
+            .replace("\"allow\"", "\"deny\"")
+    };
+    let engine = with_rules(&(deny("rm") + &deny("git push")));
+    for command in [
+        "rm x",
+        "/bin/rm x",
+        "\\rm x",
+        "'rm' x",
+        "r\"\"m x",
+        "$'rm' x",
+        "command rm x",
+        "builtin command rm x",
+        "exec rm x",
+        "env rm x",
+        "env A=1 rm x",
+        "sudo rm x",
+        "nohup rm x",
+        "timeout 5 rm x",
+        "busybox rm x",
+        "toybox rm x",
+        "ls | xargs rm",
+        "ls | xargs -I{} rm {}",
+        "find . -exec rm {} +",
+        "sh -c 'rm x'",
+        "bash -lc \"rm x\"",
+        "eval rm x",
+        "eval 'r''m x'",
+        "(rm x)",
+        "{ rm x; }",
+        "if true; then rm x; fi",
+        "f() { rm x; }; f",
+        "echo $(rm x)",
+        "echo `rm x`",
+        "cat <(rm x)",
+        "trap 'rm x' EXIT",
+        "x=rm; $x y",
+        "x='rm y'; $x",
+        "for x in rm; do $x y; done",
+        "git push",
+        "git --no-pager push",
+        "git -C . push origin",
+        "git --git-dir x push",
+        "git -c a.b=c push",
+        "/usr/bin/git push",
+        "x=push; git $x",
+        "RM x",
+        "rm.exe x",
+        "echo ${xy-$(rm x)}",
+        "true\nrm x",
+        "true & rm x",
+        "true |& rm x",
+        "watch rm x",
+        "git bisect run rm x",
+    ] {
+        let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
+        assert_eq!(verdict.decision, Decision::Deny, "{command}: {}", verdict.reason);
+    }
+    // What cannot be understood might be denied.
+    for command in
+        ["echo cm0geA== | base64 -d | sh", "eval \"$X\"", "$X y", "git $X", ". ./x", "python3 -c x", "git x"]
+    {
+        let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
+        assert_eq!(verdict.decision, Decision::Ask, "{command}: {}", verdict.reason);
+    }
+    for command in ["make", "git pull", "ls > /etc/x", "cp a b"] {
+        assert_eq!(decide(&engine, command, ApprovalMode::Yolo, true).decision, Decision::Allow, "{command}");
+    }
+}
+
+#[test]
+fn a_long_command_is_refused_or_decided_soon() {
+    let listed = listed();
+    let chain = |part: &str, count: usize, joint: &str| vec![part; count].join(joint);
+    for command in [
+        chain("git status", 10_000, ";"),
+        chain("git status", 10_000, " && ") + "; rm -rf /",
+        chain("true", 60, ";") + "; rm -rf /",
+        "a".repeat(1_000_000),
+        format!("git status {}; rm -rf /", " ".repeat(60_000)),
+        format!("x={}; y={}; cat $y", "$z".repeat(10_000), "$x".repeat(10_000)),
+        (0..200).map(|i| format!("v{}=$v{i}$v{i};", i + 1)).collect::<String>() + "cat $v200",
+        format!(
+            "for x in {}; do for y in {}; do cat /etc/$x$y; done; done",
+            chain("a", 3000, " "),
+            chain("b", 3000, " ")
+        ),
+        format!("echo {}rm{}", "$(".repeat(5_000), ")".repeat(5_000)),
+    ] {
+        let verdict = decide(&listed, &command, ApprovalMode::Default, true);
+        assert_ne!(verdict.decision, Decision::Allow, "{:.60}", command);
+    }
+}

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use crate::grammar::{self, command, expression_agrees};
 
 /// How many cases; `POLLUX_FUZZ_CASES` overrides it.
+#[expect(clippy::disallowed_methods, reason = "how long to search is up to who runs the tests")]
 fn cases() -> u32 {
     std::env::var("POLLUX_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(256)
 }

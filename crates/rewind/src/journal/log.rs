@@ -12,7 +12,7 @@ use crate::entry::Hash;
 use crate::entry::{Content, Entry};
 use crate::snapshot::Tree;
 
-use super::Event;
+use super::state::Event;
 use super::wire::{IndexWire, LineWire};
 
 const EVENTS: &str = "events.jsonl";

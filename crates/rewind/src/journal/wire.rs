@@ -8,7 +8,8 @@ use crate::path::RelPath;
 use crate::snapshot::Change;
 use crate::store::{hex, unhex};
 
-use super::{Event, Point};
+use super::point::Point;
+use super::state::Event;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -151,6 +151,19 @@ fn a_new_folder_with_files_of_others_stays() {
 }
 
 #[test]
+fn a_file_whose_folder_somebody_else_removed_comes_back_when_the_user_insists() {
+    let workspace = Workspace::empty();
+    workspace.write("dir/deep/a.txt", "old");
+    let journal = workspace.journal();
+    edit(&journal, &workspace, "1", "dir/deep/a.txt", "new");
+    fs::remove_dir_all(workspace.root().join("dir")).unwrap();
+    let plan = journal.plan(&call("1")).unwrap();
+    assert_eq!((plan.steps.len(), plan.conflicts.len()), (0, 1));
+    journal.apply(&plan, Conflicts::Overwrite).unwrap();
+    assert_eq!(workspace.read("dir/deep/a.txt").as_deref(), Some("old"));
+}
+
+#[test]
 fn a_later_run_of_the_program_can_rewind() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "old");

@@ -34,7 +34,8 @@ pub(super) fn root_of(project: &KnownProject, name: &str) -> Option<(PathBuf, Pr
         let _ = collect(file, &mut paths);
     }
     let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors()).collect();
-    let proved = folders.iter().find(|folder| hashes.contains(&sha256_hex(folder.to_string_lossy().as_bytes())));
+    let proved =
+        folders.iter().find(|folder| hashes.contains(&sha256_hex(folder.to_string_lossy().as_bytes())));
     if let Some(root) = proved {
         return Some((root.to_path_buf(), Proof::PathsAndHash));
     }
@@ -64,7 +65,8 @@ fn named(args: &JsonObject) -> Vec<PathBuf> {
     let single = SINGLE.iter().filter_map(|key| args.get(*key)?.as_str());
     let lists = LISTS.iter().filter_map(|key| args.get(*key)?.as_array()).flatten().filter_map(Value::as_str);
     let command = args.get("command").and_then(Value::as_str).unwrap_or_default();
-    let tokens = command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '=' | '(' | ')'));
+    let tokens =
+        command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '=' | '(' | ')'));
     single
         .chain(lists)
         .chain(tokens)

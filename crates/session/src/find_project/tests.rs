@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -78,7 +80,11 @@ fn folders_are_proved_by_their_hash_and_ranked_by_their_name() {
 fn what_the_home_names_is_found_without_a_folder() {
     let world = World::new();
     let (gone, marked) = (world.path("dev/gone-web"), world.path("elsewhere/marked-web"));
-    fs::write(world.path(".gemini/projects.json"), json!({"projects": {gone.to_string_lossy(): "gone-web", "/bad": "../x"}}).to_string()).unwrap();
+    fs::write(
+        world.path(".gemini/projects.json"),
+        json!({"projects": {gone.to_string_lossy(): "gone-web", "/bad": "../x"}}).to_string(),
+    )
+    .unwrap();
     world.session("gone-web", &hash(&gone), 1, &json!({}));
     // The same project from before it had a short name.
     world.session(&hash(&gone), &hash(&gone), 2, &json!({}));
@@ -118,7 +124,12 @@ fn paths_of_calls_prove_a_root_or_let_one_be_guessed() {
     assert_eq!(world.find("web"), [(root.to_owned(), NameMatch::Exact, Proof::PathsAndHash, 3)]);
     // Another one whose hash fits nothing, in a folder that nobody marked.
     let world = World::new();
-    world.session("slug", "not-a-hash", 1, &json!({"dir_path": "/gone/web/src/deep", "cwd": "/gone/web/src"}));
+    world.session(
+        "slug",
+        "not-a-hash",
+        1,
+        &json!({"dir_path": "/gone/web/src/deep", "cwd": "/gone/web/src"}),
+    );
     assert_eq!(world.find("web"), [(root.to_owned(), NameMatch::Exact, Proof::Inferred, 1)]);
     assert!(world.find("other").is_empty());
 }

@@ -119,7 +119,13 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
     if !meta.get("sessionId").is_some_and(Value::is_string) {
         return Err(unknown("it has no `sessionId`"));
     }
+    let is_line = !text.trim_ascii_end().contains(&b'\n');
     let messages = match meta.shift_remove("messages") {
+        // The first line of a record log that has no other yet.
+        None if is_line && repaired.is_none() => {
+            let layout = Layout::Log { ends_with_newline: text.last() == Some(&b'\n') };
+            return Ok(Folded { meta, messages: Vec::new(), layout, repaired });
+        }
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(messages)) => messages,
         Some(_) => return Err(unknown("its `messages` are not a list")),

@@ -16,22 +16,22 @@ struct State {
     places: HashMap<String, usize>,
 }
 
-/// Reads a record log; `None` if the first line is not a record or no line names the session.
+/// Reads a record log; `None` if the first line is not a record, if it is all there is, or if no line names
+/// the session.
 pub(super) fn fold(text: &[u8]) -> Option<Folded> {
-    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let first: JsonObject = serde_json::from_slice(lines.next()?).ok()?;
-    let inline_messages = match first.get("messages") {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(_)) => true,
-        // Not a shape of today; the reader of whole objects says so.
-        Some(_) => return None,
-    };
+    let mut lines =
+        text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).peekable();
+    let first = lines.next()?;
+    lines.peek()?;
+    let first: JsonObject = serde_json::from_slice(first).ok()?;
+    // Another shape of the list is none of today; the reader of whole objects says so.
+    if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
+        return None;
+    }
     let mut state = State::default();
     state.apply(first);
-    let mut records = 1usize;
     let mut last_is_bad = false;
     for line in lines {
-        records += 1;
         last_is_bad = false;
         match parse_lossy(line) {
             Some(Value::Object(record)) => state.apply(record),
@@ -43,8 +43,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         return None;
     }
     let ends_with_newline = text.last() == Some(&b'\n');
-    let layout =
-        if records == 1 && inline_messages { Layout::Other } else { Layout::Log { ends_with_newline } };
+    let layout = Layout::Log { ends_with_newline };
     let repaired = last_is_bad.then(|| {
         let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
         RepairNote::torn((text.trim_ascii_end().len() - torn) as u64)

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 
 use pollux_config::groups::SessionFormat;
@@ -75,7 +77,7 @@ fn the_old_and_the_surplus_go_and_the_young_and_the_current_stay() {
     let records = [record("a", 40), record("b", 20), record("c", 3), record("d", 0)];
     let age = |id: &str| (id.to_owned(), Reason::Age);
     let count = |id: &str| (id.to_owned(), Reason::Count);
-    let cases: [(RetentionPolicy, Option<&str>, Vec<(String, Reason)>); 6] = [
+    let cases = [
         (policy(Some(30), None, 1), None, vec![age("a")]),
         (policy(Some(30), None, 1), Some("a"), vec![]),
         (policy(Some(30), Some(2), 1), None, vec![age("a"), count("b")]),

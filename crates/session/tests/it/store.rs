@@ -1,13 +1,15 @@
 //! Blobs, forks, rewinds, and fields nobody knows.
 
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 
 use pollux_domain::content::{Blob, Body, Part};
 use pollux_domain::event::CallStatus;
 use pollux_domain::id::SessionId;
 use pollux_session::{
-    Message, Recorder, ResumeError, SessionFormat, TranscriptForm, delete, history, into_history, list, load, repair,
-    summarise, verify, write_transcript,
+    Message, Recorder, ResumeError, SessionFormat, TranscriptForm, delete, history, into_history, list, load,
+    repair, summarise, verify, write_transcript,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +24,8 @@ fn long() -> String {
 /// A session with a picture in its prompt and a long output.
 fn record_long(scratch: &Scratch, id: &str, format: SessionFormat) -> std::path::PathBuf {
     let mut recorder = scratch.recorder(id, format, 0);
-    let picture = Body::InlineData(Blob { mime_type: "image/png".into(), data_base64: "AAAA".repeat(20_000) });
+    let picture =
+        Body::InlineData(Blob { mime_type: "image/png".into(), data_base64: "AAAA".repeat(20_000) });
     recorder.user(&[Part::text("look"), picture.into()], None, at(1)).unwrap();
     recorder.reply(&reply("one", vec![call("a", None)]), at(2)).unwrap();
     recorder.results(&[result("a", CallStatus::Success, &long())], at(3)).unwrap();
@@ -43,7 +46,9 @@ fn long_outputs_and_pictures_are_stored_once_and_come_back() {
         let session = load(&path).unwrap();
         assert_eq!(session.repaired, None);
         let turns = into_history(session.clone());
-        assert!(matches!(&turns[0].content.parts[1].body, Body::InlineData(blob) if blob.data_base64.len() == 80_000));
+        assert!(
+            matches!(&turns[0].content.parts[1].body, Body::InlineData(blob) if blob.data_base64.len() == 80_000)
+        );
         assert_eq!(turns[2].content.responses().next().unwrap().response["output"], long());
         assert_eq!(turns, history(&session));
         // A second session with the same content costs nothing, and keeps it when the first one goes.
@@ -85,7 +90,10 @@ fn a_lost_blob_is_a_note_and_no_failure() {
     let mut recorder = Recorder::resume(&session).unwrap();
     recorder.user(&text("go on"), None, at(9)).unwrap();
     let reports = verify(&scratch.dirs());
-    assert_eq!(reports[0].problems[0].to_string(), "3 long text(s) or media stored apart are missing or damaged");
+    assert_eq!(
+        reports[0].problems[0].to_string(),
+        "3 long text(s) or media stored apart are missing or damaged"
+    );
 }
 
 #[test]
@@ -157,7 +165,8 @@ fn messages_are_taken_back_and_the_conversation_goes_on() {
 fn fields_nobody_knows_survive_resume_append_and_rewind() {
     let one = json!({"id": "1", "type": "user", "content": "a", "mood": [1, {"x": null}]});
     let call = json!({"id": "c", "name": "t", "args": {}, "status": "success", "result": [], "color": "red"});
-    let two = json!({"id": "2", "type": "gemini", "content": "b", "toolCalls": [call], "grounding": {"a": 1}});
+    let two =
+        json!({"id": "2", "type": "gemini", "content": "b", "toolCalls": [call], "grounding": {"a": 1}});
     let meta = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "future": {"deep": [1]}});
     let mut document = meta.clone();
     document["messages"] = json!([one, two]);
@@ -171,7 +180,9 @@ fn fields_nobody_knows_survive_resume_append_and_rewind() {
         drop(recorder);
         let session = load(&path).unwrap();
         assert_eq!(session.extra["future"], json!({"deep": [1]}), "{name}");
-        let [Message::User(first), Message::Reply(second)] = session.messages.as_slice() else { panic!("{name}") };
+        let [Message::User(first), Message::Reply(second)] = session.messages.as_slice() else {
+            panic!("{name}")
+        };
         assert_eq!(first.extra["mood"], json!([1, {"x": null}]));
         assert_eq!(second.extra["grounding"], json!({"a": 1}));
         assert_eq!(second.calls[0].extra["color"], "red");

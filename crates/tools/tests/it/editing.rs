@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolOutcome};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, shown, text_of};
+use crate::bench::{Bench, put, shown, text_of};
 
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"file_path": path, "instruction": "why", "old_string": old, "new_string": new})
@@ -214,7 +214,7 @@ async fn titles_tell_what_an_edit_does() {
 async fn what_is_shown_before_an_edit_is_what_the_edit_does() {
     let bench = Bench::new();
     let file = bench.path("a.txt");
-    fs::write(&file, "one\r\ntwo\r\n").unwrap();
+    put(&file, "one\r\ntwo\r\n");
     for (name, args) in [
         (
             "replace",
@@ -247,10 +247,10 @@ async fn an_edit_of_a_file_that_changed_after_it_was_shown_is_not_made() {
         ),
         ("write_file", json!({"file_path": "a.txt", "content": "one\n3\n"})),
     ] {
-        fs::write(&file, "one\ntwo\n").unwrap();
+        put(&file, "one\ntwo\n");
         let call = bench.prepare(name, args).unwrap();
         assert!(call.preview().await.is_some());
-        fs::write(&file, "one\ntwo\nthree\n").unwrap();
+        put(&file, "one\ntwo\nthree\n");
         match bench.run(call).await {
             ToolOutcome::Failed(failure) => assert!(failure.message.contains("changed after"), "{failure:?}"),
             other => panic!("{other:?}"),

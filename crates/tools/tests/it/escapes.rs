@@ -212,7 +212,8 @@ impl World {
         for folder in ["outside", "outside/a", "outside/b/a", "outside/.git"] {
             for name in ["a", "b", "d.txt", "é", CANARY_NAME] {
                 let path = base.join(folder).join(name);
-                if !path.exists() && !(folder == "outside" && matches!(name, "a" | "b")) {
+                let is_folder = folder == "outside" && matches!(name, "a" | "b");
+                if !is_folder && !path.exists() {
                     put(&path, format!("{CANARY} of {folder}"));
                 }
             }

@@ -1,0 +1,55 @@
+//! Removing journals that nobody can go back to, and contents that no journal needs.
+
+use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use pollux_domain::id::SessionId;
+
+use crate::store;
+
+use super::log;
+
+/// What became of a clean-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    Done,
+    /// A session is using the store; another time.
+    InUse,
+}
+
+/// Removes the journals of sessions that are gone, and contents that no journal needs.
+pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<Forgotten> {
+    let sessions = store.join("sessions");
+    if !sessions.exists() {
+        return Ok(Forgotten::Done);
+    }
+    let lock = File::options().create(true).append(true).open(store.join("in-use"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Forgotten::InUse),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let mut needed = HashSet::new();
+    for session in fs::read_dir(&sessions)? {
+        let path = session?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if is_kept(&SessionId::from_file(name)) {
+            needed.extend(log::needed(&path)?);
+        } else {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    store::sweep(store, |hash| needed.contains(hash));
+    Ok(Forgotten::Done)
+}
+
+/// A session's id as the name of a folder.
+pub(super) fn folder_name(session: &SessionId) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match session.as_str() {
+        id if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) => id.to_owned(),
+        id => pollux_config::paths::sha256_hex(id.as_bytes()),
+    }
+}

@@ -1,0 +1,105 @@
+//! What a journal knows: its events, the calls that are open, the workspace as it was last seen.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use crate::coverage::{Coverage, Uncovered};
+use crate::entry::Entry;
+use crate::path::RelPath;
+use crate::snapshot::{Change, Found, Tree};
+
+use super::log::{Log, LogError};
+use super::point::Point;
+
+/// The tool's name in points that are rewinds.
+pub(super) const REWIND: &str = "rewind";
+
+pub(super) struct State {
+    pub(super) log: Log,
+    pub(super) events: Vec<Event>,
+    pub(super) open: Vec<OpenPoint>,
+    /// The workspace when it was last seen as a whole, and whether the index on disk says the same.
+    pub(super) known: Option<Tree>,
+    pub(super) is_indexed: bool,
+    pub(super) told: Vec<Uncovered>,
+    /// Keeps [`forget`] away.
+    pub(super) _in_use: File,
+}
+
+/// What the log holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    Prompt(String),
+    Opened { point: Point, files: Option<Files> },
+    Closed { call: String, unsure: bool, changes: Vec<Change> },
+}
+
+/// Paths with what stood there.
+pub(super) type Files = BTreeMap<RelPath, Option<Entry>>;
+
+pub(super) struct OpenPoint {
+    pub(super) call: String,
+    /// `None`: the whole workspace.
+    pub(super) files: Option<Files>,
+}
+
+impl State {
+    pub(super) fn push(&mut self, event: Event) -> Result<(), LogError> {
+        self.log.append(&event)?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    pub(super) fn open_point(&mut self, point: Point, files: Option<Files>) -> Result<(), LogError> {
+        let call = point.call.clone();
+        self.push(Event::Opened { point, files: files.clone() })?;
+        self.open.push(OpenPoint { call, files });
+        Ok(())
+    }
+
+    /// Writes down changes; calls that are still open go on from them.
+    pub(super) fn record(&mut self, call: &str, unsure: bool, changes: Vec<Change>) -> Result<(), LogError> {
+        for files in self.open.iter_mut().filter_map(|open| open.files.as_mut()) {
+            for change in &changes {
+                if let Some(state) = files.get_mut(&change.path) {
+                    state.clone_from(&change.now);
+                }
+            }
+        }
+        self.push(Event::Closed { call: call.to_owned(), unsure, changes })
+    }
+
+    pub(super) fn see(&mut self, path: &RelPath, found: Option<Found>) {
+        if let Some(tree) = &mut self.known {
+            tree.set(path, found);
+            self.is_indexed = false;
+        }
+    }
+
+    pub(super) fn tell(&mut self, entries: usize, uncovered: Vec<Uncovered>) -> Coverage {
+        let is_news = uncovered != self.told && !uncovered.is_empty();
+        if is_news {
+            self.told.clone_from(&uncovered);
+        }
+        Coverage { entries, uncovered, is_news }
+    }
+
+    pub(super) fn next_rewind(&self) -> String {
+        let is_rewind = |event: &&Event| matches!(event, Event::Opened { point, .. } if point.tool == REWIND);
+        format!("{REWIND}-{}", self.events.iter().filter(is_rewind).count() + 1)
+    }
+}
+
+pub(super) fn still_open(events: &[Event]) -> Vec<OpenPoint> {
+    let mut open: Vec<OpenPoint> = Vec::new();
+    for event in events {
+        match event {
+            Event::Prompt(_) => {}
+            Event::Opened { point, files } => {
+                open.push(OpenPoint { call: point.call.clone(), files: files.clone() });
+            }
+            Event::Closed { call, .. } => open.retain(|point| point.call != *call),
+        }
+    }
+    open
+}
