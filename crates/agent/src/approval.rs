@@ -13,11 +13,6 @@ use pollux_policy::request::Request;
 
 use crate::desk::Desk;
 
-/// These belong to the shell: where it is not available, they have nothing to tell.
-const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_background_output"];
-
-const SHELL: &str = "run_shell_command";
-
 /// The rules of one session. Shared by the session, the tools that change the mode, and the front end's wishes.
 pub(crate) struct Approvals {
     state: Mutex<State>,
@@ -102,7 +97,6 @@ impl Approvals {
     pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
         let spec = tool.spec();
         let planning = self.mode() == ApprovalMode::Plan;
-        let companion = SHELL_COMPANIONS.contains(&spec.name.as_str());
         match spec.name.as_str() {
             "enter_plan_mode" if planning => return false,
             "exit_plan_mode" if !planning => return false,
@@ -115,12 +109,8 @@ impl Approvals {
             annotations: tool.annotations(),
             subagent: None,
         };
-        self.is_exposed(&facts) && (!companion || self.is_exposed(&ToolFacts { name: SHELL, ..facts }))
-    }
-
-    fn is_exposed(&self, facts: &ToolFacts<'_>) -> bool {
         let state = self.state();
-        state.engine.exposes(facts, state.mode, self.interactive)
+        state.engine.exposes(&facts, state.mode, self.interactive)
     }
 
     /// A call as the policy looks at it.
@@ -189,7 +179,7 @@ mod tests {
         assert!(!rules.exposes(&tool("read_background_output", ToolKind::Read)));
         assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Ok(true));
         assert!(rules.exposes(&tool("write_file", ToolKind::Edit)));
-        assert!(!rules.exposes(&tool(SHELL, ToolKind::Execute)));
+        assert!(!rules.exposes(&tool("run_shell_command", ToolKind::Execute)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod answer;
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use pollux_domain::tool::{
     Display, Effect, FileDiff, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolFailure,
     ToolKind, ToolOutcome, ToolSpec,
 };
+use pollux_policy::plan_file::placed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -69,8 +71,8 @@ pub(crate) struct Finished {
     pub(crate) duration: Duration,
 }
 
-/// Looks at a call without running it or deciding on it.
-pub(crate) fn prepare(call: Call, tools: &Toolbox) -> Ready {
+/// Looks at a call without running it or deciding on it. `plans` is where plans are written, in plan mode.
+pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Ready {
     let refuse = |call: Call, tool: Option<Arc<dyn Tool>>, failure| Ready {
         spec: tool.as_ref().map(|tool| Arc::clone(tool.spec())),
         tool,
@@ -85,16 +87,16 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox) -> Ready {
     };
     match tools.find(&call.name) {
         Err(message) => refuse(call, None, failure(ToolErrorKind::ToolNotRegistered, message)),
-        Ok(tool) => {
-            accept(call.clone(), tool).unwrap_or_else(|failure| refuse(call, Some(Arc::clone(tool)), failure))
-        }
+        Ok(tool) => accept(call.clone(), tool, plans)
+            .unwrap_or_else(|failure| refuse(call, Some(Arc::clone(tool)), failure)),
     }
 }
 
 /// Brings the arguments to the present schema and lets the tool look at them.
-pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>) -> Result<Ready, ToolFailure> {
+pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> Result<Ready, ToolFailure> {
     let spec = Arc::clone(tool.spec());
     let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
+    let args = plans.and_then(|plans| placed(&spec.name, &args, plans)).unwrap_or(args);
     let invocation = schema::check(&spec.parameters, &args)
         .and_then(|()| tool.prepare(&args).map_err(|error| error.0))
         .map_err(|message| failure(ToolErrorKind::InvalidToolParams, message))?;

@@ -159,7 +159,7 @@ impl Session {
     /// question.
     async fn exchange(&mut self, ready: &mut Ready, args: JsonObject) {
         let call = Call { args: args.clone(), ..ready.call.clone() };
-        let changed = ready.tool.clone().map(|tool| accept(call, &tool));
+        let changed = ready.tool.clone().map(|tool| accept(call, &tool, self.plans_now()));
         match changed {
             Some(Ok(changed)) => {
                 *ready = changed;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::error::Error as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::{Model, Tools};
@@ -246,6 +246,11 @@ impl Session {
         self.prompt.mode = mode;
         self.toolbox.look_again(&self.approvals);
         (self.system, self.overhead) = instructions(&self.prompt, &self.toolbox);
+    }
+
+    /// Where plans are written, while the session plans.
+    pub(crate) fn plans_now(&self) -> Option<&Path> {
+        (self.approvals.mode() == ApprovalMode::Plan).then_some(self.prompt.plans_dir.as_path())
     }
 
     /// Tells the front ends; one that is gone is no reason to stop.

@@ -97,7 +97,7 @@ impl Session {
     ) -> Next {
         let calls = self.name_calls(&mut reply.parts);
         let mut ready: Vec<Ready> =
-            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox)).collect();
+            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, self.plans_now())).collect();
         // Some servers count nothing and say 0.
         if let Some(usage) = reply.usage.filter(|usage| usage.prompt > 0) {
             self.counters.last_request = Some((usage.prompt, self.history.len()));

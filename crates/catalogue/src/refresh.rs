@@ -9,7 +9,7 @@ use pollux_session::{IndexRecord, summarise};
 use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
 
 use crate::parallel;
-use crate::row::{self, Key, PUT, PUT_PROBLEM, path_from};
+use crate::row::{self, Key, PUT, PUT_PROBLEM, path_from, stamp_from};
 use crate::scope::{Scope, Scopes};
 use crate::source::{self, Found, Origin, Place, Source};
 use crate::text_index;
@@ -98,11 +98,7 @@ fn known(connection: &Connection, scopes: &Scopes) -> Result<HashMap<(i64, PathB
     let mut statement = connection.prepare(&query)?;
     let rows = statement.query_map([], |row| {
         let path = path_from(row, 2)?.unwrap_or_default();
-        let stamp = Stamp {
-            size: row.get::<_, i64>(4)?.cast_unsigned(),
-            modified_ns: row.get(5)?,
-            mark: row.get::<_, i64>(6)?.cast_unsigned(),
-        };
+        let stamp = stamp_from(row, 4)?;
         Ok(((row.get(1)?, path, row.get(3)?), Known { id: row.get(0)?, stamp, problem: row.get(7)? }))
     })?;
     rows.collect()

@@ -171,6 +171,15 @@ pub(crate) fn from_foreign(session: ForeignSession, stamp: Stamp) -> IndexRecord
     }
 }
 
+/// Reads `size`, `modified_ns` and `mark` from this column on.
+pub(crate) fn stamp_from(row: &Row<'_>, column: usize) -> Result<Stamp> {
+    Ok(Stamp {
+        size: row.get(column).map(i64::cast_unsigned)?,
+        modified_ns: row.get(column + 1)?,
+        mark: row.get(column + 2).map(i64::cast_unsigned)?,
+    })
+}
+
 /// A path as the bytes it has on this system.
 pub(crate) fn path_of(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()

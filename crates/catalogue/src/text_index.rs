@@ -7,14 +7,14 @@
 use std::borrow::Cow;
 
 use pollux_domain::time::Timestamp;
-use pollux_foreign::ForeignTextKind;
+use pollux_foreign::{ForeignTextKind, Stamp};
 use pollux_session::{TextKind, visit_texts};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior, params};
 
 use crate::parallel;
 use crate::phrase::spaced;
 use crate::refresh::{Progress, Stage};
-use crate::row::path_from;
+use crate::row::{path_from, stamp_from};
 use crate::scope::Scopes;
 use crate::search::HitKind;
 use crate::source::{self, Found, Place, Source};
@@ -33,6 +33,8 @@ const BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// A session whose words are to be read.
 struct Job {
     id: i64,
+    /// Of the row; the file may change while it is read.
+    stamp: Stamp,
     summary: Option<String>,
     found: Found,
 }
@@ -59,7 +61,7 @@ pub(crate) fn run(
     parallel::each(&jobs, texts, |job, texts| {
         done += 1;
         progress(Progress { stage: Stage::Texts, done, total: jobs.len() });
-        batch.add(job.id, texts)
+        batch.add(job, texts)
     })?;
     batch.write()
 }
@@ -67,7 +69,7 @@ pub(crate) fn run(
 /// Sessions with stale words, the one updated last at the end.
 fn jobs(connection: &Connection, sources: &[Source], scopes: &Scopes) -> Result<Vec<Job>> {
     let query = format!(
-        "SELECT id, scope, path, within, summary FROM sessions
+        "SELECT id, scope, path, within, summary, size, modified_ns, mark FROM sessions
          WHERE texts_stale AND problem IS NULL AND scope IN ({}) ORDER BY updated, id",
         scopes.numbers(None)
     );
@@ -79,7 +81,8 @@ fn jobs(connection: &Connection, sources: &[Source], scopes: &Scopes) -> Result<
         let scope = scopes.0.iter().find(|scope| scope.id == number);
         let within = row.get(3)?;
         if let Some(found) = scope.and_then(|scope| source::found(sources, scope, path, within)) {
-            jobs.push(Job { id: row.get(0)?, summary: row.get(4)?, found });
+            let stamp = stamp_from(row, 5)?;
+            jobs.push(Job { id: row.get(0)?, stamp, summary: row.get(4)?, found });
         }
     }
     Ok(jobs)
@@ -152,22 +155,22 @@ fn plain(text: &str) -> Cow<'_, str> {
 /// Sessions that are written together.
 struct Batch<'a> {
     connection: &'a mut Connection,
-    waiting: Vec<(i64, Vec<Text>)>,
+    waiting: Vec<(&'a Job, Vec<Text>)>,
     bytes: usize,
 }
 
-impl Batch<'_> {
-    fn add(&mut self, id: i64, texts: Vec<Text>) -> Result<()> {
+impl<'a> Batch<'a> {
+    fn add(&mut self, job: &'a Job, texts: Vec<Text>) -> Result<()> {
         self.bytes += texts.iter().map(|text| text.text.len()).sum::<usize>();
-        self.waiting.push((id, texts));
+        self.waiting.push((job, texts));
         if self.bytes >= BATCH_BYTES { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Removed first: the index wants rising numbers within one transaction.
-        for (id, _) in &self.waiting {
-            remove(&transaction, *id)?;
+        for (job, _) in &self.waiting {
+            remove(&transaction, job.id)?;
         }
         insert(&transaction, &self.waiting)?;
         transaction.commit()?;
@@ -199,20 +202,24 @@ pub(crate) fn remove(transaction: &Transaction<'_>, id: i64) -> Result<()> {
     Ok(())
 }
 
-fn insert(transaction: &Transaction<'_>, sessions: &[(i64, Vec<Text>)]) -> Result<()> {
+fn insert(transaction: &Transaction<'_>, sessions: &[(&Job, Vec<Text>)]) -> Result<()> {
     let highest = "SELECT coalesce(max(text_id), 0) FROM sessions";
     let highest: i64 = transaction.query_row(highest, [], |row| row.get(0))?;
     let mut insert = transaction.prepare("INSERT INTO texts VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut index = transaction.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
-    let mut update =
-        transaction.prepare("UPDATE sessions SET text_id = ?2, texts_stale = 0 WHERE id = ?1")?;
-    for (text_id, (id, texts)) in (highest + 1..).zip(sessions) {
+    // Another process may have seen the session change since these texts were read.
+    let mut update = transaction.prepare(
+        "UPDATE sessions SET text_id = ?2, texts_stale = NOT (size = ?3 AND modified_ns = ?4 AND mark = ?5)
+         WHERE id = ?1",
+    )?;
+    for (text_id, (job, texts)) in (highest + 1..).zip(sessions) {
         for (number, text) in ((text_id << PLACE_BITS)..).zip(texts) {
             let time = text.time.map(Timestamp::millis);
             insert.execute(params![number, text.kind.number(), time, text.message, text.text])?;
             index.execute(params![number, spaced(&text.text)])?;
         }
-        update.execute([*id, text_id])?;
+        let Stamp { size, modified_ns, mark } = job.stamp;
+        update.execute([job.id, text_id, size.cast_signed(), modified_ns, mark.cast_signed()])?;
     }
     Ok(())
 }

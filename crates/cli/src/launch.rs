@@ -5,6 +5,7 @@
 
 mod args;
 mod help;
+mod sessions;
 mod usage;
 
 use std::ffi::OsString;
@@ -18,6 +19,9 @@ use serde_json::Value;
 
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
+pub(crate) use sessions::{
+    RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which,
+};
 pub(crate) use usage::UsageError;
 
 /// What the standard streams are.
@@ -53,6 +57,10 @@ pub(crate) enum Launch {
         command: TrustCommand,
         /// The working directory if none is named.
         folder: Option<PathBuf>,
+        options: Box<Options>,
+    },
+    Sessions {
+        command: SessionsCommand,
         options: Box<Options>,
     },
     Demo(Box<Options>),
@@ -94,10 +102,21 @@ pub(crate) enum SessionChoice {
     New,
     /// `--session-id`: new, under this id.
     NewWithId(SessionId),
-    /// `--resume`: `latest`, an index or an id, trimmed.
-    Resume(String),
+    /// `--resume`
+    Resume(Resumed),
     /// `--session-file`: a copy of this file under a fresh id.
     Import(PathBuf),
+}
+
+/// The conversation that a run goes on with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    /// `latest`, an index, an id or its beginning, trimmed.
+    pub(crate) which: String,
+    /// Not only this project's sessions.
+    pub(crate) all_projects: bool,
+    /// In a copy under an id of its own.
+    pub(crate) fork: bool,
 }
 
 /// What may reach the terminal from the model.

@@ -35,12 +35,39 @@ pub struct Options {
     pub protect_build_files: bool,
     /// Whether the user lets workspace policies allow more than the user's own.
     pub workspace_may_widen: bool,
-    /// Where plans are kept, if not in a folder called `plans`.
-    pub plan_directory: Option<PathBuf>,
+    /// Where plans are kept.
+    pub plans: Plans,
     /// `security.enableConseca`: every call needs a checker that this program does not have.
     pub conseca: bool,
     /// Follows links, if the caller can look at the disk.
     pub resolve: Option<Resolver>,
+}
+
+/// Where plans are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plans {
+    /// In any folder called `plans`.
+    Anywhere,
+    /// In the folder `plans` of a session, below the project's state.
+    OfSessions(PathBuf),
+    /// In this folder.
+    In(PathBuf),
+}
+
+impl Plans {
+    fn holds(&self, folder: &Path, resolve: Option<&Resolver>) -> bool {
+        let real = |path: &Path| checker::place(path, "", resolve);
+        match self {
+            Self::Anywhere => folder.file_name().is_some_and(|name| name == "plans"),
+            Self::OfSessions(state) => {
+                let session =
+                    folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "plans"));
+                let state = real(state);
+                session.is_some_and(|session| session == state || session.parent() == Some(&state))
+            }
+            Self::In(plans) => folder == real(plans),
+        }
+    }
 }
 
 impl Default for Options {
@@ -51,7 +78,7 @@ impl Default for Options {
             disable_always_allow: false,
             protect_build_files: true,
             workspace_may_widen: false,
-            plan_directory: None,
+            plans: Plans::Anywhere,
             conseca: false,
             resolve: None,
         }

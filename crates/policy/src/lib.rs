@@ -13,6 +13,7 @@ mod file;
 pub mod inventory;
 pub mod load;
 mod pattern;
+pub mod plan_file;
 pub mod request;
 mod rule;
 pub mod settings_rules;

@@ -16,6 +16,8 @@ pub struct Lists {
     pub exclude: Vec<String>,
     /// `tools.core`; `None` means all tools.
     pub core: Option<Vec<String>>,
+    /// The list is a project's: it takes tools away and allows none.
+    pub core_only_limits: bool,
     /// `tools.confirmationRequired`.
     pub confirmation_required: Vec<String>,
     /// `mcp.excluded`.
@@ -50,13 +52,15 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
         out.push(Draft::new(ToolMatch::new(Some(SHELL), None), Decision::Deny, 290, source).rule());
     }
     if let Some(core) = &lists.core {
-        for entry in core {
-            out.push(
-                Draft::entry(entry, Decision::Allow, 250, "tools.core").in_modes(Modes::NOT_PLAN).rule(),
-            );
-        }
+        let listed = if lists.core_only_limits {
+            core.iter().map(|entry| split(entry).0.to_owned()).collect()
+        } else {
+            let allow = |entry: &String| Draft::entry(entry, Decision::Allow, 250, "tools.core");
+            out.extend(core.iter().map(|entry| allow(entry).in_modes(Modes::NOT_PLAN).rule()));
+            Vec::new()
+        };
         // Servers' tools have lists of their own.
-        let others = Draft::new(ToolMatch::own(), Decision::Deny, 240, "tools.core");
+        let others = Draft::new(ToolMatch::own_but(listed), Decision::Deny, 240, "tools.core");
         out.push(others.in_modes(Modes::NOT_PLAN).rule());
     }
     for server in &lists.trusted_servers {
@@ -212,6 +216,15 @@ mod tests {
             ("ask far", 1.13),
         ];
         assert_eq!(found, expected.map(|(label, number)| (label.to_owned(), number)));
+    }
+
+    #[test]
+    fn a_projects_list_takes_away_and_allows_nothing() {
+        let lists = Lists { core: Some(list(&["ShellTool(git)"])), core_only_limits: true, ..Lists::default() };
+        let found = rules(&lists);
+        assert_eq!(found.len(), 1);
+        assert!(!found[0].tool.covers_shell());
+        assert!(found[0].tool.matches(&crate::tool_name::CalledName::new("glob", None, None)));
     }
 
     #[test]

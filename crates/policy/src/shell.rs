@@ -103,11 +103,13 @@ struct Context {
     behind: Vec<String>,
     /// What can stand for each name that the pipe before brings, if it brings names of files in the workspace.
     feed: Option<&'static str>,
+    /// The same for the input of a loop that stands in a pipe.
+    stdin: Option<&'static str>,
 }
 
 impl Context {
     fn deeper(&self) -> Self {
-        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed }
+        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed, stdin: self.stdin }
     }
 
     fn behind(&self, name: &str) -> Self {

@@ -136,8 +136,8 @@ enum NameMatch {
     Any,
     Exact(String),
     Wildcard(String),
-    /// Everything that belongs to no MCP server.
-    Own,
+    /// Everything that belongs to no MCP server, but for these.
+    OwnBut(Vec<String>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,9 +175,9 @@ impl ToolMatch {
         Self { name, server: server_match }
     }
 
-    /// Every tool that is not an MCP server's.
-    pub(crate) fn own() -> Self {
-        Self { name: NameMatch::Own, server: ServerMatch::Unsaid }
+    /// Every tool that is not an MCP server's, but for the named ones.
+    pub(crate) fn own_but(names: Vec<String>) -> Self {
+        Self { name: NameMatch::OwnBut(names), server: ServerMatch::Unsaid }
     }
 
     pub(crate) fn is_shell(&self) -> bool {
@@ -204,7 +204,7 @@ impl ToolMatch {
     fn matches_tool_of(&self, server: &str, called: &CalledName<'_>) -> bool {
         match &self.name {
             NameMatch::Any => true,
-            NameMatch::Own => false,
+            NameMatch::OwnBut(_) => false,
             NameMatch::Exact(name) => {
                 name == called.bare || name == called.raw || qualified(server, name) == called.raw
             }
@@ -215,7 +215,9 @@ impl ToolMatch {
     fn matches_name(&self, called: &CalledName<'_>) -> bool {
         match (&self.name, called.server) {
             (NameMatch::Any, _) => true,
-            (NameMatch::Own, server) => server.is_none(),
+            (NameMatch::OwnBut(names), server) => {
+                server.is_none() && !names.iter().any(|name| name == called.raw || name == called.canonical)
+            }
             (NameMatch::Exact(name), None) => {
                 name == called.raw || name == called.canonical || Some(name.as_str()) == called.agent
             }
@@ -236,7 +238,7 @@ impl ToolMatch {
     pub(crate) fn label(&self) -> String {
         let name = match &self.name {
             NameMatch::Any => "*",
-            NameMatch::Own => "tools of its own",
+            NameMatch::OwnBut(_) => "tools of its own",
             NameMatch::Exact(name) | NameMatch::Wildcard(name) => name,
         };
         match &self.server {

@@ -12,3 +12,5 @@ mod fuzz;
 mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
+#[path = "it/probe.rs"]
+mod probe;

@@ -126,3 +126,21 @@ fn several_processes_fill_one_index_at_once() {
     assert!(catalogue.is_kept());
     assert_eq!(catalogue.search("seal", &Filter::default(), now()).len(), 40);
 }
+
+#[test]
+fn a_locked_index_is_read_around_and_used_again_later() {
+    let scratch = filled();
+    drop(check(&scratch));
+    let other = Connection::open(scratch.index()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(check(&scratch).is_kept());
+    scratch.session("one", "dddddddd", 5, &[user("u", "the seal")]);
+    let mut catalogue = scratch.catalogue();
+    assert!(!catalogue.is_kept());
+    assert_eq!(catalogue.search("seal", &Filter::default(), now()).len(), 1);
+    assert_eq!(catalogue.list(&Filter::default()).len(), 3);
+    drop(other);
+    let mut catalogue = scratch.catalogue();
+    assert!(catalogue.is_kept());
+    assert_eq!(catalogue.search("seal", &Filter::default(), now()).len(), 1);
+}

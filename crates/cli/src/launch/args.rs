@@ -3,6 +3,7 @@
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
 mod policy;
+mod sessions;
 mod trust;
 
 use std::path::PathBuf;
@@ -16,7 +17,8 @@ use serde_json::Value;
 use super::help::Topic;
 use super::usage::UsageError;
 use super::{
-    ConfigCommand, Launch, Options, RawOutput, Replies, ReplyOrder, Scope, ScriptedModel, SessionChoice,
+    ConfigCommand, Launch, Options, RawOutput, Replies, ReplyOrder, Resumed, Scope, ScriptedModel,
+    SessionChoice,
 };
 
 pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
@@ -33,7 +35,6 @@ const LATER_COMMANDS: &[&str] = &[
     "skill",
     "hooks",
     "hook",
-    "sessions",
     "memory",
     "auth",
     "gemma",
@@ -81,6 +82,7 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
         Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
         Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
+        Some(("sessions", inner)) => sessions::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
         Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
     }
@@ -126,6 +128,8 @@ fn grammar() -> Command {
             flag("skip-trust"),
             flag("list-extensions").short('l'),
             flag("list-sessions"),
+            flag("fork"),
+            flag("all-projects"),
             flag("screen-reader"),
             flag("acp").alias("experimental-acp"),
             flag("raw-output"),
@@ -138,6 +142,7 @@ fn grammar() -> Command {
         .subcommand(config_grammar())
         .subcommand(policy::grammar())
         .subcommand(trust::grammar())
+        .subcommand(sessions::grammar())
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
@@ -316,12 +321,16 @@ fn approval(given: &Given<'_>) -> Result<Option<ApprovalMode>, UsageError> {
 }
 
 fn session(given: &Given<'_>) -> Result<SessionChoice, UsageError> {
+    let (fork, all_projects) = (given.flag("fork")?, given.flag("all-projects")?);
+    if given.text("resume").is_none() && (fork || all_projects) {
+        return Err(UsageError::OnlyWithResume(if fork { "--fork" } else { "--all-projects" }));
+    }
     match (given.text("resume"), given.text("session-id"), given.path("session-file")) {
         (None, None, None) => Ok(SessionChoice::New),
         (Some(which), None, None) => {
             let which = which.trim();
             let which = if which.is_empty() { "latest" } else { which };
-            Ok(SessionChoice::Resume(which.to_owned()))
+            Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork }))
         }
         (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(id)?)),
         (None, None, Some(file)) => Ok(SessionChoice::Import(file)),

@@ -1,5 +1,9 @@
 //! The help texts.
 
+mod sessions;
+
+pub(crate) use sessions::SessionsPage;
+
 /// Which help is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
@@ -7,6 +11,7 @@ pub(crate) enum Topic {
     Config,
     Policy,
     Trust,
+    Sessions(SessionsPage),
     Demo,
 }
 
@@ -16,6 +21,7 @@ pub(crate) fn text(topic: Topic) -> &'static str {
         Topic::Config => CONFIG,
         Topic::Policy => POLICY,
         Topic::Trust => TRUST,
+        Topic::Sessions(page) => sessions::text(page),
         Topic::Demo => DEMO,
     }
 }
@@ -29,6 +35,8 @@ Commands:
   config show|get|set      what is set, and where it comes from
   policy explain|list|replay|test|lint  what the rules say about calls, and whether they are sound
   trust show|allow|deny|diff  what a folder would run, and whether it may
+  sessions list|show|search|…  past conversations: find, read, export, delete, go back; `pollux sessions`
+                           explains
   demo                     a tour on a throw-away project, without a key or a network
 
 Prompt:
@@ -54,11 +62,13 @@ What it may do:
       --include-directories <list>  further folders of the workspace
 
 Sessions:
-  -r, --resume [which]           latest, an index or an id
+  -r, --resume [which]           latest, an index, an id or its beginning
+      --fork                     with --resume: go on in a copy, as when the session is in use
+      --all-projects             with --resume: look in all projects
       --session-id <id>          start a session under this id
       --session-file <path>      go on from a copy of this session file
       --list-sessions            show what can be resumed
-      --delete-session <which>   delete one, by index or id
+      --delete-session <which>   delete one, by index, id or its beginning
 
 Other:
       --ignore-env               do not read the project's .env files

@@ -101,7 +101,7 @@ fn resume_takes_its_value_only_when_one_follows() {
     ];
     for (args, which, prompt) in cases {
         let options = headless(args);
-        assert_eq!(options.session, SessionChoice::Resume((*which).to_owned()), "{args:?}");
+        assert_eq!(options.session, SessionChoice::Resume(Resumed { which: (*which).to_owned(), ..Resumed::default() }), "{args:?}");
         assert_eq!(options.prompt.as_deref(), *prompt, "{args:?}");
     }
 }

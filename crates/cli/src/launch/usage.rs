@@ -38,6 +38,12 @@ pub(crate) enum UsageError {
     CommandUnavailable { name: String },
     #[error("`--args` takes a JSON object: {0}")]
     NotAnObject(String),
+    #[error("`{flag}` takes a number above 0, not `{given}`")]
+    NotACount { flag: &'static str, given: String },
+    #[error("say what goes back: `--conversation`, `--files` or `--both`")]
+    RewindWhat,
+    #[error("`{0}` needs `--resume`")]
+    OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
     MissingSubcommand(&'static str),
     #[error("{0}")]
@@ -66,6 +72,9 @@ impl UsageError {
                 | Self::CommandUnavailable { .. }
                 | Self::NotUtf8 { .. }
                 | Self::NotAnObject(_)
+                | Self::NotACount { .. }
+                | Self::RewindWhat
+                | Self::OnlyWithResume(_)
         )
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pollux_agent::{GrantReach, Planning};
 use pollux_config::paths::system_dir;
 use pollux_config::settings::Layer;
-use pollux_policy::engine::{Engine, Options as Facts};
+use pollux_policy::engine::{Engine, Options as Facts, Plans};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::settings_rules::Lists;
 use pollux_tools::real_path;
@@ -26,7 +26,8 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
             || flag(loaded, "admin.secureModeEnabled"),
         protect_build_files: security.protect_build_files,
         workspace_may_widen: flag(loaded, "security.projectMayWiden"),
-        plan_directory: plan_directory(loaded),
+        plans: plan_directory(loaded)
+            .map_or_else(|| Plans::OfSessions(loaded.project.temp_dir().to_path_buf()), Plans::In),
         conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
     };
@@ -48,6 +49,11 @@ pub(super) fn planning(loaded: &Loaded) -> Planning {
         (_, Some(folder)) => Planning::In(folder),
         (_, None) => Planning::InSessionFolder,
     }
+}
+
+/// Where a plan of no particular session would be.
+pub(super) fn plans_folder(loaded: &Loaded) -> PathBuf {
+    plan_directory(loaded).unwrap_or_else(|| loaded.project.temp_dir().join("plans"))
 }
 
 fn sources(options: &Options, loaded: &Loaded, trusted: bool) -> Sources {
@@ -79,6 +85,7 @@ fn lists(options: &Options, loaded: &Loaded, trusted: bool) -> Lists {
         allowed_by_flag: !options.allowed_tools.is_empty(),
         exclude: tools.exclude.clone(),
         core: tools.core.clone(),
+        core_only_limits: !is_own(loaded, "tools.core") && !flag(loaded, "security.projectMayWiden"),
         confirmation_required: texts(loaded, "tools.confirmationRequired"),
         excluded_servers: texts(loaded, "mcp.excluded"),
         allowed_servers,

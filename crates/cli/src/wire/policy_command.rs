@@ -20,6 +20,7 @@ use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::address::{AllowedHosts, judge};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::explain::{self, Explanation};
+use pollux_policy::plan_file::placed;
 use pollux_policy::request::{Decision, Request, Verdict};
 use pollux_policy::{BUILT_IN, Problem, Severity, canonical_tool_name, qualified_tool_name};
 use pollux_tools::ToolSetup;
@@ -133,7 +134,10 @@ impl OfARun {
             let reason = format!("the model is not told of `{}` in such a run", target.name);
             return Ok(if denied { Ok(verdict) } else { Err(reason) });
         }
-        let prepared = match self.prepare(&target, &call.args, depth) {
+        let plan = (mode == ApprovalMode::Plan)
+            .then(|| placed(&target.name, &call.args, &policy::plans_folder(&self.loaded)))
+            .flatten();
+        let prepared = match self.prepare(&target, plan.as_ref().unwrap_or(&call.args), depth) {
             Ok(prepared) => prepared,
             Err(reason) => return Ok(Err(reason)),
         };

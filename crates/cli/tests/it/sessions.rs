@@ -125,7 +125,7 @@ fn latest_is_the_session_that_was_updated_last() {
 #[test]
 fn a_session_that_is_not_there_is_exit_42_and_says_where_it_was_sought() {
     let scene = recorded();
-    for which in ["7", "0", "nope", "first-se", "1x"] {
+    for which in ["7", "0", "nope", "first-sessions", "1x"] {
         let run = scene.run(&["--resume", which, "-p", "x"]);
         assert_eq!((run.stdout.as_str(), run.code), ("", Some(42)), "{which}");
         let text = format!("Error resuming session: Invalid session identifier \"{which}\".");

@@ -150,7 +150,7 @@ fn titles_come_from_the_user_then_the_agent_then_a_summary_of_this_session() {
     let own = json!({"type": "summary", "summary": "a missing rule", "leafUuid": "aaaaaa"});
     let ai = json!({"type": "ai-title", "aiTitle": "Fix make", "sessionId": "s"});
     let custom = json!({"type": "custom-title", "customTitle": "my build", "sessionId": "s"});
-    assert_eq!(title(&[other.clone()]), None);
+    assert_eq!(title(std::slice::from_ref(&other)), None);
     assert_eq!(title(&[own.clone(), other]).as_deref(), Some("a missing rule"));
     assert_eq!(title(&[custom.clone(), ai.clone(), own.clone()]).as_deref(), Some("my build"));
     assert_eq!(title(&[ai, own]).as_deref(), Some("Fix make"));

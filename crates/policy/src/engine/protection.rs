@@ -6,9 +6,10 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 use serde_json::Value;
 
-use super::{Call, Engine, named, tighten};
+use super::{Call, Engine, Plans, named, tighten};
 use crate::checker::place;
 use crate::pattern::Found;
+use crate::plan_file::WRITERS;
 use crate::request::{Decision, RuleSource, Verdict};
 use crate::rule::{Condition, Rule};
 
@@ -46,25 +47,20 @@ impl Engine {
         let Effect::Edit(path) = call.request.effect else {
             return;
         };
-        if call.request.mode != ApprovalMode::Plan
-            || !matches!(call.name.canonical(), "write_file" | "replace")
-        {
+        if call.request.mode != ApprovalMode::Plan || !WRITERS.contains(&call.name.canonical()) {
             return;
         }
         let path = place(path, "", self.options.resolve.as_ref());
         let folder = path.parent().unwrap_or(&path);
         let is_plan = path.extension().is_some_and(|end| end == "md")
-            && match &self.options.plan_directory {
-                Some(plans) => folder == place(plans, "", self.options.resolve.as_ref()),
-                None => folder.file_name().is_some_and(|name| name == "plans"),
-            };
+            && self.options.plans.holds(folder, self.options.resolve.as_ref());
         match verdict.decision {
             Decision::Allow if !is_plan => {
                 let reason = format!("`{}` is not a plan file", path.display());
                 tighten(verdict, Decision::Deny, None, reason);
                 verdict.deny_message = Some(NOT_A_PLAN.to_owned());
             }
-            Decision::Deny if is_plan && self.options.plan_directory.is_some() => {
+            Decision::Deny if is_plan && matches!(self.options.plans, Plans::In(_)) => {
                 verdict.decision = Decision::Allow;
                 verdict.rule = None;
                 verdict.deny_message = None;

@@ -205,7 +205,7 @@ fn only_plan_files_may_be_written_in_plan_mode() {
         assert_eq!(asked("write_file", json!({"file_path": path})).on(&engine, Plan), decision, "{path}");
     }
     let mut elsewhere = engine.clone();
-    elsewhere.options.plan_directory = Some(PathBuf::from("/w/docs/design"));
+    elsewhere.options.plans = crate::engine::Plans::In(PathBuf::from("/w/docs/design"));
     for (path, decision) in [
         ("/w/docs/design/p.md", Decision::Allow),
         ("/w/docs/design/p.rs", Decision::Deny),

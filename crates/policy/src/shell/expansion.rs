@@ -1,9 +1,9 @@
 //! `$…`, backticks and process substitution.
 
 use super::parser::{Parser, Problem};
+use super::run;
 use super::value::{Piece, Value};
 use super::word::{Draft, Mode, Word};
-use super::{listing, run};
 
 impl Parser<'_, '_> {
     /// `$` and what follows it.
@@ -19,12 +19,7 @@ impl Parser<'_, '_> {
                     return Ok(());
                 }
                 self.skip(2);
-                let before = self.found().parts.len();
-                self.nested(')')?;
-                let sample = match self.found().parts.get(before..) {
-                    Some([part]) => listing::sample(part),
-                    _ => None,
-                };
+                let sample = self.output_of(|parser| parser.nested(')'))?;
                 draft.unknown(Piece::Output { quoted: in_quotes, sample });
                 Ok(())
             }

@@ -35,6 +35,15 @@ pub(super) fn feed(part: &Part, before: Option<&'static str>) -> Option<&'static
     match name {
         _ if arguments.iter().any(|a| a.starts_with("--format")) => None,
         "git" if arguments.first() == Some(&"ls-files") => Some("*"),
+        "git" if arguments.first() == Some(&"diff") && has(&["--name-only"]) && !has(&["--no-index"]) => {
+            Some("*")
+        }
+        "ls" if arguments
+            .iter()
+            .all(|a| !a.starts_with('-') || matches!(*a, "-1" | "-a" | "-A" | "-t" | "-r" | "-d")) =>
+        {
+            Some("*")
+        }
         "rg" if has(&["-l", "--files", "--files-with-matches", "-lF", "-il", "-li"]) => Some("*"),
         "fd" | "fdfind" => Some("*"),
         "grep" if has(&["-rl", "-rln", "-lr", "-ril", "-rli", "-lR", "-Rl"]) => Some("*"),

@@ -37,11 +37,25 @@ pub(super) struct Parser<'s, 'f> {
     straight: bool,
     /// How many redirections of input were read.
     inputs: usize,
+    /// How many pipes were read, and what can stand for the output of the last one.
+    pipes: usize,
+    output: Option<&'static str>,
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
     pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
-        Self { source, at: 0, context, found, pending: Vec::new(), statement: 0, straight: true, inputs: 0 }
+        Self {
+            source,
+            at: 0,
+            context,
+            found,
+            pending: Vec::new(),
+            statement: 0,
+            straight: true,
+            inputs: 0,
+            pipes: 0,
+            output: None,
+        }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -176,8 +190,11 @@ impl<'s, 'f> Parser<'s, 'f> {
 
     fn pipeline(&mut self) -> Result<(), Problem> {
         let outer = self.context.feed.take();
+        let stdin = std::mem::replace(&mut self.context.stdin, outer);
         let result = self.stages();
         self.context.feed = outer;
+        self.context.stdin = stdin;
+        self.pipes += 1;
         result
     }
 
@@ -190,28 +207,47 @@ impl<'s, 'f> Parser<'s, 'f> {
             let before = self.found.parts.len();
             let inputs = self.inputs;
             self.command()?;
-            let piped = if self.inputs == inputs { self.context.feed } else { None };
             self.skip_blanks();
+            let piped = if self.inputs == inputs { self.context.feed } else { None };
+            let (feed, sample) = match self.found.parts.get(before..) {
+                Some([part]) => (listing::feed(part, piped), listing::sample(part)),
+                _ => (None, None),
+            };
             match (self.peek(), self.peek_at(1)) {
-                (Some('|'), Some('|')) => return Ok(()),
                 (Some('|'), Some('&')) => self.skip(2),
-                (Some('|'), _) => self.skip(1),
-                _ => return Ok(()),
+                (Some('|'), next) if next != Some('|') => self.skip(1),
+                _ => {
+                    self.output = sample.or(feed);
+                    return Ok(());
+                }
             }
             self.straight = false;
-            let emitted = self.found.parts.get(before..).unwrap_or_default();
-            self.context.feed = match emitted {
-                [part] => listing::feed(part, piped),
-                _ => None,
-            };
+            self.context.stdin = None;
+            self.context.feed = feed;
             self.skip_blank_lines()?;
         }
+    }
+
+    /// What can stand for the output of the commands that `read` reads, if they are one pipe.
+    pub(super) fn output_of(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<Option<&'static str>, Problem> {
+        let pipes = self.pipes;
+        self.output = None;
+        read(self)?;
+        Ok(self.output.filter(|_| self.pipes == pipes + 1))
     }
 
     pub(super) fn command(&mut self) -> Result<(), Problem> {
         self.enter()?;
         if self.compound()? {
+            let inputs = self.inputs;
             self.redirections()?;
+            // What was read above was taken to come from the pipe.
+            if self.inputs != inputs && self.context.feed.is_some() {
+                self.doubt("input comes from a pipe and from a redirection");
+            }
         } else {
             self.simple()?;
         }
@@ -260,6 +296,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         let mut context = self.context.clone();
         if self.inputs != inputs {
             context.feed = None;
+            context.stdin = None;
+            if words.first().and_then(Word::text) == Some("exec") {
+                self.doubt("`exec` changes where input comes from");
+            }
         }
         wrapper::emit(text, &words, assignments, &context, self.found);
         Ok(())

@@ -159,7 +159,8 @@ fn valued<'p>(name: &str, options: &[&str], words: &[Word<'p>]) -> (Vec<Touch<'p
                     text.strip_prefix(*option).filter(|value| !option.starts_with("--") && !value.is_empty())
                 });
                 let path = attached.or_else(|| rest.next().and_then(|word| word.text));
-                touches.extend(path.map(|path| Touch { path, writes: true }));
+                let writes = !option.starts_with("--manifest") && !option.starts_with("--lockfile");
+                touches.extend(path.map(|path| Touch { path, writes }));
             }
             None if name == "cargo" && matches!(text, "new" | "init" | "vendor") => creates = true,
             None if name == "cargo" && text.starts_with('+') && text.contains(['/', '\\']) => {
@@ -210,6 +211,11 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         }
         if GIT_TEXTS.iter().any(|option| option.starts_with("--") && text.starts_with(*option)) {
             continue;
+        }
+        if text.starts_with("--output")
+            && matches!(subcommand, "log" | "diff" | "show" | "whatchanged" | "stash")
+        {
+            unsure = Some("it writes its output to a file");
         }
         // A file may be named like an option.
         if text.starts_with(['*', '?', '['])

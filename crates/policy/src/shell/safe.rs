@@ -10,7 +10,7 @@ use super::{Part, names, variables};
 const TALKERS: &[&str] = &[
     ":", "true", "false", "echo", "expr", "id", "pwd", "seq", "uname", "which", "whoami", "basename", "dirname",
     "test", "[", "[[", "type", "uptime", "arch", "nproc", "free", "sleep", "cal", "tty", "groups", "exit", "return",
-    "break", "continue", "shift", "times", "logname", "locale", "jobs", "dirs", "wait", "lscpu",
+    "break", "continue", "shift", "times", "logname", "locale", "jobs", "dirs", "wait", "lscpu", "getconf", "whereis", "clear", "yes",
 ];
 
 /// Programs that read the files they are given, whatever their options.
@@ -20,7 +20,7 @@ const READERS: &[&str] = &[
     "tac", "diff", "cmp", "comm", "du", "df", "realpath", "readlink", "column", "fold", "od", "md5sum", "sha1sum",
     "sha224sum", "sha256sum", "sha384sum", "sha512sum", "cksum", "b2sum", "sum", "strings", "hexdump", "join",
     "expand", "unexpand", "fmt", "zcat", "base32", "cd", "pushd", "popd", "lsblk", "pgrep", "pidof", "look", "tsort",
-    "dir", "vdir", "pr",
+    "dir", "vdir", "pr", "bc",
 ];
 
 /// Programs that read, but have options or operands that do not.
@@ -28,7 +28,7 @@ const READERS: &[&str] = &[
 const CAREFUL: &[&str] = &[
     "sort", "uniq", "date", "tree", "xxd", "file", "hostname", "ps", "jq", "printf", "base64", "find", "rg", "fd",
     "sed", "awk", "gawk", "mawk", "git", "command", "set", "export", "declare", "local", "readonly", "typeset",
-    "read", "tee", "tee",
+    "read", "tar", "unzip", "printenv", "npm", "tee", "tee",
 ];
 
 /// Tools that may be asked for their version.
@@ -367,6 +367,20 @@ fn careful(name: &str, arguments: &[&str], part: &Part, files: &Files<'_>) -> bo
         "awk" | "gawk" | "mawk" => awk(arguments, files),
         "git" => git::reads(part, arguments, files),
         "tee" => arguments.iter().all(|a| matches!(*a, "-a" | "/dev/null" | "/dev/stderr" | "/dev/stdout")),
+        "tar" => {
+            let lists = |a: &str| {
+                let letters = a.trim_start_matches('-');
+                letters.contains('t') && letters.chars().all(|c| "tvzjJf".contains(c))
+            };
+            matches!(arguments, [mode, rest @ ..] if lists(mode) && rest.iter().all(|a| !a.starts_with('-')) && files.allow(rest))
+        }
+        "unzip" => {
+            matches!(arguments, ["-l", rest @ ..] if rest.iter().all(|a| !a.starts_with('-')) && files.allow(rest))
+        }
+        "printenv" => !arguments.is_empty() && arguments.iter().all(|a| super::value::is_public(a)),
+        "npm" => matches!(arguments, ["ls" | "list", rest @ ..] if rest.iter().all(|a| {
+            !a.starts_with('-') || a.starts_with("--depth=") || matches!(*a, "--all" | "--json" | "--prod")
+        })),
         "read" => arguments.iter().all(|a| !a.starts_with("-e") && !a.starts_with("-i")),
         "command" => matches!(arguments.first(), Some(&("-v" | "-V"))),
         "set" => {

@@ -34,7 +34,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         "jobs" if call.has(&["-x"]) => found.doubt("`jobs -x` runs a command"),
         "let" => found.doubt("`let` computes with the contents of variables"),
         "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
-        "read" => call.arguments.iter().for_each(|word| names_variable(word, &Value::Data, found)),
+        "read" => read(call, found),
         "unset" => {
             let nothing = Value::Pieces(vec![Piece::Text(String::new())]);
             call.arguments.iter().for_each(|word| names_variable(word, &nothing, found));
@@ -49,11 +49,16 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             }
             call.arguments.iter().take(2).for_each(|word| names_variable(word, &Value::Unknown, found));
         }
-        "cd" | "pushd" | "popd" | "chdir" => found.variables.moves = true,
         "test" | "[" => {
             let subscript = call.arguments.windows(2).any(|pair| {
-                pair.first().and_then(Word::text) == Some("-v")
-                    && !pair.get(1).and_then(Word::text).is_some_and(is_name)
+                let [option, name] = pair else { return false };
+                match (option.text(), name.text()) {
+                    (Some("-v"), name) => !name.is_some_and(is_name),
+                    (Some(_), _) => false,
+                    // It may turn out to be `-v`.
+                    (None, Some(name)) => name.contains('[') && name != "[",
+                    (None, None) => true,
+                }
             });
             if subscript {
                 found.doubt("a test computes a subscript");
@@ -136,6 +141,17 @@ fn trap(call: &Call<'_>, found: &mut Found) {
         Some(_) if arguments.len() == 1 => {}
         Some(_) => call.evaluates(arguments.first(), found),
     }
+}
+
+fn read(call: &Call<'_>, found: &mut Found) {
+    // A whole line of a list of files is the name of a file.
+    let value = match (call.context.stdin, call.arguments) {
+        (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
+            Value::Pattern(pattern.to_owned())
+        }
+        _ => Value::Data,
+    };
+    call.arguments.iter().for_each(|word| names_variable(word, &value, found));
 }
 
 fn set(call: &Call<'_>, found: &mut Found) {

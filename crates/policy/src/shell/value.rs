@@ -88,6 +88,11 @@ const PUBLIC: &[&str] = &[
     "_",
 ];
 
+/// Whether a variable of the environment may be shown.
+pub(super) fn is_public(name: &str) -> bool {
+    PUBLIC.contains(&name) || name.starts_with("LC_")
+}
+
 /// Variables that are always whole numbers.
 const NUMBERS: &[&str] = &[
     "?",
@@ -187,8 +192,6 @@ pub(super) struct Variables {
     given: HashMap<String, Vec<Value>>,
     /// Names that surely have a value at the place being read.
     pub(super) certain: Vec<String>,
-    /// Whether the working directory changes.
-    pub(super) moves: bool,
     /// Whether `$1` and the like are given.
     pub(super) parameters: bool,
     /// How many pieces were looked at.
@@ -323,11 +326,11 @@ impl Variables {
     fn outside(&self, name: &str) -> Texts {
         let is_parameter = matches!(name, "@" | "*") || name.starts_with(|c: char| ('1'..='9').contains(&c));
         match name {
-            "PWD" if !self.moves => Texts::one("."),
-            "PWD" => Texts::Data,
+            // Wherever it is used.
+            "PWD" => Texts::one("."),
             _ if NUMBERS.contains(&name) => Texts::one("1"),
             _ if is_parameter && !self.parameters => Texts::one(""),
-            _ if PUBLIC.contains(&name) || name.starts_with("LC_") => Texts::Data,
+            _ if is_public(name) => Texts::Data,
             _ => Texts::Unknown,
         }
     }

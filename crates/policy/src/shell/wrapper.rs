@@ -163,7 +163,13 @@ pub(super) fn emit(
     if is_keyword(program) && !text.starts_with("[[") {
         found.doubt(format!("`{program}` may be a word of the shell's grammar"));
     }
-    let call = Call { name: &name, words, arguments: words.get(1..).unwrap_or_default(), context };
+    let call = Call {
+        name: &name,
+        words,
+        arguments: words.get(1..).unwrap_or_default(),
+        context,
+        splits: assignments.iter().any(|(name, value)| name == "IFS" && value.as_deref() != Some("")),
+    };
     if call.wrapped(&assignments, &text, found) {
         return;
     }
@@ -182,6 +188,8 @@ pub(super) struct Call<'a> {
     pub words: &'a [Word],
     pub arguments: &'a [Word],
     pub context: &'a Context,
+    /// Whether `IFS` is set for it, so that it takes a line apart in another way.
+    pub splits: bool,
 }
 
 impl Call<'_> {

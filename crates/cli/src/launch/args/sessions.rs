@@ -1,0 +1,191 @@
+//! `pollux sessions …`.
+
+use clap::{Arg, ArgMatches, Command};
+
+use super::super::help::{SessionsPage, Topic};
+use super::super::sessions::{
+    RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which,
+};
+use super::super::usage::UsageError;
+use super::super::{Launch, Options};
+use super::{Given, command, flag, shared_options, text};
+
+const SOURCES: &[&str] = &["all", "gemini", "claude", "codex", "opencode"];
+const FOREIGN: &[&str] = &["gemini", "claude", "codex", "opencode"];
+const FORMATS: &[&str] = &["text", "markdown", "jsonl"];
+
+pub(super) fn grammar() -> Command {
+    let one = |name: &'static str| {
+        let id = Arg::new("id").required(true).value_name("ID");
+        command(name).args([id, flag("all-projects"), text("source"), flag("json")])
+    };
+    let yes = || flag("yes").short('y');
+    let words = Arg::new("words").required(true).num_args(1..).value_name("WORDS");
+    command("sessions").subcommands([
+        command("list").args([flag("all-projects"), text("source"), flag("subagents"), flag("json")]),
+        one("show"),
+        command("search").args([
+            words,
+            flag("this-project"),
+            flag("all-projects"),
+            text("source"),
+            flag("subagents"),
+            text("limit"),
+            flag("json"),
+        ]),
+        one("transcript").arg(text("format").short('f')),
+        command("find-project")
+            .args([Arg::new("name").required(true).value_name("NAME"), flag("json")]),
+        one("export").args([text("output").short('o').required(true), yes()]),
+        one("import"),
+        one("delete").arg(yes()),
+        command("prune").args([flag("dry-run"), yes(), flag("json")]),
+        command("verify").args([flag("repair"), flag("json")]),
+        command("stats").arg(flag("json")),
+        one("rewind").args([
+            text("to").required(true),
+            flag("conversation"),
+            flag("files"),
+            flag("both"),
+            flag("overwrite"),
+            yes(),
+        ]),
+    ])
+}
+
+pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
+    let Some((name, matches)) = inner.subcommand() else {
+        return Ok(Launch::Help(Topic::Sessions(SessionsPage::Overview)));
+    };
+    let given = Given(matches);
+    if given.flag("help")? {
+        return Ok(Launch::Help(Topic::Sessions(page(name))));
+    }
+    let json = || given.flag("json");
+    let command = match name {
+        "show" => SessionsCommand::Show { which: which(&given)?, json: json()? },
+        "search" => search(&given, matches)?,
+        "transcript" => SessionsCommand::Transcript { which: which(&given)?, form: form(&given)? },
+        "find-project" => SessionsCommand::FindProject {
+            name: given.text("name").unwrap_or_default().to_owned(),
+            json: json()?,
+        },
+        "export" => SessionsCommand::Export {
+            which: which(&given)?,
+            output: given.path("output").unwrap_or_default(),
+            yes: given.flag("yes")?,
+            json: json()?,
+        },
+        "import" => SessionsCommand::Import { what: which(&given)?, json: json()? },
+        "delete" => {
+            SessionsCommand::Delete { which: which(&given)?, yes: given.flag("yes")?, json: json()? }
+        }
+        "prune" => SessionsCommand::Prune {
+            dry_run: given.flag("dry-run")?,
+            yes: given.flag("yes")?,
+            json: json()?,
+        },
+        "verify" => SessionsCommand::Verify { repair: given.flag("repair")?, json: json()? },
+        "stats" => SessionsCommand::Stats { json: json()? },
+        "rewind" => rewind(&given)?,
+        _ => SessionsCommand::List {
+            wanted: Wanted {
+                all_projects: given.flag("all-projects")?,
+                source: source(&given, SOURCES, Some(SessionSource::Gemini))?,
+                subagents: given.flag("subagents")?,
+            },
+            json: json()?,
+        },
+    };
+    let mut options: Options = shared_options(root)?;
+    options.debug |= given.flag("debug")?;
+    Ok(Launch::Sessions { command, options: Box::new(options) })
+}
+
+fn page(name: &str) -> SessionsPage {
+    match name {
+        "list" => SessionsPage::List,
+        "show" => SessionsPage::Show,
+        "search" => SessionsPage::Search,
+        "transcript" => SessionsPage::Transcript,
+        "find-project" => SessionsPage::FindProject,
+        "export" => SessionsPage::Export,
+        "import" => SessionsPage::Import,
+        "delete" => SessionsPage::Delete,
+        "prune" => SessionsPage::Prune,
+        "verify" => SessionsPage::Verify,
+        "stats" => SessionsPage::Stats,
+        "rewind" => SessionsPage::Rewind,
+        _ => SessionsPage::Overview,
+    }
+}
+
+fn which(given: &Given<'_>) -> Result<Which, UsageError> {
+    Ok(Which {
+        id: given.text("id").unwrap_or_default().trim().to_owned(),
+        all_projects: given.flag("all-projects")?,
+        source: source(given, FOREIGN, None)?,
+    })
+}
+
+fn source(
+    given: &Given<'_>,
+    choices: &'static [&'static str],
+    absent: Option<SessionSource>,
+) -> Result<Option<SessionSource>, UsageError> {
+    Ok(match given.choice("source", choices)? {
+        None => absent,
+        Some("gemini") => Some(SessionSource::Gemini),
+        Some("claude") => Some(SessionSource::Claude),
+        Some("codex") => Some(SessionSource::Codex),
+        Some("opencode") => Some(SessionSource::OpenCode),
+        Some(_) => None,
+    })
+}
+
+fn search(given: &Given<'_>, matches: &ArgMatches) -> Result<SessionsCommand, UsageError> {
+    let words: Vec<&str> =
+        matches.get_many::<String>("words").unwrap_or_default().map(String::as_str).collect();
+    let limit = match given.text("limit").map(|text| (text, text.parse::<usize>())) {
+        None => None,
+        Some((_, Ok(limit))) if limit > 0 => Some(limit),
+        Some((text, _)) => return Err(UsageError::NotACount { flag: "--limit", given: text.to_owned() }),
+    };
+    Ok(SessionsCommand::Search {
+        words: words.join(" "),
+        wanted: Wanted {
+            all_projects: !given.flag("this-project")?,
+            source: source(given, SOURCES, None)?,
+            subagents: given.flag("subagents")?,
+        },
+        limit,
+        json: given.flag("json")?,
+    })
+}
+
+fn form(given: &Given<'_>) -> Result<TranscriptFormat, UsageError> {
+    Ok(match given.choice("format", FORMATS)? {
+        Some("markdown") => TranscriptFormat::Markdown,
+        Some("jsonl") => TranscriptFormat::JsonLines,
+        None if given.flag("json")? => TranscriptFormat::JsonLines,
+        _ => TranscriptFormat::Text,
+    })
+}
+
+fn rewind(given: &Given<'_>) -> Result<SessionsCommand, UsageError> {
+    let chosen = (given.flag("conversation")?, given.flag("files")?, given.flag("both")?);
+    let what = match chosen {
+        (true, false, false) => RewindWhat::Conversation,
+        (false, true, false) => RewindWhat::Files,
+        (true, true, false) | (false, false, true) => RewindWhat::Both,
+        _ => return Err(UsageError::RewindWhat),
+    };
+    Ok(SessionsCommand::Rewind {
+        which: which(given)?,
+        to: given.text("to").unwrap_or_default().trim().to_owned(),
+        what,
+        overwrite: given.flag("overwrite")?,
+        yes: given.flag("yes")?,
+        json: given.flag("json")?,
+    })
+}

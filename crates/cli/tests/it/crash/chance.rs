@@ -1,0 +1,37 @@
+//! Chance that can be repeated: the same seed gives the same choices.
+
+use std::time::Duration;
+
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number of the splitmix generator.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below the limit.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
+    }
+
+    pub(super) fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
+        &among[self.below(among.len())]
+    }
+
+    pub(super) fn micros(&mut self, limit: usize) -> Duration {
+        Duration::from_micros(self.below(limit) as u64)
+    }
+}
