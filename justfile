@@ -25,6 +25,10 @@ lint:
 bench *args:
     cargo bench -p pollux-cli --bench program -- {{args}}
 
+# Sessions under `kill -9`, rivals and full disks: 2,000 random sequences, about half an hour. `just crash 1 SEED` repeats one.
+crash sequences="2000" seed=`date +%s`:
+    POLLUX_CRASH_SEQUENCES={{sequences}} POLLUX_CRASH_SEED={{seed}} nice cargo test -p pollux-cli --test it crash:: -- --nocapture
+
 # The book, if mdbook is installed.
 docs:
     mdbook build docs

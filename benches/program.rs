@@ -15,6 +15,8 @@
 
 #[path = "program/measure.rs"]
 mod measure;
+#[path = "program/resume.rs"]
+mod resume;
 #[path = "program/scenes.rs"]
 mod scenes;
 
@@ -40,13 +42,14 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, Scene); 6] = [
+    let scenes: [(&str, Scene); 7] = [
         ("start", scenes::start),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),
         ("stream", scenes::stream),
         ("list", scenes::list),
         ("bytes", scenes::bytes),
+        ("resume", resume::resume),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

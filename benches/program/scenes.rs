@@ -18,7 +18,7 @@ const MODEL: &str = "gemini-2.5-flash";
 pub(crate) struct Bench {
     rounds: usize,
     gemini: Option<PathBuf>,
-    empty: PathBuf,
+    pub(crate) empty: PathBuf,
     scratch: tempfile::TempDir,
 }
 
@@ -30,7 +30,7 @@ impl Bench {
     }
 
     /// A fresh home and project; the same settings for both programs.
-    fn place(&self, name: &str) -> Place {
+    pub(crate) fn place(&self, name: &str) -> Place {
         let place = Place { root: self.scratch.path().join(name) };
         std::fs::create_dir_all(place.home().join(".gemini")).unwrap();
         std::fs::create_dir_all(place.project()).unwrap();
@@ -43,25 +43,25 @@ impl Bench {
         place
     }
 
-    fn pollux(&self) -> PathBuf {
+    pub(crate) fn pollux(&self) -> PathBuf {
         PathBuf::from(env!("CARGO_BIN_EXE_pollux"))
     }
 }
 
-struct Place {
+pub(crate) struct Place {
     root: PathBuf,
 }
 
 impl Place {
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.root.join("project")
     }
 
-    fn command(&self, program: &Path, server: Option<&FakeGemini>, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &Path, server: Option<&FakeGemini>, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.project()).env_clear();
         let path = std::env::vars_os().find(|(name, _)| name == "PATH").map(|(_, value)| value);
@@ -75,7 +75,7 @@ impl Place {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench's own fixture needs no atomic write")]
-fn put(path: &Path, text: &str) {
+pub(crate) fn put(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
@@ -91,10 +91,10 @@ fn compile_empty(dir: &Path) -> PathBuf {
 }
 
 /// Programs to run in turn.
-type Runs<'a> = Vec<(Series, Box<dyn FnMut() -> Cost + 'a>)>;
+pub(crate) type Runs<'a> = Vec<(Series, Box<dyn FnMut() -> Cost + 'a>)>;
 
 /// Runs all programs in turn, `rounds` times; gemini-cli less often, since it is slow.
-fn interleaved(bench: &Bench, mut runs: Runs<'_>) -> Vec<Series> {
+pub(crate) fn interleaved(bench: &Bench, mut runs: Runs<'_>) -> Vec<Series> {
     for round in 0..bench.rounds {
         for (series, run) in &mut runs {
             if series.name.starts_with("gemini-cli") && round % 5 != 0 {

@@ -49,6 +49,8 @@ pub(crate) struct Ready {
     pub(crate) decision: Option<CallDecision>,
     /// The tool itself has to ask the person.
     pub(crate) must_ask: bool,
+    /// Whether it is certain that it changes no file.
+    pub(crate) reads_only: bool,
     /// Why arguments that a person changed could not be used.
     pub(crate) rejected_edit: Option<String>,
     run: Result<Box<dyn Invocation>, Refusal>,
@@ -81,6 +83,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
         effect: Effect::None,
         decision: None,
         must_ask: false,
+        reads_only: false,
         rejected_edit: None,
         run: Err(Refusal::Failure(failure)),
         call,
@@ -109,6 +112,7 @@ pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> 
         args,
         decision: None,
         must_ask: false,
+        reads_only: false,
         rejected_edit: None,
         run: Ok(invocation),
     })

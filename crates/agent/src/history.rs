@@ -1,5 +1,7 @@
 //! The conversation as it is sent: it only grows, except when it is compressed or old outputs are masked.
 
+mod rewind;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -85,11 +87,13 @@ impl History {
         self.entries.extend(entries);
     }
 
-    /// Replaces one turn's content, keeping its record.
-    pub(crate) fn rewrite(&mut self, index: usize, content: Content) {
-        if let Some(entry) = self.entries.get_mut(index) {
-            *entry = Entry::new(entry.message.take(), content);
+    /// Replaces what one part of a turn says, keeping the turn's record.
+    pub(crate) fn rewrite(&mut self, turn: usize, part: usize, body: Body) {
+        let Some(entry) = self.entries.get_mut(turn) else { return };
+        if let Some(part) = Arc::make_mut(&mut entry.content).parts.get_mut(part) {
+            part.body = body;
         }
+        entry.tokens = tokens::of_content(&entry.content);
     }
 
     /// Whether the last turn answers calls.

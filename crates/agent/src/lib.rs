@@ -7,6 +7,7 @@
 
 mod approval;
 mod calls;
+mod changes;
 mod compress;
 mod control;
 mod desk;

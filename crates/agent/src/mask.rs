@@ -1,9 +1,11 @@
 //! Old tool outputs leave the conversation for a file when they have grown too many.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use pollux_config::groups::Model;
-use pollux_domain::content::{Body, Content, FunctionResponse, Part, Role};
+use pollux_domain::content::{Body, FunctionResponse, Part, Role};
 use pollux_domain::id::{CallId, SessionId};
 use serde_json::{Value, json};
 
@@ -14,6 +16,9 @@ use crate::truncate;
 const MARK: &str = "<tool_output_masked>";
 /// Characters kept from each end of a masked output.
 const PREVIEW: usize = 250;
+/// More than these at once share a file.
+const SINGLE_FILES: usize = 32;
+const BUFFER: usize = 256 * 1024;
 /// Tools whose answers steer the conversation and stay.
 const EXEMPT: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 
@@ -24,9 +29,17 @@ pub(crate) fn mask_old(history: &mut History, settings: &Model, temp_dir: &Path,
     if found.is_empty() || total < settings.mask_min_prunable_tokens {
         return 0;
     }
+    let mut store = Store { temp_dir, session, bundle: None, bundles: found.len() > SINGLE_FILES };
+    let masked: Vec<Masked> =
+        found.into_iter().filter_map(|place| mask(history, place, &mut store)).collect();
+    // Nothing leaves the conversation before it is in a file.
+    if store.finish().is_err() {
+        return 0;
+    }
     let mut freed = 0;
-    for (turn, part, tokens) in found {
-        freed += mask(history, turn, part, tokens, temp_dir, session).unwrap_or(0);
+    for Masked { turn, part, body, saved } in masked {
+        history.rewrite(turn, part, body);
+        freed += saved;
     }
     freed
 }
@@ -57,41 +70,95 @@ fn prunable(history: &History, settings: &Model) -> Vec<(usize, usize, u64)> {
     found
 }
 
-fn mask(
-    history: &mut History,
+/// An output whose text is on its way to a file.
+struct Masked {
     turn: usize,
-    index: usize,
-    cost: u64,
-    temp_dir: &Path,
-    session: &SessionId,
-) -> Option<u64> {
-    let mut content: Content = history.entries().get(turn)?.content.as_ref().clone();
-    let part = content.parts.get_mut(index)?;
-    let Body::Response(response) = &part.body else { return None };
-    let whole = serde_json::to_string_pretty(&Value::Object(response.response.clone())).ok()?;
-    let id = CallId::from_file(format!("{}_masked", response.id.clone().unwrap_or_default()));
-    let file = truncate::file_for(temp_dir, session, &response.name, &id);
-    let masked = masked_response(response, &whole, &file);
-    let masked_part = Part::response(masked);
-    let new_cost = tokens::of_part(&masked_part);
-    if new_cost >= cost || truncate::save(&file, &whole).is_err() {
-        return None;
-    }
-    part.body = masked_part.body;
-    history.rewrite(turn, content);
-    Some(cost - new_cost)
+    part: usize,
+    body: Body,
+    saved: u64,
 }
 
-fn masked_response(response: &FunctionResponse, whole: &str, file: &Path) -> FunctionResponse {
+fn mask(
+    history: &History,
+    (turn, index, cost): (usize, usize, u64),
+    store: &mut Store<'_>,
+) -> Option<Masked> {
+    let part = history.entries().get(turn)?.content.parts.get(index)?;
+    let Body::Response(response) = &part.body else { return None };
+    let whole = serde_json::to_string_pretty(&response.response).ok()?;
+    // The place is not known yet, and its length hardly matters.
+    let least = tokens::of_part(&Part::response(masked_response(response, &whole, "")));
+    if least >= cost {
+        return None;
+    }
+    let place = store.keep(response, &whole).ok()?;
+    let masked = Part::response(masked_response(response, &whole, &place));
+    let saved = cost.saturating_sub(tokens::of_part(&masked));
+    Some(Masked { turn, part: index, body: masked.body, saved })
+}
+
+/// Where masked outputs go: each to a file of its own, very many at once to a common one. A file costs more
+/// than what is in it, and a resumed session may have thousands.
+struct Store<'a> {
+    temp_dir: &'a Path,
+    session: &'a SessionId,
+    bundles: bool,
+    bundle: Option<Bundle>,
+}
+
+struct Bundle {
+    path: PathBuf,
+    writer: BufWriter<File>,
+    lines: usize,
+}
+
+impl Store<'_> {
+    /// Saves an output; the words that say where it is.
+    fn keep(&mut self, response: &FunctionResponse, whole: &str) -> io::Result<String> {
+        let id = response.id.as_deref().unwrap_or_default();
+        let call = CallId::from_file(format!("{id}_masked"));
+        let file = truncate::file_for(self.temp_dir, self.session, &response.name, &call);
+        // An earlier run of the same session may have saved it.
+        let is_there = fs::symlink_metadata(&file)
+            .is_ok_and(|found| found.is_file() && found.len() == whole.len() as u64);
+        if is_there {
+            return Ok(file.display().to_string());
+        }
+        if !self.bundles {
+            truncate::save(&file, whole)?;
+            return Ok(file.display().to_string());
+        }
+        let bundle = match &mut self.bundle {
+            Some(bundle) => bundle,
+            None => {
+                let path = truncate::file_for(self.temp_dir, self.session, "outputs", &call);
+                let writer = BufWriter::with_capacity(BUFFER, truncate::create(&path)?);
+                self.bundle.insert(Bundle { path, writer, lines: 0 })
+            }
+        };
+        bundle.writer.write_all(whole.as_bytes())?;
+        bundle.writer.write_all(b"\n")?;
+        let first = bundle.lines + 1;
+        bundle.lines += whole.lines().count();
+        Ok(format!("{}, lines {first}-{}", bundle.path.display(), bundle.lines))
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.bundle.map_or(Ok(()), |mut bundle| bundle.writer.flush())
+    }
+}
+
+fn masked_response(response: &FunctionResponse, whole: &str, place: &str) -> FunctionResponse {
     let count = whole.chars().count();
     let preview = if count <= 2 * PREVIEW {
         whole.to_owned()
     } else {
         let head: String = whole.chars().take(PREVIEW).collect();
-        let tail: String = whole.chars().skip(count - PREVIEW).collect();
+        let tail = whole.char_indices().nth_back(PREVIEW - 1).and_then(|(at, _)| whole.get(at..));
+        let tail = tail.unwrap_or_default();
         format!("{head}\n... [{} characters omitted] ...\n{tail}", count - 2 * PREVIEW)
     };
-    let text = format!("{MARK}\n{preview}\n\nFull output: {}\n</tool_output_masked>", file.display());
+    let text = format!("{MARK}\n{preview}\n\nFull output: {place}\n</tool_output_masked>");
     let mut fields = pollux_domain::JsonObject::new();
     fields.insert("output".into(), json!(text));
     FunctionResponse {
@@ -108,6 +175,8 @@ fn is_masked(response: &FunctionResponse) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pollux_domain::content::Content;
+
     use super::*;
 
     fn answer(id: &str, length: usize) -> Content {
@@ -143,5 +212,28 @@ mod tests {
             3
         );
         assert_eq!(mask_old(&mut history, &settings, dir.path(), &SessionId::from_file("s")), 0);
+    }
+
+    #[test]
+    fn very_many_outputs_share_a_file_in_which_each_is_found_by_its_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = History::new(Content::user_text("env"), []);
+        for n in 0..50 {
+            history.push(None, answer(&format!("c{n}"), 4_000 + n));
+        }
+        let settings =
+            Model { mask_protected_tokens: 1_000, mask_min_prunable_tokens: 1, ..Default::default() };
+        let session = SessionId::from_file("s");
+        assert!(mask_old(&mut history, &settings, dir.path(), &session) > 30_000);
+        let files: Vec<_> = std::fs::read_dir(truncate::folder(dir.path(), &session)).unwrap().collect();
+        assert_eq!(files.len(), 1);
+        let text = std::fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
+        let shown = history.entries()[11].content.responses().next().unwrap().response["output"].clone();
+        let place = shown.as_str().unwrap().rsplit_once("lines ").unwrap().1;
+        let (from, to) = place.split('\n').next().unwrap().split_once('-').unwrap();
+        let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+        let lines: Vec<&str> = text.lines().skip(from - 1).take(to + 1 - from).collect();
+        let whole: Value = serde_json::from_str(&lines.join("\n")).unwrap();
+        assert_eq!(whole["output"].as_str().unwrap().len(), 4_010);
     }
 }

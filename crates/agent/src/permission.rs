@@ -9,6 +9,7 @@ use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::{Call, Ready, accept};
+use crate::changes;
 use crate::session::Session;
 
 const DENIED_BY_PERSON: &str = "User denied execution.";
@@ -68,6 +69,7 @@ impl Session {
             }
             None => without_checkers(verdict),
         };
+        ready.reads_only = changes::reads_only(&request, &verdict);
         match verdict.decision {
             Decision::Allow => {
                 ready.decision.get_or_insert(CallDecision::Accept);
@@ -115,6 +117,7 @@ impl Session {
             why: why(verdict, ready.rejected_edit.take()),
             offers: grants.offers(request),
         };
+        self.keep_asked(ready).await;
         let answer = self.desk.ask(question, cancel).await;
         if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
             ready.decision.get_or_insert(CallDecision::Accept);

@@ -32,7 +32,7 @@ impl Session {
         Some(TurnEnd::Overflow { estimated, remaining })
     }
 
-    fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         self.client.resolve(&self.model_settings.name).context_window
     }
 
@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// The size of the next request: what the model counted, else an estimate.
-    fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         match self.counters.last_request {
             Some((tokens, turns)) => tokens + self.history.tokens_from(turns),
             None => self.history.tokens() + self.overhead,
@@ -114,6 +114,21 @@ impl Session {
         };
         let after = self.size();
         self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
+    }
+
+    /// Compresses because somebody wants it, whatever the size.
+    pub(crate) async fn compress_now(&mut self, cancel: &CancellationToken) -> TurnEnd {
+        let prompt_id = self.next_prompt_id();
+        self.counters.summary_failed = false;
+        let before = self.size();
+        let status = match self.summarise(&prompt_id, cancel).await {
+            Ok(()) => CompressionStatus::Compressed,
+            Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
+            Err(status) => status,
+        };
+        let after = self.size();
+        self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
+        TurnEnd::Finished(None)
     }
 
     async fn summarise(

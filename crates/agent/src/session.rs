@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::changes::Changes;
 use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{Event, NoticeCode, Op, Severity};
+use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, Timestamp};
@@ -60,6 +61,13 @@ pub struct SessionSpec {
     pub restored: Vec<RestoredTurn>,
 }
 
+/// What takes a turn.
+enum Work {
+    Prompt(Vec<Part>, String),
+    Propose(Vec<Part>),
+    Compress,
+}
+
 /// What a session works with.
 pub struct Ports {
     pub model: Arc<dyn ModelClient>,
@@ -69,6 +77,8 @@ pub struct Ports {
     pub context: ContextFiles,
     /// Runs external safety checkers; without it, calls that need one are refused.
     pub checkers: Option<Arc<dyn CheckerPort>>,
+    /// Keeps what calls change; without it, nothing can be taken back.
+    pub changes: Option<Arc<dyn Changes>>,
 }
 
 /// Whether and where plans are made.
@@ -110,6 +120,9 @@ pub(crate) struct Session {
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) reach: GrantReach,
     pub(crate) checkers: Option<Arc<dyn CheckerPort>>,
+    pub(crate) changes: Option<Arc<dyn Changes>>,
+    /// The prompt under way.
+    pub(crate) prompted: Prompted,
     pub(crate) desk: Arc<Desk>,
     /// A person ended the turn at a question.
     pub(crate) stopped_by_person: bool,
@@ -127,6 +140,15 @@ pub(crate) struct Session {
     pub(crate) counters: Counters,
     /// Every call's id so far: an id names one call and one file of saved output.
     pub(crate) call_ids: HashSet<String>,
+}
+
+/// A prompt that is worked on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prompted {
+    /// Its record; empty if it was not recorded.
+    pub(crate) message: String,
+    /// The id that its requests share.
+    pub(crate) id: String,
 }
 
 /// What a session counts.
@@ -173,6 +195,8 @@ impl Session {
             approvals,
             reach: spec.grants,
             checkers: ports.checkers,
+            changes: ports.changes,
+            prompted: Prompted::default(),
             desk,
             stopped_by_person: false,
             toolbox,
@@ -194,36 +218,31 @@ impl Session {
     async fn live(mut self, mut inbox: mpsc::Receiver<Op>) {
         let (session, model) = (self.id.clone(), self.model_settings.name.clone());
         self.emit(Event::SessionReady { session, model }).await;
-        let mut queue: VecDeque<(Vec<Part>, String)> = VecDeque::new();
+        let mut queue: VecDeque<Op> = VecDeque::new();
         let mut open = true;
         while open {
-            let (parts, typed) = match queue.pop_front() {
+            let op = match queue.pop_front() {
                 Some(waiting) => waiting,
                 None => match inbox.recv().await {
                     None => return,
-                    // An answer that comes too late has nobody to go to.
-                    Some(Op::Cancel | Op::Decide { .. }) => continue,
-                    Some(Op::SetMode(mode)) => {
-                        self.approvals.enter(mode, &self.desk).await;
-                        continue;
-                    }
-                    Some(Op::Prompt { parts, typed }) => (parts, typed),
+                    Some(op) => op,
                 },
             };
+            let Some(work) = self.serve(op).await else { continue };
             let (desk, approvals) = (Arc::clone(&self.desk), Arc::clone(&self.approvals));
             let cancel = CancellationToken::new();
             let events = self.events.clone();
             let end = {
-                let turn = self.run_turn(parts, typed, &cancel);
+                let turn = self.work(work, &cancel);
                 tokio::pin!(turn);
                 loop {
                     tokio::select! {
                         biased;
                         op = inbox.recv(), if !cancel.is_cancelled() => match op {
-                            Some(Op::Prompt { parts, typed }) => queue.push_back((parts, typed)),
                             Some(Op::Cancel) => cancel.cancel(),
                             Some(Op::Decide { call, answer }) => desk.answer(&call, answer),
                             Some(Op::SetMode(mode)) => approvals.enter(mode, &desk).await,
+                            Some(later) => queue.push_back(later),
                             None => {
                                 open = false;
                                 cancel.cancel();
@@ -235,6 +254,62 @@ impl Session {
             };
             let _ = events.send(Event::TurnEnded(end)).await;
         }
+    }
+
+    /// Does what is done at once; what takes a turn is handed back.
+    async fn serve(&mut self, op: Op) -> Option<Work> {
+        match op {
+            Op::Prompt { parts, typed } => return Some(Work::Prompt(parts, typed)),
+            Op::Compress => return Some(Work::Compress),
+            Op::Propose { parts } => return Some(Work::Propose(parts)),
+            // An answer that comes too late has nobody to go to.
+            Op::Cancel | Op::Decide { .. } => {}
+            Op::SetMode(mode) => self.approvals.enter(mode, &self.desk).await,
+            Op::Describe => {
+                self.follow_mode();
+                self.emit(Event::Conversation(Arc::new(self.view()))).await;
+            }
+            Op::Rewind { to } => {
+                let problem = self.rewind(&to).err();
+                self.emit(Event::Rewound { to, problem }).await;
+            }
+        }
+        None
+    }
+
+    async fn work(&mut self, work: Work, cancel: &CancellationToken) -> TurnEnd {
+        match work {
+            Work::Prompt(parts, typed) => self.run_turn(parts, typed, cancel).await,
+            Work::Propose(parts) => self.propose(parts, cancel).await,
+            Work::Compress => self.compress_now(cancel).await,
+        }
+    }
+
+    fn view(&self) -> ConversationView {
+        ConversationView {
+            contents: self.history.contents(),
+            prompts: self.history.prompts(),
+            tools: self.toolbox.declared().to_vec(),
+            model: self.model_settings.name.clone(),
+            resolved_model: self.client.resolve(&self.model_settings.name).id,
+            tokens: self.size(),
+            window: self.window(),
+        }
+    }
+
+    /// Takes back a prompt and what followed, in the file first: what it still holds would come back otherwise.
+    fn rewind(&mut self, to: &str) -> Result<(), String> {
+        if !self.history.prompts().iter().any(|prompt| prompt.message == to) {
+            return Err("the conversation has no such prompt any more".to_owned());
+        }
+        let now = self.now();
+        self.recorder.rewind(to, now).map_err(|error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            format!("{error}{cause}")
+        })?;
+        self.history.rewind(to);
+        self.counters.last_request = None;
+        Ok(())
     }
 
     /// Shows the model the tools and instructions of the mode, if it changed.

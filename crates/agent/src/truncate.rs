@@ -47,10 +47,11 @@ pub(crate) fn folder(temp_dir: &Path, session: &SessionId) -> PathBuf {
 
 /// Saves a text with restricted access.
 pub(crate) fn save(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
+    std::io::Write::write_all(&mut create(path)?, text.as_bytes())
+}
+
+/// Creates a file with restricted access, and its folder if need be.
+pub(crate) fn create(path: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -58,7 +59,13 @@ pub(crate) fn save(path: &Path, text: &str) -> std::io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    options.open(path)?.write_all(text.as_bytes())
+    options.open(path).or_else(|error| match path.parent() {
+        Some(parent) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(parent)?;
+            options.open(path)
+        }
+        _ => Err(error),
+    })
 }
 
 /// A name that is a single part of a path whatever it held.

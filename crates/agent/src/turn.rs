@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::calls::{self, Answer, Call, Finished, Offload, Ready};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::{Prompted, Session};
 use crate::step::StepEnd;
 
 /// Tools that lead to new places, where more context files may lie.
@@ -43,19 +43,45 @@ impl Session {
         let now = self.now();
         let result = self.recorder.user(&parts, Some(&typed), now);
         let message = self.recorded(result).await;
+        self.began(message.as_deref(), &prompt_id);
         self.history.push_prompt(message, parts);
         self.emit(Event::PromptAccepted { typed, prompt_id: prompt_id.clone() }).await;
+        self.go_on(&prompt_id, None, cancel).await
+    }
+
+    /// Goes on as if the model had just made this reply.
+    pub(crate) async fn propose(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
+        let prompt_id = self.next_prompt_id();
+        self.prompted = Prompted {
+            message: self.history.last_prompt().unwrap_or_default().to_owned(),
+            id: prompt_id.clone(),
+        };
+        let reply = Reply { parts, ..Reply::default() };
+        self.go_on(&prompt_id, Some(reply), cancel).await
+    }
+
+    /// Requests and calls until there is nothing left to do. `given` stands for the first reply.
+    async fn go_on(
+        &mut self,
+        prompt_id: &str,
+        mut given: Option<Reply>,
+        cancel: &CancellationToken,
+    ) -> TurnEnd {
         let mut guard = LoopGuard::default();
         let mut warned = false;
         loop {
-            if let Some(end) = self.before_request(&prompt_id, cancel).await {
-                return end;
-            }
-            self.counters.requests += 1;
-            let next = match self.step(&prompt_id, &mut guard, cancel).await {
-                StepEnd::Reply(reply) => {
-                    self.commit(reply, &prompt_id, &mut guard, &mut warned, cancel).await
+            let step = match given.take() {
+                Some(reply) => StepEnd::Reply(reply),
+                None => {
+                    if let Some(end) = self.before_request(prompt_id, cancel).await {
+                        return end;
+                    }
+                    self.counters.requests += 1;
+                    self.step(prompt_id, &mut guard, cancel).await
                 }
+            };
+            let next = match step {
+                StepEnd::Reply(reply) => self.commit(reply, prompt_id, &mut guard, &mut warned, cancel).await,
                 StepEnd::Chanting { reply, passage } => {
                     self.stop_chant(reply, &passage, &mut guard, &mut warned).await
                 }
@@ -159,9 +185,13 @@ impl Session {
                 group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, AFTER_FATAL));
             }
             self.permit(&mut group, cancel).await;
-            // What is done is told and on disk before the next call begins.
+            // What is done is on disk before it is told, and told before the next call begins.
             let mut results = Vec::with_capacity(group.len());
-            for done in calls::run_group(group, &self.events, cancel).await {
+            let mut reports = Vec::with_capacity(group.len());
+            self.keep_before(&group, cancel).await;
+            let finished = calls::run_group(group, &self.events, cancel).await;
+            self.keep_after(&finished).await;
+            for done in finished {
                 left -= 1;
                 let answer = self.answer(&done).await;
                 if let Some(guard) = &mut guard {
@@ -176,13 +206,16 @@ impl Session {
                     ToolOutcome::Refused(_) => refused += 1,
                     ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
                 }
-                self.emit(Event::CallFinished(Arc::new(report))).await;
+                reports.push(report);
                 parts.extend(answer.parts);
                 deferred.extend(answer.deferred);
             }
             let now = self.now();
             let recorded = self.recorder.results(&results, now);
             self.recorded(recorded).await;
+            for report in reports {
+                self.emit(Event::CallFinished(Arc::new(report))).await;
+            }
         }
         self.history.push(None, Content::user(parts));
         if !deferred.is_empty() {

@@ -35,6 +35,12 @@ impl Catalogue {
         Self { connection, file, sources: Vec::new(), scopes: Scopes::default(), has_texts: false }
     }
 
+    /// An index for this process alone, where none is to be left behind.
+    pub fn in_memory() -> Self {
+        let connection = database::in_memory().ok();
+        Self { connection, file: None, sources: Vec::new(), scopes: Scopes::default(), has_texts: false }
+    }
+
     /// Whether the index outlives this process.
     pub fn is_kept(&self) -> bool {
         self.file.is_some()

@@ -21,7 +21,6 @@ pub(crate) struct Console {
     err: Box<dyn Write + Send>,
     /// Why stdout can no longer be written.
     broken: Option<io::Error>,
-    prompted: bool,
 }
 
 impl Console {
@@ -31,7 +30,7 @@ impl Console {
     }
 
     pub(crate) fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None, prompted: false }
+        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
     }
 
     /// From now on events are also exported.
@@ -46,7 +45,6 @@ impl Console {
 
     /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
     pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
-        self.prompted |= matches!(event, Event::PromptAccepted { .. });
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
         }
@@ -54,11 +52,6 @@ impl Console {
             self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
         }
         if self.broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    /// Whether anything was said to the model.
-    pub(crate) fn saw_prompt(&self) -> bool {
-        self.prompted
     }
 
     /// Whether nobody reads stdout any more.

@@ -27,9 +27,8 @@ use crate::report::{Colour, Failure};
 use crate::signals::Received;
 use answer::Answer;
 use ending::Trouble;
-use stats::Stats;
 
-pub(crate) use stats::millis;
+pub(crate) use stats::{Stats, millis};
 
 /// How a run's output is written.
 #[derive(Clone)]

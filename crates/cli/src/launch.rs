@@ -19,9 +19,7 @@ use serde_json::Value;
 
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
-pub(crate) use sessions::{
-    RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which,
-};
+pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
 pub(crate) use usage::UsageError;
 
 /// What the standard streams are.

@@ -15,6 +15,7 @@ mod plain_terminal;
 mod policy_command;
 mod report;
 mod run;
+mod sessions_command;
 mod signals;
 mod telemetry;
 mod trust_command;

@@ -3,6 +3,7 @@
 //! Answers are typed as numbers or words. A line that was typed before a question stands is never taken as
 //! its answer.
 
+mod commands;
 mod keyboard;
 mod question;
 mod words;
@@ -10,29 +11,25 @@ mod words;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::commands::{Anew, Line, Then};
 use self::keyboard::Keyboard;
 use crate::console::Console;
+use crate::headless::Stats;
 use crate::launch::Options;
 use crate::report::Failure;
 use crate::run::{VERSION, cannot_start, early_style, open_telemetry, prepare, style};
 use crate::trust_command::{self, Person};
 use crate::wire;
-
-const HELP: &str = "\
-/help            this list
-/mode            show the approval mode; /mode default|auto_edit|plan|yolo changes it
-/quit            end the conversation
-Everything else goes to the model; @path brings a file along, and a \\ at the end of a line continues it.
-Ctrl+C stops the model; at an empty prompt it ends the conversation.
-";
 
 /// Runs a conversation until the person leaves.
 pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
@@ -42,7 +39,7 @@ pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
     };
     let mut console = Console::of_process(style(&loaded.groups.output, options, env));
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    let turn = match prepare(options, &loaded, &mut console) {
+    let mut turn = match prepare(options, &loaded, &mut console) {
         Ok(turn) => turn,
         Err(failure) => return console.fail(&failure),
     };
@@ -51,8 +48,9 @@ pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
         Ok(runtime) => runtime,
         Err(error) => return console.fail(&cannot_start(&error)),
     };
-    let ended = runtime.block_on(converse(&turn, options.prompt.clone(), &mut console));
+    let ended = runtime.block_on(converse(&mut turn, options.prompt.clone(), &mut console));
     runtime.shutdown_background();
+    wire::tidy_up(&loaded, &turn.session.id);
     match ended {
         Ok(()) => ExitKind::Success,
         Err(failure) => console.fail(&failure),
@@ -72,67 +70,114 @@ fn settled(options: &Options, env: &Env) -> Result<wire::Loaded, Failure> {
 }
 
 async fn converse(
-    turn: &wire::Turn<'_>,
+    turn: &mut wire::Turn<'_>,
     first: Option<String>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let interrupt = signal(SignalKind::interrupt()).map_err(|error| cannot_start(&error))?;
-    let mut conversation = wire::open_conversation(turn).await?;
+    let mut conversation = wire::open_conversation(turn, &[]).await?;
     let mode = turn.permission.approval;
     console.note(&format!("Pollux {VERSION}. Mode {mode}. /help explains; /quit ends."));
-    for message in std::mem::take(&mut conversation.warnings) {
-        let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
-        let _ = console.take(&Event::Notice { severity, code, message });
-    }
     let keyboard = Keyboard::open().map_err(|error| cannot_start(&error))?;
-    let mut front = Front { turn, console, keyboard, interrupt, mode, ahead: first.into_iter().collect() };
-    let result = front.talk(&mut conversation).await;
-    let resumable = conversation.session_file.is_some() && front.spoke();
-    conversation.close().await;
-    if resumable {
-        let id = &turn.session.id;
-        front.console.note(&format!("To continue this conversation: pollux --resume {id}"));
+    let mut front = Front {
+        turn,
+        console,
+        keyboard,
+        interrupt,
+        mode,
+        ahead: first.into_iter().collect(),
+        proposal: Vec::new(),
+        stats: Stats::default(),
+        started: Instant::now(),
+    };
+    loop {
+        front.warn(&mut conversation);
+        let ended = front.talk(&mut conversation).await;
+        front.leave(conversation).await;
+        let Some(anew) = ended? else { return Ok(()) };
+        front.turn.begin_anew();
+        conversation = wire::open_conversation(front.turn, &anew.turns).await?;
+        if front.mode != front.turn.permission.approval {
+            let _ = conversation.handle.ops.send(Op::SetMode(front.mode)).await;
+        }
+        front.console.note(&anew.note);
+        front.proposal = anew.proposal;
     }
-    result
 }
 
 /// What the front end knows.
 struct Front<'a, 'b> {
-    turn: &'a wire::Turn<'a>,
+    turn: &'b mut wire::Turn<'a>,
     console: &'b mut Console,
     keyboard: Keyboard,
     interrupt: Signal,
     mode: ApprovalMode,
     /// Prompts that were typed before the model was done.
     ahead: VecDeque<String>,
+    /// Calls to be proposed before anything else.
+    proposal: Vec<Part>,
+    stats: Stats,
+    started: Instant,
 }
 
 impl Front<'_, '_> {
-    fn spoke(&self) -> bool {
-        self.console.saw_prompt()
+    /// Says what was noticed while the conversation was assembled.
+    fn warn(&mut self, conversation: &mut wire::Conversation) {
+        for message in std::mem::take(&mut conversation.warnings) {
+            let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
+            let _ = self.console.take(&Event::Notice { severity, code, message });
+        }
     }
 
-    /// Prompts and replies, until the person has enough.
-    async fn talk(&mut self, conversation: &mut wire::Conversation) -> Result<(), Failure> {
+    /// Ends a conversation and says how to come back to it.
+    async fn leave(&mut self, mut conversation: wire::Conversation) {
+        conversation.beside().iter().for_each(|event| self.take(event));
+        let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
+        conversation.close().await;
+        if resumable {
+            let id = &self.turn.session.id;
+            self.console.note(&format!("To continue this conversation: pollux --resume {id}"));
+        }
+    }
+
+    /// Prompts and replies, until the person has enough of this session.
+    async fn talk(&mut self, conversation: &mut wire::Conversation) -> Result<Option<Anew>, Failure> {
+        if !self.proposal.is_empty() {
+            let parts = std::mem::take(&mut self.proposal);
+            if self.run_turn(Op::Propose { parts }, conversation).await?.is_break() {
+                return Ok(None);
+            }
+        }
         while let Some(typed) = self.next_prompt(conversation).await {
-            match typed.trim() {
-                "" => continue,
-                "/quit" | "/exit" => return Ok(()),
-                "/help" | "/?" => self.console.note(HELP.trim_end()),
-                command if command == "/mode" || command.starts_with("/mode ") => {
-                    self.change_mode(command, conversation).await;
+            conversation.beside().iter().for_each(|event| self.take(event));
+            let then = match commands::read(&typed) {
+                Line::Empty => Then::GoOn,
+                Line::Command(name, rest) => self.command(name, rest, conversation).await,
+                Line::Shell(command) => {
+                    self.shell(command, conversation).await;
+                    Then::GoOn
                 }
-                command if command.starts_with('/') && !command.contains(char::is_whitespace) => {
-                    self.console.note(&format!("There is no command `{command}`; /help lists them."));
+                Line::Unknown(word) => {
+                    self.no_such_command(word);
+                    Then::GoOn
                 }
-                _ => {
-                    if self.prompt(typed, conversation).await?.is_break() {
-                        return Ok(());
+                Line::Prompt => match self.read_prompt(typed, conversation).await {
+                    Some(op) => Then::Work(op),
+                    None => Then::GoOn,
+                },
+            };
+            match then {
+                Then::GoOn => {}
+                Then::Quit => return Ok(None),
+                Then::Anew(anew) => return Ok(Some(anew)),
+                Then::Work(op) => {
+                    if self.run_turn(op, conversation).await?.is_break() {
+                        return Ok(None);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn next_prompt(&mut self, conversation: &mut wire::Conversation) -> Option<String> {
@@ -156,8 +201,7 @@ impl Front<'_, '_> {
         }
     }
 
-    async fn change_mode(&mut self, command: &str, conversation: &mut wire::Conversation) {
-        let wished = command.trim_start_matches("/mode").trim();
+    async fn change_mode(&mut self, wished: &str, conversation: &mut wire::Conversation) {
         if wished.is_empty() {
             self.console.note(&format!("Mode {}", self.mode));
             return;
@@ -175,29 +219,35 @@ impl Front<'_, '_> {
         }
     }
 
-    /// One prompt to its end.
-    async fn prompt(
-        &mut self,
-        typed: String,
-        conversation: &mut wire::Conversation,
-    ) -> Result<ControlFlow<()>, Failure> {
+    /// A prompt with what it names; `None` when nothing came of it.
+    async fn read_prompt(&mut self, typed: String, conversation: &wire::Conversation) -> Option<Op> {
+        self.turn.log_prompt(&typed);
         let cancel = CancellationToken::new();
         let expanded = tokio::select! {
             biased;
-            _ = self.interrupt.recv() => None,
-            expanded = conversation.expand(&typed, self.turn.loaded, &cancel) => expanded,
+            _ = self.interrupt.recv() => return None,
+            expanded = conversation.expand(&typed, self.turn.loaded, &cancel) => expanded?,
         };
-        let (parts, passed_over) = match expanded {
-            None => return Ok(ControlFlow::Continue(())),
-            Some(Err(failure)) => {
+        match expanded {
+            Err(failure) => {
                 self.console.note(&failure.message());
-                return Ok(ControlFlow::Continue(()));
+                None
             }
-            Some(Ok(expanded)) => expanded,
-        };
-        passed_over.iter().for_each(|line| self.console.note(line));
+            Ok((parts, passed_over)) => {
+                passed_over.iter().for_each(|line| self.console.note(line));
+                Some(Op::Prompt { parts, typed })
+            }
+        }
+    }
+
+    /// One turn to its end.
+    async fn run_turn(
+        &mut self,
+        op: Op,
+        conversation: &mut wire::Conversation,
+    ) -> Result<ControlFlow<()>, Failure> {
         let gone = || Failure::new(ExitKind::Failure, "the session ended in the middle of a turn");
-        conversation.handle.ops.send(Op::Prompt { parts, typed }).await.map_err(|_| gone())?;
+        conversation.handle.ops.send(op).await.map_err(|_| gone())?;
         loop {
             let event = tokio::select! {
                 biased;
@@ -232,12 +282,16 @@ impl Front<'_, '_> {
 
     fn take(&mut self, event: &Event) {
         let _ = self.console.take(event);
+        self.stats.fold(event);
         match event {
             Event::ModeChanged(mode) => {
                 self.mode = *mode;
                 self.console.note(&format!("Mode {mode}"));
             }
             Event::CallFinished(report) => self.console.note(&words::call(report)),
+            Event::Compressed { tokens_before, tokens_after, status } => {
+                self.console.note(&words::compressed(*tokens_before, *tokens_after, *status));
+            }
             _ => {}
         }
     }

@@ -22,12 +22,13 @@ use crate::console::Console;
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::headless::Style;
 use crate::input::{self, Pipe};
-use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, help_text};
+use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, SessionsCommand, help_text};
 use crate::report::{Colour, Failure, print_result};
+use crate::sessions_command::Streams;
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
-use crate::{config_command, plain_terminal, policy_command, trust_command, wire};
+use crate::{config_command, plain_terminal, policy_command, sessions_command, trust_command, wire};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -61,6 +62,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
                 trust_command::run(command, &*folder, &mut person, &mut io::stdout())
             })
         }
+        Launch::Sessions { command, options } => sessions(command, options, env),
         Launch::Interactive(options) => {
             wire::hide_credentials();
             return plain_terminal::run(options, env);
@@ -81,6 +83,21 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             failure.exit
         }
     }
+}
+
+/// `pollux sessions`
+fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let (terminal, watched) = (out.is_terminal(), err.is_terminal());
+    let mut archive = wire::archive(options, env, watched);
+    let mut person = Person {
+        at_terminal: io::stdin().is_terminal() && watched,
+        input: &mut io::stdin().lock(),
+        screen: &mut io::stderr(),
+    };
+    let bold = terminal && env.get("NO_COLOR").is_none_or(str::is_empty);
+    let mut streams = Streams { out: &mut out, err: &mut err, terminal, bold };
+    sessions_command::run(command, &mut *archive, &mut person, &mut streams)
 }
 
 /// Prints a result.
@@ -127,7 +144,11 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     match ready {
         Ok((prompt, turn)) => {
             open_telemetry(&turn, false, &mut console);
-            converse(turn, prompt, console)
+            let ended = converse(turn, prompt, console);
+            if let Some(session) = &ended.session {
+                wire::tidy_up(&loaded, session);
+            }
+            ended
         }
         Err(failure) => console.fail(&failure).into(),
     }

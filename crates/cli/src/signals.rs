@@ -35,6 +35,8 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    /// Never looked at: a file that may not grow is an error of the write, not the end of the process.
+    _file_too_large: Signal,
 }
 
 impl Signals {
@@ -44,6 +46,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_too_large: signal(SignalKind::from_raw(libc::SIGXFSZ))?,
         })
     }
 

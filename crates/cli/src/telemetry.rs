@@ -113,6 +113,8 @@ impl Exporter {
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged(_)
             | Event::CallOutput { .. }
+            | Event::Conversation(_)
+            | Event::Rewound { .. }
             | Event::Notice { .. } => {}
         }
     }

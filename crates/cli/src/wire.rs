@@ -7,9 +7,13 @@ mod machine;
 mod policy;
 mod policy_command;
 mod prompt;
+mod rewind;
 mod sandbox;
+mod saved_chat;
 mod sessions;
 mod settings;
+mod slash;
+mod titles;
 mod trust;
 mod turn;
 
@@ -38,8 +42,9 @@ pub(crate) use pollux_exec::own_process::hide_credentials;
 
 pub(crate) use policy_command::rules;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
-pub(crate) use sessions::{Chosen, choose_session, delete_session, list_sessions};
+pub(crate) use sessions::{Chosen, archive, choose_session, delete_session, list_sessions, tidy_up};
 pub(crate) use settings::settings;
+pub(crate) use slash::FilePlan;
 pub(crate) use trust::{check_trust, folder};
 pub(crate) use turn::{Conversation, open_conversation, run_turn};
 

@@ -50,6 +50,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/requests.rs"]
 mod requests;
+#[path = "it/rewind.rs"]
+mod rewind;
 #[path = "it/sandbox.rs"]
 mod sandbox;
 #[path = "it/scene.rs"]
@@ -58,6 +60,8 @@ mod scene;
 mod scripts;
 #[path = "it/sessions.rs"]
 mod sessions;
+#[path = "it/sessions_command.rs"]
+mod sessions_command;
 #[path = "it/signals.rs"]
 mod signals;
 #[path = "it/start.rs"]

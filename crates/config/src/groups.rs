@@ -34,6 +34,41 @@ pub struct General {
     pub retention: Retention,
     /// `general.checkpointing.enabled`
     pub checkpointing: bool,
+    /// `general.rewind.*`
+    pub rewind: Rewind,
+    /// `general.sessionSummaries`
+    pub session_summaries: bool,
+}
+
+/// What is kept so that changes can be taken back; the defaults are those of the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewind {
+    pub enabled: bool,
+    /// Whether the whole workspace is looked at around commands.
+    pub shell_commands: bool,
+    /// Bytes of one file.
+    pub max_file: u64,
+    /// Bytes of the workspace.
+    pub max_tree: u64,
+    /// Bytes of all old contents of a project.
+    pub max_store: u64,
+    pub max_entries: usize,
+    /// Left out besides the usual caches.
+    pub skip: Vec<String>,
+}
+
+impl Default for Rewind {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            shell_commands: true,
+            max_file: 10 << 20,
+            max_tree: 500 << 20,
+            max_store: 1 << 30,
+            max_entries: 50_000,
+            skip: Vec::new(),
+        }
+    }
 }
 
 /// Which old sessions are deleted; ages are texts such as `30d`.

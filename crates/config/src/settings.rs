@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::dotenv::DotenvOptions;
 use crate::env::Env;
+use crate::files as disk;
 use crate::groups::Groups;
+use crate::jsonc;
 use crate::paths::{self, Home, SystemFiles};
 
 mod defect;
@@ -78,6 +80,7 @@ pub struct Settings {
     pub migrated: Vec<Migrated>,
     // Dotted path → origin; what is not here is a default.
     origins: BTreeMap<String, Origin>,
+    hooks: Vec<(Origin, Value)>,
 }
 
 /// Reads and merges all layers. A file that cannot be used is an error and is left alone.
@@ -87,6 +90,17 @@ pub fn load(request: &LoadRequest<'_>) -> Result<Settings, SettingsError> {
     layers.push(layers::environment(request.env));
     layers.push(layers::arguments(&request.args));
     Ok(assemble(layers, reading))
+}
+
+/// The object in a file of JSON with comments, as it is written; `None` if there is no file.
+pub fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, SettingsError> {
+    let bad = |file| SettingsError { files: vec![file] };
+    let text = disk::read_text(path).map_err(|error| bad(BadFile::read(path, &error)))?;
+    let Some(text) = text else { return Ok(None) };
+    match jsonc::parse(&text).map_err(|defect| bad(BadFile::parse(path, defect)))?.value {
+        Value::Object(object) => Ok(Some(object)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Ok(None),
+    }
 }
 
 /// What must be known before a folder is trusted; reads no project file.
@@ -170,6 +184,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut effective = schema::defaults();
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
+    let mut hooks = Vec::new();
     let widening = project::widening(&layers);
     for mut layer in layers {
         let kept_back = match layer.layer {
@@ -186,6 +201,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
             | Layer::Arguments => Vec::new(),
         };
         validate::validate(&mut layer, &mut warnings);
+        hooks.extend(layer.values.get("hooks").map(|own| (layer.origin("hooks"), own.clone())));
         if layer.layer == Layer::Arguments {
             override_lists(&layer, &mut effective);
         }
@@ -202,7 +218,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     }
     let groups = resolve::groups(&effective);
     let effective = Value::Object(effective);
-    let mut settings = Settings { groups, effective, warnings, migrated: reading.migrated, origins };
+    let mut settings = Settings { groups, effective, warnings, migrated: reading.migrated, origins, hooks };
     settings.say_what_holds_instead();
     settings
 }
@@ -243,6 +259,11 @@ impl Settings {
     /// A top-level part of the tree, such as `hooks` or `mcpServers`.
     pub fn section(&self, name: &str) -> &Value {
         self.effective.get(name).unwrap_or(&Value::Null)
+    }
+
+    /// `hooks` of each layer that has it, lowest first: who wrote a hook decides what it may do.
+    pub fn hooks_by_layer(&self) -> &[(Origin, Value)] {
+        &self.hooks
     }
 
     /// Where a key was set; for a group, the highest layer that set something in it.

@@ -8,7 +8,7 @@ use crate::approval::{Answer, ApprovalMode, ApprovalRequest, Outcome};
 use crate::content::{Content, Part};
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
-use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
+use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind, ToolSpec};
 
 /// What a front end asks of a session.
 #[derive(Debug, Clone)]
@@ -21,6 +21,14 @@ pub enum Op {
     Decide { call: CallId, answer: Answer },
     /// Another approval mode from now on.
     SetMode(ApprovalMode),
+    /// Tell what the conversation is; answered by [`Event::Conversation`].
+    Describe,
+    /// Take back a prompt and everything after it; answered by [`Event::Rewound`].
+    Rewind { to: String },
+    /// Condense the conversation now. A turn of its own.
+    Compress,
+    /// Go on as if the model had just asked for these calls. A turn of its own.
+    Propose { parts: Vec<Part> },
 }
 
 /// What a session tells.
@@ -58,10 +66,39 @@ pub enum Event {
     CallFinished(Arc<CallReport>),
     /// The conversation was compressed, or an attempt to do so failed.
     Compressed { tokens_before: u64, tokens_after: u64, status: CompressionStatus },
+    /// The answer to [`Op::Describe`].
+    Conversation(Arc<ConversationView>),
+    /// The answer to [`Op::Rewind`]: the prompt and what followed are gone, unless there was a problem.
+    Rewound { to: String, problem: Option<String> },
     /// Something worth a line for the person.
     Notice { severity: Severity, code: NoticeCode, message: String },
     /// The turn is over. Always the last event of a turn.
     TurnEnded(TurnEnd),
+}
+
+/// A conversation at one moment.
+#[derive(Debug)]
+pub struct ConversationView {
+    /// As the model gets it; the first turn describes the environment.
+    pub contents: Vec<Arc<Content>>,
+    /// What can be gone back to, oldest first.
+    pub prompts: Vec<PromptView>,
+    /// What the model may call now.
+    pub tools: Vec<Arc<ToolSpec>>,
+    /// The configured model, and the one that it stands for.
+    pub model: String,
+    pub resolved_model: String,
+    /// Size of the next request as far as it is known, and of the model's window.
+    pub tokens: u64,
+    pub window: u64,
+}
+
+/// A prompt that can be gone back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptView {
+    /// The id of its record.
+    pub message: String,
+    pub text: String,
 }
 
 /// A request as it leaves.
@@ -218,6 +255,8 @@ pub enum NoticeCode {
     Workspace,
     ToolOutput,
     Model,
+    /// What could not be kept for a way back.
+    Rewind,
 }
 
 /// How a turn ended.

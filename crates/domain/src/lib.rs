@@ -7,6 +7,7 @@
 //! and `cli/src/wire.rs` is the only place that joins them to real implementations.
 
 pub mod approval;
+pub mod changes;
 pub mod content;
 pub mod event;
 pub mod exit;

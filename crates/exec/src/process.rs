@@ -236,6 +236,29 @@ pub(crate) fn lead_new_session(command: &mut Command) {
     }
 }
 
+/// Lets the child inherit nothing but its three streams: not what whoever started us left open.
+pub(crate) fn keep_standard_streams_only(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        let close = || {
+            #[expect(unsafe_code, reason = "the standard library cannot close a range of descriptors")]
+            // SAFETY: a system call with three numbers, between fork and exec. It marks descriptors to be
+            // closed by exec. Old kernels do not know it; then those descriptors stay, as they did before.
+            unsafe {
+                libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+            }
+            Ok(())
+        };
+        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+        // SAFETY: the closure makes one async-signal-safe call and captures nothing.
+        unsafe {
+            command.pre_exec(close);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
 fn enlarge(pipe: &io::PipeReader) {
     #[cfg(target_os = "linux")]
     {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::process::{Group, command};
+use crate::process::{Group, command, keep_standard_streams_only};
 use crate::sandbox::Sandbox;
 use crate::shell::{Ending, ending_of};
 
@@ -56,6 +56,15 @@ pub enum ProgramEnding {
     TooMuchOutput,
 }
 
+/// What happens with output beyond [`Program::output_limit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// The program is ended.
+    Ends,
+    /// It is read and dropped: how the program exits matters more than all it says.
+    Dropped,
+}
+
 /// Runs a program to its end; whatever it started ends with it.
 ///
 /// Dropping the future kills the whole group. As for [`crate::shell::run`], the calling thread must live
@@ -65,10 +74,23 @@ pub async fn run(
     background: &Background,
     cancel: &CancellationToken,
 ) -> io::Result<ProgramEnd> {
+    run_with(program, Excess::Ends, background, cancel).await
+}
+
+/// As [`run`], with a choice of what too much output means.
+pub async fn run_with(
+    program: &Program,
+    excess: Excess,
+    background: &Background,
+    cancel: &CancellationToken,
+) -> io::Result<ProgramEnd> {
     let sandbox = program.sandbox.as_deref();
     let (name, arguments) = (&program.program, &program.arguments);
     let mut command = command(sandbox, name, arguments, &program.directory, &program.environment)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if sandbox.is_none() {
+        keep_standard_streams_only(&mut command);
+    }
     let mut child = command.spawn()?;
     let group = Group::led_by(&child)?;
     let registered = background.register(&group);
@@ -78,7 +100,7 @@ pub async fn run(
         biased;
         () = cancel.cancelled() => ProgramEnding::Cancelled,
         () = reached(deadline) => ProgramEnding::TimedOut,
-        ended = talk(&mut child, program, &mut end.stdout, &mut end.stderr) => ended,
+        ended = talk(&mut child, program, excess, &mut end.stdout, &mut end.stderr) => ended,
     };
     end.ending = ended;
     group.signal(libc::SIGKILL);
@@ -100,6 +122,7 @@ async fn reached(deadline: Option<Instant>) {
 async fn talk(
     child: &mut Child,
     program: &Program,
+    excess: Excess,
     stdout: &mut Vec<u8>,
     stderr: &mut Vec<u8>,
 ) -> ProgramEnding {
@@ -113,8 +136,10 @@ async fn talk(
         }
     };
     let read = async {
-        let (first, second) =
-            tokio::join!(read_up_to(output, stdout, limit), read_up_to(errors, stderr, limit));
+        let (first, second) = tokio::join!(
+            read_up_to(output, stdout, limit, excess),
+            read_up_to(errors, stderr, limit, excess)
+        );
         first && second
     };
     tokio::pin!(write, read);
@@ -134,17 +159,23 @@ async fn talk(
     }
 }
 
-/// Whether all of it fitted.
-async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, limit: usize) -> bool {
+/// Whether it may go on: all of it fitted, or what did not may be dropped.
+async fn read_up_to(
+    pipe: Option<impl AsyncRead + Unpin>,
+    into: &mut Vec<u8>,
+    limit: usize,
+    excess: Excess,
+) -> bool {
     let Some(mut pipe) = pipe else { return true };
     let mut buffer = vec![0; 16 << 10];
     loop {
         match pipe.read(&mut buffer).await {
             Ok(count) if count > 0 => {
-                if into.len() + count > limit {
+                let room = limit.saturating_sub(into.len());
+                if count > room && excess == Excess::Ends {
                     return false;
                 }
-                into.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                into.extend_from_slice(buffer.get(..count.min(room)).unwrap_or_default());
             }
             Ok(_) | Err(_) => return true,
         }
@@ -202,6 +233,9 @@ mod tests {
         let end = shell("yes", |p| p.output_limit = 1000).await;
         assert_eq!(end.ending, ProgramEnding::TooMuchOutput);
         assert!(end.stdout.len() <= 1000);
+        let end = shell("ls /proc/self/fd | tr '\\n' ' '", |_| {}).await;
+        // The fourth is the folder that `ls` reads.
+        assert_eq!(String::from_utf8(end.stdout).unwrap(), "0 1 2 3 ");
         let end = shell("sleep 1000 & echo $!", |_| {}).await;
         assert_eq!(end.ending, ProgramEnding::Exited(0));
         let pid: u32 = String::from_utf8(end.stdout).unwrap().trim().parse().unwrap();

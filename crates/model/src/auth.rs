@@ -80,7 +80,7 @@ pub enum AuthError {
 const NEWCOMER: &str = "\
 To get going, do one of these:
   - get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
-      export GEMINI_API_KEY="<your key>"
+      export GEMINI_API_KEY=\"<your key>\"
   - or put the line GEMINI_API_KEY=<your key> into the file ~/.gemini/.env
   - or use the key that Gemini CLI has stored on this machine: it is found by itself
   - or just look around first: `pollux demo` needs neither a key nor a network";

@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_projects_list_takes_away_and_allows_nothing() {
-        let lists = Lists { core: Some(list(&["ShellTool(git)"])), core_only_limits: true, ..Lists::default() };
+        let lists =
+            Lists { core: Some(list(&["ShellTool(git)"])), core_only_limits: true, ..Lists::default() };
         let found = rules(&lists);
         assert_eq!(found.len(), 1);
         assert!(!found[0].tool.covers_shell());

@@ -12,5 +12,3 @@ mod fuzz;
 mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
-#[path = "it/probe.rs"]
-mod probe;

@@ -7,11 +7,12 @@ mod marks;
 mod sweep;
 
 pub(crate) use marks::resolve;
-pub(crate) use sweep::{references, sweep};
+pub(crate) use sweep::{references, sweep, used_alone};
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollux_config::files::{self, FileLock, Mode};
 use pollux_config::paths::sha256_hex;
@@ -29,20 +30,40 @@ const THRESHOLD: usize = 64 * 1024;
 /// No single text is longer; whatever is, is not ours.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The fields that may hold something long: of a user's message, and of a call.
-pub(crate) const MESSAGE_KEYS: [&str; 2] = ["content", "displayContent"];
-pub(crate) const CALL_KEYS: [&str; 2] = ["result", "resultDisplay"];
+/// What one reading of a session takes from blobs at the most, however often its marks name them.
+const MAX_TOTAL: u64 = 1 << 30;
+
+/// What kind of record something long is taken out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A person's message: its media. Their words stay whole in the session file, whatever their length.
+    Prompt,
+    /// A call: media and texts.
+    Call,
+}
+
+impl Record {
+    /// The fields that may hold something long.
+    fn keys(self) -> [&'static str; 2] {
+        match self {
+            Self::Prompt => ["content", "displayContent"],
+            Self::Call => ["result", "resultDisplay"],
+        }
+    }
+}
 
 /// While this is held no blob of its folder is swept away.
 #[derive(Debug, Default)]
 pub(crate) struct Guard(Option<FileLock>);
 
 /// The folder of one project's blobs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Blobs {
     dir: PathBuf,
     /// Where sub-agents' sessions, which lie one folder deeper, find theirs.
     fallback: Option<PathBuf>,
+    /// How many bytes may still be read.
+    left: AtomicU64,
 }
 
 impl Blobs {
@@ -52,27 +73,27 @@ impl Blobs {
             SessionKind::Main => chats,
             SessionKind::Subagent => chats.parent().unwrap_or(chats),
         };
-        Self { dir: base.join(FOLDER), fallback: None }
+        Self { dir: base.join(FOLDER), fallback: None, left: MAX_TOTAL.into() }
     }
 
     /// Of an existing session file.
     pub(crate) fn of_file(session: &Path) -> Self {
         let dir = session.parent().unwrap_or(Path::new(""));
         let up = dir.parent().map(|up| up.join(FOLDER));
-        Self { dir: dir.join(FOLDER), fallback: up }
+        Self { dir: dir.join(FOLDER), fallback: up, left: MAX_TOTAL.into() }
     }
 
-    /// Moves long values of these fields out. Until the guard is dropped nothing sweeps them away, so the
+    /// Moves what is long out of a record. Until the guard is dropped nothing sweeps them away, so the
     /// record that names them has to be written before. What cannot be stored stays where it is.
-    pub(crate) fn extract(&self, fields: &mut JsonObject, keys: &[&str], guard: &mut Guard) {
-        if !marks::has_long(fields, keys) || files::create_folder(&self.dir, Mode::Private).is_err() {
+    pub(crate) fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
+        if !marks::has_long(fields, record) || files::create_folder(&self.dir, Mode::Private).is_err() {
             return;
         }
         if guard.0.is_none() {
             guard.0 = FileLock::acquire(&self.dir).ok();
         }
         if guard.0.is_some() {
-            marks::extract(self, fields, keys);
+            marks::extract(self, fields, record);
         }
     }
 
@@ -82,10 +103,10 @@ impl Blobs {
             return;
         }
         resolve(from, message);
-        self.extract(message, &MESSAGE_KEYS, guard);
+        self.extract(message, Record::Prompt, guard);
         let calls = message.get_mut("toolCalls").and_then(Value::as_array_mut);
         for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
-            self.extract(call, &CALL_KEYS, guard);
+            self.extract(call, Record::Call, guard);
         }
     }
 
@@ -93,7 +114,8 @@ impl Blobs {
     fn put(&self, text: &str) -> io::Result<String> {
         let hash = sha256_hex(text.as_bytes());
         let path = self.dir.join(&hash);
-        let is_there = fs::metadata(&path).is_ok_and(|found| found.len() == text.len() as u64);
+        // A file of this name and length that says something else would cost the text.
+        let is_there = read(&path, text.len() as u64).is_some_and(|found| found == text.as_bytes());
         if !is_there {
             files::replace(&path, text.as_bytes(), Mode::Private).map_err(io::Error::other)?;
         }
@@ -105,17 +127,25 @@ impl Blobs {
         if !is_hash(hash) || bytes > MAX_BYTES {
             return None;
         }
-        let read = |dir: &Path| {
-            let path = dir.join(hash);
-            let metadata = fs::metadata(&path).ok()?;
-            (metadata.is_file() && metadata.len() == bytes).then(|| fs::read(&path).ok())?
-        };
-        let found = read(&self.dir).or_else(|| read(self.fallback.as_deref()?))?;
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).ok()?;
+        let found = read(&self.dir.join(hash), bytes)
+            .or_else(|| read(&self.fallback.as_deref()?.join(hash), bytes))?;
         if sha256_hex(&found) != hash {
             return None;
         }
         String::from_utf8(found).ok()
     }
+}
+
+/// A file of exactly this length.
+fn read(path: &Path, bytes: u64) -> Option<Vec<u8>> {
+    let metadata = fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() != bytes {
+        return None;
+    }
+    let mut found = Vec::with_capacity(usize::try_from(bytes).ok()?);
+    fs::File::open(path).ok()?.take(bytes).read_to_end(&mut found).ok()?;
+    Some(found)
 }
 
 fn is_hash(text: &str) -> bool {

@@ -9,9 +9,10 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
 use crate::blobs;
-use crate::listing::{Listing, position, relative_time, session_files, session_id};
+use crate::listing::{Listing, files_of, position, relative_time};
 use crate::lock::{Lock, LockError};
-use crate::recorder::sanitised;
+use crate::recorder::{draft_path, sanitised};
+use crate::redo;
 
 /// Folders beside `chats` that belong to all sessions.
 const SHARED: [&str; 3] = ["chats", "logs", "tool-outputs"];
@@ -50,10 +51,7 @@ pub fn delete(
     if current == Some(&session.id) {
         return Err(DeleteError::Current);
     }
-    let files: Vec<PathBuf> = session_files(dirs)
-        .into_iter()
-        .filter(|path| session_id(path).is_some_and(|found| found == session.id))
-        .collect();
+    let files = files_of(dirs, &session.id);
     // All locks before the first deletion, so that it is everything or nothing.
     let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
     let used = blobs_of(dirs, &files, &session.id);
@@ -140,15 +138,24 @@ pub(crate) fn sweep_blobs(dirs: &[PathBuf], used: &HashSet<String>) {
 
 /// Removes what repairs and rewinds kept beside a session.
 pub(crate) fn delete_copies(path: &Path) {
-    let Some(dir) = path.parent() else { return };
+    for copy in copies(path) {
+        let _ = fs::remove_file(copy);
+    }
+    redo::discard(path);
+    let _ = fs::remove_file(draft_path(path));
+}
+
+/// What repairs and rewinds kept beside a session.
+pub(crate) fn copies(path: &Path) -> Vec<PathBuf> {
+    let Some(dir) = path.parent() else { return Vec::new() };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefixes = ["torn", "rewound", "bak"].map(|why| format!("{name}.{why}-"));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let copies = entries.filter(|entry| {
         let name = entry.file_name();
-        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+        prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
+    });
+    copies.map(|entry| entry.path()).collect()
 }
 
 /// Deletes a file, or a folder with everything in it. Of a link only the link goes.

@@ -9,7 +9,7 @@ use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::load::{LoadError, SessionKind, kind_of, time_of};
+use crate::load::{self, FileStamp, LoadError, SessionKind, kind_of, time_of};
 use crate::raw;
 use crate::stream::Stream;
 use crate::title::clean;
@@ -55,6 +55,9 @@ pub struct IndexRecord {
 
 /// Reads what an index keeps of a session. Needs memory for the largest record, not for the file.
 pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
+    if let Some(record) = summarised_at_once(path)? {
+        return Ok(record);
+    }
     let stream = Stream::open(path)?;
     let mut tally = Tally::default();
     stream.for_each::<LoadError>(|index, text| {
@@ -64,7 +67,51 @@ pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
         }
         Ok(())
     })?;
-    Ok(tally.record(path, &stream))
+    let damaged = stream.damage.is_some() || tally.unreadable > 0;
+    let messages = stream.len() as u64;
+    Ok(tally.record(
+        path,
+        Origin { meta: &stream.meta, format: stream.format, stamp: stream.stamp, messages, damaged },
+    ))
+}
+
+/// The same for a document that is as its writer leaves it, line by line; `None` for anything else.
+fn summarised_at_once(path: &Path) -> Result<Option<IndexRecord>, LoadError> {
+    let (file, stamp) = match load::open(path) {
+        // Whether it is too large to be loaded is of no interest here.
+        Err(LoadError::TooLarge { .. }) => return Ok(None),
+        opened => opened?,
+    };
+    let Some(frame) = load::frame(&file, stamp) else { return Ok(None) };
+    let mut tally = Tally::default();
+    let mut messages = 0;
+    let read = frame.for_each(&file, |line| {
+        // No line of JSON holds control characters. All of it, without a way out in between: that is faster.
+        if line.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+            return None;
+        }
+        let text = std::str::from_utf8(line).ok()?;
+        tally.count(&View::of(messages, text)?);
+        messages += 1;
+        Some(())
+    });
+    let origin = Origin {
+        meta: &frame.meta,
+        format: SessionFormat::Json,
+        stamp,
+        messages: messages as u64,
+        damaged: false,
+    };
+    Ok(read.map(|()| tally.record(path, origin)))
+}
+
+/// What is known of a session beside its messages.
+struct Origin<'a> {
+    meta: &'a JsonObject,
+    format: SessionFormat,
+    stamp: FileStamp,
+    messages: u64,
+    damaged: bool,
 }
 
 /// The first and the last of some texts, and how many there were.
@@ -138,11 +185,11 @@ impl Tally {
         }
     }
 
-    fn record(self, path: &Path, stream: &Stream) -> IndexRecord {
-        let meta = &stream.meta;
+    fn record(self, path: &Path, origin: Origin<'_>) -> IndexRecord {
+        let Origin { meta, format, stamp, messages, damaged } = origin;
         let text = |key: &str| meta.get(key).and_then(Value::as_str).map(str::to_owned);
         let users = if self.prompts.count > 0 { self.prompts } else { self.internal };
-        let modified = Timestamp::from_millis(stream.stamp.modified_ms);
+        let modified = Timestamp::from_millis(stamp.modified_ms);
         let (start, last_updated) = (time_of(meta, "startTime"), time_of(meta, "lastUpdated"));
         IndexRecord {
             session_id: SessionId::from_file(text("sessionId").unwrap_or_default()),
@@ -150,7 +197,7 @@ impl Tally {
             project_path: None,
             inferred: false,
             file: path.to_owned(),
-            format: stream.format,
+            format,
             kind: kind_of(meta),
             parent: parent_folder(path),
             start: start.or(last_updated).unwrap_or(modified),
@@ -159,15 +206,15 @@ impl Tally {
             first_user: users.first,
             last_user: users.last,
             user_messages: users.count,
-            messages: stream.len() as u64,
+            messages,
             tool_calls: self.tool_calls,
             errors: self.errors,
             usage: self.usage,
             models: self.models,
             resumable: self.resumable,
-            damaged: stream.damage.is_some() || self.unreadable > 0,
-            size: stream.stamp.length,
-            modified_ms: stream.stamp.modified_ms,
+            damaged,
+            size: stamp.length,
+            modified_ms: stamp.modified_ms,
         }
     }
 }

@@ -12,6 +12,7 @@ mod blobs;
 mod checkpoint;
 mod delete;
 mod document;
+mod export;
 mod find_project;
 mod history;
 mod import;
@@ -24,10 +25,12 @@ mod projects;
 mod prompt_log;
 mod raw;
 mod recorder;
+mod redo;
 mod retention;
 mod salvage;
 mod shell_history;
 mod stream;
+mod summary;
 mod texts;
 mod title;
 mod transcript;
@@ -39,13 +42,14 @@ pub use checkpoint::{
     load_checkpoint, save_checkpoint,
 };
 pub use delete::{DeleteError, delete};
+pub use export::export;
 pub use find_project::{NameMatch, ProjectCandidate, ProjectSearch, Proof, default_bases, find_project};
 pub use history::{RestoredTurn, history, into_history};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
 pub use listing::{
-    Listing, SelectError, SessionInfo, exists, list, list_projects, list_text, relative_time, select,
-    select_anywhere, session_files, subagent_files, subagents,
+    Listing, SelectError, SessionInfo, exists, files_of, list, list_projects, list_text, relative_time,
+    select, select_anywhere, session_files, subagent_files, subagents,
 };
 pub use load::{LoadError, RepairNote, SessionKind, StoredSession, load};
 pub use message::{
@@ -58,10 +62,11 @@ pub use recorder::{
     CallRecord, CallResult, ForkError, NewSession, RecordError, Recorder, ReplyRecord, ResumeError,
 };
 pub use retention::{
-    Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, delete_leftovers,
-    leftovers, plan,
+    Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
+    delete_leftovers, leftovers, plan,
 };
 pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
+pub use summary::{SummaryError, set_summary};
 pub use texts::{TextKind, TextVisitor, visit_texts};
-pub use transcript::{TranscriptError, TranscriptForm, write_transcript};
+pub use transcript::{Transcript, TranscriptError, TranscriptForm, write_transcript};
 pub use verify::{FileReport, Problem, RepairError, Repaired, repair, verify, verify_file};

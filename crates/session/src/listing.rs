@@ -82,7 +82,13 @@ pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
 
 /// Whether any file in these folders has this very id.
 pub fn exists(dirs: &[PathBuf], id: &SessionId) -> bool {
-    session_files(dirs).iter().any(|path| peek::session_id(path).is_some_and(|found| found == *id))
+    !files_of(dirs, id).is_empty()
+}
+
+/// Every file in these folders with this very id.
+pub fn files_of(dirs: &[PathBuf], id: &SessionId) -> Vec<PathBuf> {
+    let is_it = |path: &PathBuf| peek::session_id(path).is_some_and(|found| found == *id);
+    session_files(dirs).into_iter().filter(is_it).collect()
 }
 
 /// The sessions of all these projects, each with its project.

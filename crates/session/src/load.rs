@@ -2,8 +2,10 @@
 
 mod fold;
 mod log;
+mod sections;
 
 pub(crate) use fold::{Folded, Layout, fold};
+pub(crate) use sections::frame;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,6 +19,7 @@ use serde_json::Value;
 
 use crate::blobs::{self, Blobs};
 use crate::message::{Message, message_from_json};
+use crate::redo;
 
 /// Larger files are refused: reading one would take several times its size in memory.
 const MAX_BYTES: u64 = 1 << 30;
@@ -127,14 +130,36 @@ pub enum LoadError {
 
 /// Reads a session. What the file holds decides, not its name.
 pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
-    let (bytes, stamp) = read(path)?;
-    let folded = fold(path, &bytes)?;
+    let blobs = Blobs::of_file(path);
+    // What is whole is read in pieces; the reader that repairs needs all of it at once.
+    let (file, stamp) = open(path)?;
+    if !redo::is_noted(path)
+        && let Some(read) = sections::read(&file, stamp, &blobs)
+    {
+        return Ok(stored(path, read, stamp));
+    }
+    drop(file);
+    let (bytes, stamp, folded) = read_folded(path)?;
     // The file is not held a second time while its messages are made.
     drop(bytes);
-    Ok(stored(path, folded, stamp))
+    Ok(stored(path, folded.decoded(&blobs), stamp))
 }
 
-pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, FileStamp), LoadError> {
+/// All of a file, after the write that a kill interrupted, if there is a note of it. A mixture of the old and
+/// the new may look whole, so it is not asked whether the file is damaged.
+pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), LoadError> {
+    let (mut bytes, stamp) = read(path)?;
+    let finished = redo::finish(path, &mut bytes);
+    let mut folded = fold(path, &bytes)?;
+    if let Some(at) = finished {
+        // The file itself is still torn there: only a rewrite makes it what was read.
+        folded.layout = Layout::Other;
+        folded.repaired.get_or_insert(RepairNote::torn(at));
+    }
+    Ok((bytes, stamp, folded))
+}
+
+pub(crate) fn open(path: &Path) -> Result<(File, FileStamp), LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(unreadable)?;
     // Opening a pipe would wait for a writer that may never come.
@@ -144,10 +169,16 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, FileStamp), LoadError> {
     if metadata.len() > MAX_BYTES {
         return Err(LoadError::TooLarge { path: path.to_owned(), length: metadata.len() });
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok((bytes, stamp_of(&metadata)))
+    Ok((File::open(path).map_err(unreadable)?, stamp_of(&metadata)))
+}
+
+pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, FileStamp), LoadError> {
+    let (file, stamp) = open(path)?;
+    // One byte more, so that the end is seen without asking for more room.
+    let mut bytes = Vec::with_capacity(usize::try_from(stamp.length + 1).unwrap_or(0));
+    let read = file.take(MAX_BYTES).read_to_end(&mut bytes);
+    read.map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+    Ok((bytes, stamp))
 }
 
 pub(crate) fn stamp_of(metadata: &fs::Metadata) -> FileStamp {
@@ -156,8 +187,41 @@ pub(crate) fn stamp_of(metadata: &fs::Metadata) -> FileStamp {
     FileStamp { length: metadata.len(), modified_ms }
 }
 
-fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
-    let mut meta = folded.meta;
+/// A session file with its messages as this program uses them.
+struct Decoded {
+    meta: JsonObject,
+    messages: Vec<Message>,
+    layout: Layout,
+    repaired: Option<RepairNote>,
+    lost_blobs: usize,
+}
+
+impl Folded {
+    fn decoded(self, blobs: &Blobs) -> Decoded {
+        let mut lost_blobs = 0;
+        let mut messages = Vec::with_capacity(self.messages.len());
+        for message in self.messages {
+            let Value::Object(fields) = message else { continue };
+            let (message, lost) = decoded(fields, blobs);
+            messages.push(message);
+            lost_blobs += lost;
+        }
+        Decoded { meta: self.meta, messages, layout: self.layout, repaired: self.repaired, lost_blobs }
+    }
+}
+
+/// A message, and how much of it could not be found.
+fn decoded(mut fields: JsonObject, blobs: &Blobs) -> (Message, usize) {
+    let lost = blobs::resolve(blobs, &mut fields);
+    let id = match fields.get_mut("id") {
+        Some(Value::String(id)) => std::mem::take(id),
+        _ => String::new(),
+    };
+    (message_from_json(id, fields), lost)
+}
+
+fn stored(path: &Path, decoded: Decoded, stamp: FileStamp) -> StoredSession {
+    let Decoded { mut meta, messages, layout, mut repaired, lost_blobs } = decoded;
     let start = take_time(&mut meta, "startTime");
     let last_updated = take_time(&mut meta, "lastUpdated");
     let modified = Timestamp::from_millis(stamp.modified_ms);
@@ -167,16 +231,6 @@ fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
         }
         _ => Vec::new(),
     };
-    let blobs = Blobs::of_file(path);
-    let mut lost_blobs = 0;
-    let mut messages = Vec::with_capacity(folded.messages.len());
-    for message in folded.messages {
-        let Value::Object(mut fields) = message else { continue };
-        lost_blobs += blobs::resolve(&blobs, &mut fields);
-        let id = fields.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        messages.push(message_from_json(id, fields));
-    }
-    let mut repaired = folded.repaired;
     if lost_blobs > 0 {
         let whole = RepairNote { torn_at: None, kept_part: false, unreadable_lines: 0, lost_blobs };
         repaired.get_or_insert(whole).lost_blobs = lost_blobs;
@@ -194,7 +248,7 @@ fn stored(path: &Path, folded: Folded, stamp: FileStamp) -> StoredSession {
         repaired,
         extra: meta,
         stamp,
-        layout: folded.layout,
+        layout,
     }
 }
 

@@ -4,7 +4,6 @@
 //! whether it is JSON.
 
 use std::borrow::Cow;
-use std::io::BufRead;
 
 /// The text of a JSON value.
 #[derive(Debug, Clone, Copy)]
@@ -38,40 +37,34 @@ impl<'a> Fields<'a> {
 /// The fields of a text that is an object.
 pub(crate) fn fields(text: &str) -> Option<Fields<'_>> {
     let mut cursor = Cursor { text, at: 0 };
-    cursor.take(b'{')?;
-    let mut fields = Vec::new();
-    if cursor.take(b'}').is_none() {
-        loop {
-            let name = cursor.value()?;
-            let name = match name.0.strip_prefix('"')?.strip_suffix('"')? {
-                plain if !plain.contains('\\') => Cow::Borrowed(plain),
-                _ => Cow::Owned(serde_json::from_str(name.0).ok()?),
-            };
-            cursor.take(b':')?;
-            fields.push((name, cursor.value()?));
-            if cursor.take(b',').is_none() {
-                cursor.take(b'}')?;
-                break;
-            }
+    let fields = cursor.object()?;
+    cursor.is_at_end().then_some(fields)
+}
+
+/// The objects in a value that is a list, found in one go.
+pub(crate) fn objects(value: Raw<'_>) -> Option<Vec<Fields<'_>>> {
+    let mut cursor = Cursor { text: value.0, at: 0 };
+    let mut objects = Vec::new();
+    cursor.list(|cursor| {
+        cursor.skip_space();
+        if cursor.peek() == Some(b'{') {
+            objects.push(cursor.object()?);
+        } else {
+            cursor.value()?;
         }
-    }
-    cursor.is_at_end().then_some(Fields(fields))
+        Some(())
+    })?;
+    cursor.is_at_end().then_some(objects)
 }
 
 /// The items of a value that is a list.
 pub(crate) fn list(value: Raw<'_>) -> Option<Vec<Raw<'_>>> {
     let mut cursor = Cursor { text: value.0, at: 0 };
-    cursor.take(b'[')?;
     let mut items = Vec::new();
-    if cursor.take(b']').is_none() {
-        loop {
-            items.push(cursor.value()?);
-            if cursor.take(b',').is_none() {
-                cursor.take(b']')?;
-                break;
-            }
-        }
-    }
+    cursor.list(|cursor| {
+        items.push(cursor.value()?);
+        Some(())
+    })?;
     cursor.is_at_end().then_some(items)
 }
 
@@ -109,6 +102,42 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, byte: u8) -> Option<()> {
         self.skip_space();
         (self.peek() == Some(byte)).then(|| self.at += 1)
+    }
+
+    /// The object that comes next.
+    fn object(&mut self) -> Option<Fields<'a>> {
+        self.take(b'{')?;
+        let mut fields = Vec::new();
+        if self.take(b'}').is_some() {
+            return Some(Fields(fields));
+        }
+        loop {
+            let name = self.value()?;
+            let name = match name.0.strip_prefix('"')?.strip_suffix('"')? {
+                plain if !plain.contains('\\') => Cow::Borrowed(plain),
+                _ => Cow::Owned(serde_json::from_str(name.0).ok()?),
+            };
+            self.take(b':')?;
+            fields.push((name, self.value()?));
+            if self.take(b',').is_none() {
+                self.take(b'}')?;
+                return Some(Fields(fields));
+            }
+        }
+    }
+
+    /// The list that comes next; `item` reads one of its items.
+    fn list(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.take(b'[')?;
+        if self.take(b']').is_some() {
+            return Some(());
+        }
+        loop {
+            item(self)?;
+            if self.take(b',').is_none() {
+                return self.take(b']');
+            }
+        }
     }
 
     /// The value that comes next.
@@ -155,23 +184,17 @@ impl<'a> Cursor<'a> {
 /// Where a string whose quote was read ends: the number of bytes up to and with its last quote. If it does
 /// not end here, `Err` says whether its last byte escapes what comes next. `escaped` is that of before.
 pub(crate) fn string_end(bytes: &[u8], escaped: bool) -> Result<usize, bool> {
-    let mut at = 0;
-    loop {
-        let rest = bytes.get(at..).unwrap_or_default();
-        // Searches many bytes at a time; reading from a slice cannot fail.
-        let length = { rest }.skip_until(b'"').unwrap_or(rest.len());
-        at += length;
-        let has_quote = bytes.get(..at).is_some_and(|read| length > 0 && read.ends_with(b"\""));
-        let before = bytes.get(..at - usize::from(has_quote)).unwrap_or_default();
-        let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
-        let carried = usize::from(escaped && backslashes == before.len());
-        let is_escaped = (backslashes + carried) % 2 == 1;
-        match (has_quote, is_escaped) {
-            (true, false) => return Ok(at),
-            (true, true) => {}
-            (false, is_escaped) => return Err(is_escaped),
-        }
-    }
+    // Quotes are rarer than escapes: those are looked at only where it matters.
+    let mut quotes = memchr::memchr_iter(b'"', bytes);
+    let end = quotes.find(|quote| !ends_in_escape(bytes.get(..*quote).unwrap_or_default(), escaped));
+    end.map(|quote| quote + 1).ok_or_else(|| ends_in_escape(bytes, escaped))
+}
+
+/// Whether the last of these bytes escapes what comes next.
+fn ends_in_escape(bytes: &[u8], escaped: bool) -> bool {
+    let backslashes = bytes.iter().rev().take_while(|byte| **byte == b'\\').count();
+    let carried = usize::from(escaped && backslashes == bytes.len());
+    (backslashes + carried) % 2 == 1
 }
 
 #[cfg(test)]
@@ -196,6 +219,9 @@ mod tests {
         assert_eq!(fields.get("a").unwrap().get(), "null", "the last of two counts");
         let items = list(Raw(" [ 1 , [2,3] ,\"a,b\"] ")).unwrap();
         assert_eq!(items.iter().map(|item| item.get()).collect::<Vec<_>>(), ["1", "[2,3]", "\"a,b\""]);
+        let found = objects(Raw(r#" [1, {"a":"]"} ,[{}],{ } ] "#)).unwrap();
+        let shown: Vec<Option<&str>> = found.iter().map(|fields| fields.get("a").map(Raw::get)).collect();
+        assert_eq!(shown, [Some("\"]\""), None]);
     }
 
     #[test]
@@ -208,6 +234,9 @@ mod tests {
             assert!(fields(text).is_none(), "{text}");
         }
         assert!(list(Raw("{}")).is_none() && list(Raw("[1")).is_none());
+        for text in ["{}", "[{}", "[{},]", "[{\"a\"}]", "[] x"] {
+            assert!(objects(Raw(text)).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -3,17 +3,17 @@
 mod document_writer;
 mod log_writer;
 mod medium;
+mod new_file;
 mod resume;
 mod rewind;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use new_file::draft_path;
 pub use resume::ResumeError;
 
-use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use pollux_config::groups::SessionFormat;
@@ -24,16 +24,17 @@ use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
-use serde_json::json;
 
-use crate::blobs::{Blobs, CALL_KEYS, Guard, MESSAGE_KEYS};
+use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
 use crate::load::{SessionKind, StoredSession};
-use crate::lock::{Lock, LockError};
+use crate::lock::Lock;
 use crate::message::{MessageId, encode};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
-use medium::{Medium, WriteFailure};
+use medium::WriteFailure;
+use new_file::{NewFile, free_path};
+use resume::Unconverted;
 
 /// A session that is about to begin.
 #[derive(Debug, Clone)]
@@ -117,7 +118,8 @@ impl RecordError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Create { source, .. } | Self::Write { source, .. } | Self::Unrestored { source, .. } => {
-                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+                matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
             }
             Self::ChangedByOthers { .. } | Self::InUse { .. } | Self::NoSuchMessage { .. } => false,
         }
@@ -150,6 +152,8 @@ enum Target {
     Off,
     /// The file appears with the first message.
     Waiting(NewSession),
+    /// A file of another layout, as it was found; converted when the first message comes.
+    Unconverted(Box<Unconverted>),
     Open(OpenFile),
 }
 
@@ -203,7 +207,7 @@ impl Recorder {
         let id = new_id();
         let mut message = encode::user(&id, parts, typed, now);
         let mut guard = Guard::default();
-        self.extract(&mut message, &MESSAGE_KEYS, &mut guard);
+        self.extract(&mut message, Record::Prompt, &mut guard);
         self.append(&message, now)?;
         Ok(id)
     }
@@ -229,7 +233,7 @@ impl Recorder {
             .iter()
             .map(|result| {
                 let mut fields = encode::result(result);
-                self.extract(&mut fields, &CALL_KEYS, &mut guard);
+                self.extract(&mut fields, Record::Call, &mut guard);
                 EndedCall { id: &result.id, status: result.status, fields }
             })
             .collect();
@@ -240,9 +244,11 @@ impl Recorder {
     }
 
     /// Stores what is long apart; the record has to be written before the guard goes.
-    fn extract(&self, fields: &mut JsonObject, keys: &[&str], guard: &mut Guard) {
-        if let (Some(blobs), Target::Waiting(_) | Target::Open(_)) = (&self.blobs, &self.target) {
-            blobs.extract(fields, keys, guard);
+    fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
+        if let (Some(blobs), Target::Waiting(_) | Target::Unconverted(_) | Target::Open(_)) =
+            (&self.blobs, &self.target)
+        {
+            blobs.extract(fields, record, guard);
         }
     }
 
@@ -294,40 +300,44 @@ impl Recorder {
         })
     }
 
+    /// Brings a file of another layout into ours.
+    fn convert(&mut self) -> Result<(), RecordError> {
+        match std::mem::replace(&mut self.target, Target::Off) {
+            Target::Unconverted(unconverted) => {
+                let path = self.path.clone().unwrap_or_default();
+                let file = unconverted.convert().map_err(|error| error.on_write(&path))?;
+                self.target = Target::Open(file);
+            }
+            other => self.target = other,
+        }
+        Ok(())
+    }
+
     /// Opens the file if need be, writes, and decides what a failure means for what comes after.
     fn write(
         &mut self,
         change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
     ) -> Result<(), RecordError> {
-        let fresh = match &self.target {
+        self.convert()?;
+        let written = match &mut self.target {
             Target::Off => return Ok(()),
-            Target::Waiting(spec) => Some(spec.clone()),
-            Target::Open(_) => None,
-        };
-        let opened = match &fresh {
-            Some(spec) => open_new(spec).map(|(path, file)| {
+            Target::Waiting(spec) => NewFile::create(spec).and_then(|file| {
+                let (path, file) = file.publish(change)?;
                 self.path = Some(path);
                 self.target = Target::Open(file);
+                Ok(())
             }),
-            None => Ok(()),
-        };
-        let path = self.path.clone().unwrap_or_default();
-        let written = opened.and_then(|()| match &mut self.target {
-            Target::Open(file) => change(&mut file.form).map_err(|failure| failure.on(path.clone())),
-            Target::Off | Target::Waiting(_) => Ok(()),
-        });
-        if let Err(error) = &written {
-            let created_now = fresh.is_some() && matches!(self.target, Target::Open(_));
-            if created_now {
-                // Nothing of it was written; an empty file would only be in the way.
-                let _ = fs::remove_file(&path);
+            Target::Unconverted(_) => Ok(()),
+            Target::Open(file) => {
+                let path = self.path.as_deref().unwrap_or(Path::new(""));
+                change(&mut file.form).map_err(|failure| failure.on(path.to_owned()))
             }
+        };
+        if let Err(error) = &written {
             let is_final =
                 matches!(error, RecordError::Unrestored { .. } | RecordError::ChangedByOthers { .. });
             if is_final || error.is_disk_full() {
                 self.target = Target::Off;
-            } else if let Some(spec) = fresh {
-                self.target = Target::Waiting(spec);
             }
         }
         written
@@ -336,57 +346,6 @@ impl Recorder {
 
 fn new_id() -> MessageId {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// Takes the lock and creates the file; what goes into it comes with the first message.
-fn open_new(spec: &NewSession) -> Result<(PathBuf, OpenFile), RecordError> {
-    let dir = &spec.chats_dir;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|source| RecordError::Create { path: dir.clone(), source })?;
-    for attempt in 0.. {
-        let path = free_path(spec, attempt);
-        let lock = Lock::take(&path).map_err(|error| match error {
-            LockError::Held(owner) => RecordError::InUse { path: path.clone(), pid: owner.pid },
-            LockError::Io(source) => RecordError::Create { path: path.clone(), source },
-        })?;
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => {
-                let form = new_form(spec, Box::new(file));
-                return Ok((path, OpenFile { form, _lock: Some(lock) }));
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
-            Err(source) => return Err(RecordError::Create { path, source }),
-        }
-    }
-    Err(RecordError::Create { path: dir.clone(), source: io::ErrorKind::AlreadyExists.into() })
-}
-
-fn new_form(spec: &NewSession, medium: Box<dyn Medium>) -> Form {
-    let mut meta = JsonObject::new();
-    meta.insert("sessionId".into(), json!(spec.id.as_str()));
-    meta.insert("projectHash".into(), json!(spec.project_hash));
-    meta.insert("startTime".into(), json!(spec.now.to_iso()));
-    meta.insert("lastUpdated".into(), json!(spec.now.to_iso()));
-    meta.insert("kind".into(), json!(spec.kind.as_str()));
-    match spec.format {
-        SessionFormat::Json => Form::Document(DocumentWriter::begin(medium, &meta, spec.now)),
-        SessionFormat::Jsonl => Form::Log(LogWriter::begin(medium, &meta)),
-    }
-}
-
-/// The name for a new session: by the minute, or by the millisecond if another session has that name.
-fn free_path(spec: &NewSession, attempt: i64) -> PathBuf {
-    let extension = extension(spec.format);
-    let stem = match (spec.kind, attempt) {
-        (SessionKind::Subagent, 0) => sanitised(spec.id.as_str()),
-        (SessionKind::Subagent, n) => format!("{}-{n}", sanitised(spec.id.as_str())),
-        (SessionKind::Main, 0) => format!("session-{}-{}", spec.now.to_file_minute(), spec.id.short()),
-        (SessionKind::Main, n) => format!("session-{}-{}", spec.now.millis() + n - 1, spec.id.short()),
-    };
-    spec.chats_dir.join(format!("{stem}.{extension}"))
 }
 
 pub(crate) fn extension(format: SessionFormat) -> &'static str {

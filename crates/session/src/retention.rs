@@ -6,7 +6,7 @@
 mod apply;
 mod leftovers;
 
-pub use apply::{Applied, apply};
+pub use apply::{Applied, apply, belongings};
 pub use leftovers::{delete_leftovers, leftovers};
 
 use std::collections::{BTreeMap, HashSet};

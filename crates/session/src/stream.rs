@@ -129,11 +129,14 @@ impl Stream {
             match place {
                 Place::Memory(text) => visit(index, text)?,
                 Place::File { at, length } => {
-                    buffer.resize(usize::try_from(*length).unwrap_or(0), 0);
-                    self.file.read_exact_at(&mut buffer, *at).map_err(|source| {
+                    let length = usize::try_from(*length).unwrap_or(0);
+                    // It only grows: shrinking would mean to fill it again.
+                    buffer.resize(buffer.len().max(length), 0);
+                    let text = buffer.get_mut(..length).unwrap_or_default();
+                    self.file.read_exact_at(text, *at).map_err(|source| {
                         E::from(LoadError::Unreadable { path: self.path.clone(), source })
                     })?;
-                    visit(index, &lossy(&buffer))?;
+                    visit(index, &lossy(text))?;
                 }
             }
         }

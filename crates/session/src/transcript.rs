@@ -4,12 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use pollux_domain::JsonObject;
-use pollux_domain::terminal_text::plain;
+use pollux_domain::event::CallStatus;
+use pollux_domain::terminal_text::{self, plain};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::blobs::Blobs;
 use crate::load::LoadError;
+use crate::message::StoredStatus;
 use crate::stream::Stream;
 use crate::texts::whole;
 use crate::view::{CallView, Outcome, Speaker, View};
@@ -46,7 +48,7 @@ pub fn write_transcript(
 ) -> Result<(), TranscriptError> {
     let stream = Stream::open(path)?;
     let blobs = Blobs::of_file(path);
-    let mut writer = Writer { form, out, lines: 0, after_call: false };
+    let mut writer = Transcript::new(form, out);
     stream.for_each(|index, text| {
         let text = whole(text, &blobs);
         match View::of(index, &text) {
@@ -54,11 +56,12 @@ pub fn write_transcript(
             None => Ok(()),
         }
     })?;
-    writer.out.flush()?;
+    writer.finish()?;
     Ok(())
 }
 
-struct Writer<'a> {
+/// A transcript that is being written, an entry at a time; also for sessions that are no files of ours.
+pub struct Transcript<'a> {
     form: TranscriptForm,
     out: &'a mut dyn Write,
     /// How many lines there are by now.
@@ -66,7 +69,50 @@ struct Writer<'a> {
     after_call: bool,
 }
 
-impl Writer<'_> {
+impl<'a> Transcript<'a> {
+    pub fn new(form: TranscriptForm, out: &'a mut dyn Write) -> Self {
+        Self { form, out, lines: 0, after_call: false }
+    }
+
+    /// Words of a person (`user`), of the model (`agent`), or about a failure (`error`).
+    pub fn said(
+        &mut self,
+        role: &'static str,
+        text: &str,
+        time: Option<Timestamp>,
+        id: &str,
+    ) -> io::Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        self.entry(&Entry::Said { role, text: text.to_owned() }, time, Some(id))
+    }
+
+    /// A call with its telling arguments in one text.
+    pub fn called(
+        &mut self,
+        tool: &str,
+        args: &str,
+        status: StoredStatus,
+        error: Option<&str>,
+        time: Option<Timestamp>,
+    ) -> io::Result<()> {
+        let outcome = match status {
+            StoredStatus::Pending => Outcome::Unfinished,
+            StoredStatus::Ended(CallStatus::Success) => Outcome::Ok,
+            StoredStatus::Ended(CallStatus::Error) => Outcome::Error,
+            StoredStatus::Ended(CallStatus::Cancelled) => Outcome::Cancelled,
+        };
+        let args = if args.is_empty() { Vec::new() } else { vec![("args", args.replace('\n', "⏎"))] };
+        let error = error.map(str::to_owned);
+        self.entry(&Entry::Called { tool: tool.to_owned(), args, outcome, error }, time, None)
+    }
+
+    /// Everything is with the reader.
+    pub fn finish(self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     fn message(&mut self, view: &View<'_>) -> Result<(), TranscriptError> {
         let role = match view.speaker {
             Speaker::User => "user",
@@ -166,7 +212,7 @@ impl Writer<'_> {
         }
         fields.extend(time.map(|time| ("timestamp".to_owned(), json!(time.to_iso()))));
         fields.extend(id.map(|id| ("id".to_owned(), json!(id))));
-        writeln!(self.out, "{}", escaped(&Value::Object(fields).to_string()))
+        writeln!(self.out, "{}", terminal_text::json(Value::Object(fields).to_string()))
     }
 }
 
@@ -193,16 +239,4 @@ fn code(text: &str) -> String {
     let fence = "`".repeat(longest + 1);
     let gap = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{fence}{gap}{text}{gap}{fence}")
-}
-
-/// JSON leaves the control characters from 127 on as they are, and some terminals obey them.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => text.push(c),
-        }
-    }
-    text
 }

@@ -84,9 +84,8 @@ impl<'a> View<'a> {
     /// The calls of a reply. Where its content holds calls, those are the ones; `toolCalls` then only say
     /// how they ended.
     pub(crate) fn calls(&self) -> Vec<CallView<'a>> {
-        let listed = self.field("toolCalls").and_then(raw::list).unwrap_or_default();
-        let stored = listed.into_iter().filter_map(|call| raw::fields(call.get())).map(CallView::stored);
-        let stored: Vec<CallView<'a>> = stored.collect();
+        let listed = self.field("toolCalls").and_then(raw::objects).unwrap_or_default();
+        let stored: Vec<CallView<'a>> = listed.into_iter().map(CallView::stored).collect();
         let content = self.field("content").filter(|content| content.get().contains("functionCall"));
         let parts = content.and_then(raw::list).unwrap_or_default();
         let spoken: Vec<Fields<'a>> = parts

@@ -20,6 +20,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
     "approvals.md",
+    "checkpoints.md",
     "configuration.md",
     "context-files.md",
     "exit-codes.md",

@@ -78,6 +78,7 @@ async fn a_bad_question_is_answered_with_what_is_wrong() {
     assert_eq!(scene.answers(1), [json!({"error": "Question 1: `choice` needs two to four `options`."})]);
 }
 
+#[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
 fn plan_file(scene: &Scene, name: &str, text: &str) {
     let folder = scene.dir.path().join("temp/11111111-2222-3333-4444-555555555555/plans");
     std::fs::create_dir_all(&folder).unwrap();

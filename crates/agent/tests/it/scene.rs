@@ -211,6 +211,7 @@ pub(crate) struct Options {
     pub(crate) interactive: bool,
     pub(crate) grants: pollux_agent::GrantReach,
     pub(crate) planning: pollux_agent::Planning,
+    pub(crate) changes: Option<Arc<dyn pollux_domain::changes::Changes>>,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -235,6 +236,7 @@ impl Default for Options {
             interactive: false,
             grants: pollux_agent::GrantReach::default(),
             planning: pollux_agent::Planning::Off,
+            changes: None,
             dir: tempfile::tempdir().unwrap(),
         }
     }
@@ -299,6 +301,7 @@ impl Scene {
             recorder,
             context,
             checkers: None,
+            changes: options.changes,
         };
         Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }
     }

@@ -37,6 +37,8 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         | Event::ModeChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
+        | Event::Conversation(_)
+        | Event::Rewound { .. }
         | Event::TurnEnded(_) => None,
     }
 }
@@ -77,6 +79,8 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
         | Event::ApprovalSettled { .. }
         | Event::ModeChanged(_)
         | Event::CallOutput { .. }
+        | Event::Conversation(_)
+        | Event::Rewound { .. }
         | Event::Notice { .. }
         | Event::TurnEnded(_) => return None,
     };

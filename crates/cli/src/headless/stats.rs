@@ -72,6 +72,8 @@ impl Stats {
             | Event::ModeChanged(_)
             | Event::CallOutput { .. }
             | Event::Compressed { .. }
+            | Event::Conversation(_)
+            | Event::Rewound { .. }
             | Event::Notice { .. }
             | Event::TurnEnded(_) => {}
         }

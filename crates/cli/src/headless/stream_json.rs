@@ -137,6 +137,8 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::ModeChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
+        | Event::Conversation(_)
+        | Event::Rewound { .. }
         | Event::TurnEnded(_) => None,
     }
 }
@@ -158,6 +160,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::Workspace => "WORKSPACE",
         NoticeCode::ToolOutput => "TOOL_OUTPUT",
         NoticeCode::Model => "MODEL",
+        NoticeCode::Rewind => "REWIND",
     }
 }
 

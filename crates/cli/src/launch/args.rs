@@ -27,18 +27,8 @@ pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
 const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
-const LATER_COMMANDS: &[&str] = &[
-    "mcp",
-    "extensions",
-    "extension",
-    "skills",
-    "skill",
-    "hooks",
-    "hook",
-    "memory",
-    "auth",
-    "gemma",
-];
+const LATER_COMMANDS: &[&str] =
+    &["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "memory", "auth", "gemma"];
 
 /// A command line taken apart.
 pub(super) enum Parsed {

@@ -85,6 +85,8 @@ pub(crate) struct Wanted {
     /// `None` for all.
     pub(crate) source: Option<SessionSource>,
     pub(crate) subagents: bool,
+    /// Everything that is known of them, for programs.
+    pub(crate) in_full: bool,
 }
 
 /// Whose sessions.

@@ -70,7 +70,7 @@ fn refused_combinations_have_upstreams_texts() {
 
 #[test]
 fn commands_and_flags_of_later_versions_are_refused_by_name() {
-    for name in ["mcp", "extensions", "skills", "hooks", "sessions", "memory", "auth"] {
+    for name in ["mcp", "extensions", "skills", "hooks", "memory", "auth"] {
         let error = refused(&[name, "list", "--whatever"]);
         assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
         assert!(!error.shows_help());
@@ -101,7 +101,11 @@ fn resume_takes_its_value_only_when_one_follows() {
     ];
     for (args, which, prompt) in cases {
         let options = headless(args);
-        assert_eq!(options.session, SessionChoice::Resume(Resumed { which: (*which).to_owned(), ..Resumed::default() }), "{args:?}");
+        assert_eq!(
+            options.session,
+            SessionChoice::Resume(Resumed { which: (*which).to_owned(), ..Resumed::default() }),
+            "{args:?}"
+        );
         assert_eq!(options.prompt.as_deref(), *prompt, "{args:?}");
     }
 }

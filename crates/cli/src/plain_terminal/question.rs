@@ -109,7 +109,7 @@ impl Front<'_, '_> {
         Some(chosen.map_or_else(|| line.trim().to_owned(), |labels| labels.join(", ")))
     }
 
-    async fn line(&mut self) -> Option<String> {
+    pub(super) async fn line(&mut self) -> Option<String> {
         tokio::select! {
             biased;
             _ = self.interrupt.recv() => None,

@@ -1,6 +1,6 @@
 //! What is said about calls and ends, in one line each.
 
-use pollux_domain::event::{CallReport, CallStatus, TurnEnd};
+use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, TurnEnd};
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
 
@@ -25,6 +25,21 @@ pub(super) fn call(report: &CallReport) -> String {
     let detail: String = detail.chars().take(SHOWN).collect();
     let name = one_line(&report.name);
     if detail.is_empty() { format!("[{name}: {word}]") } else { format!("[{name}: {word}] {detail}") }
+}
+
+pub(super) fn compressed(before: u64, after: u64, status: CompressionStatus) -> String {
+    match status {
+        CompressionStatus::Compressed | CompressionStatus::Truncated => {
+            format!("Chat history compressed from {before} to {after} tokens.")
+        }
+        CompressionStatus::Nothing => "There is nothing to condense.".to_owned(),
+        CompressionStatus::Inflated => {
+            "A summary would be longer than the conversation; it stays as it is.".to_owned()
+        }
+        CompressionStatus::Failed | CompressionStatus::EmptySummary => {
+            "The conversation could not be condensed; it stays as it is.".to_owned()
+        }
+    }
 }
 
 pub(super) fn end(end: &TurnEnd) -> Option<String> {

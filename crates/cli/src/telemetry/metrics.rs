@@ -67,6 +67,8 @@ impl Metrics {
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged(_)
             | Event::CallOutput { .. }
+            | Event::Conversation(_)
+            | Event::Rewound { .. }
             | Event::Notice { .. }
             | Event::TurnEnded(_) => {}
         }

@@ -1,36 +1,63 @@
 //! Which session a run belongs to, and the commands about sessions.
 
+mod archive;
+mod details;
+mod going_back;
+mod incoming;
+mod pick;
+mod places;
+mod removals;
+mod rows;
+mod upkeep;
+
+pub(crate) use archive::archive;
+pub(crate) use upkeep::tidy_up;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+
 use pollux_config::env::Env;
 use pollux_config::paths::{Home, Project};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
-    Listing, NewSession, Recorder, SelectError, SessionKind, StoredSession, delete, exists, import, list,
-    list_text, load, select,
+    Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
+    StoredSession, delete, exists, import, into_history, known_projects, list, list_projects, list_text,
+    load, select, select_anywhere,
 };
 
 use super::Loaded;
-use crate::launch::{Options, SessionChoice};
+use crate::launch::{Options, Resumed, SessionChoice};
 use crate::report::Failure;
 
 /// The session of this run.
 pub(crate) struct Chosen {
     pub(crate) id: SessionId,
     pub(crate) notes: Vec<String>,
-    /// What an earlier run left.
-    pub(super) stored: Option<Box<StoredSession>>,
+    /// What an earlier run left, until it is gone on with.
+    stored: Cell<Option<Box<StoredSession>>>,
+    /// Where that is.
+    file: Option<PathBuf>,
 }
 
 impl Chosen {
-    fn new(id: SessionId) -> Self {
-        Self { id, notes: Vec::new(), stored: None }
+    pub(super) fn new(id: SessionId) -> Self {
+        Self { id, notes: Vec::new(), stored: Cell::new(None), file: None }
     }
 
     fn stored(session: StoredSession) -> Self {
         let notes = session.repaired.iter().map(ToString::to_string).collect();
-        Self { id: session.id.clone(), notes, stored: Some(Box::new(session)) }
+        let file = Some(session.path.clone());
+        Self { id: session.id.clone(), notes, stored: Cell::new(Some(Box::new(session))), file }
     }
+}
+
+/// What goes on with a session: its writer, and what was said before. The stored session is used up, so that
+/// a long conversation is not held twice.
+pub(super) struct Continued {
+    pub(super) recorder: Recorder,
+    pub(super) history: Vec<RestoredTurn>,
 }
 
 /// `--resume`, `--session-id`, `--session-file` (42). Only reads, but for the copy that an import is.
@@ -45,10 +72,10 @@ pub(crate) fn choose_session(options: &Options, loaded: &Loaded) -> Result<Chose
             }
             Ok(Chosen::new(id.clone()))
         }
-        SessionChoice::Resume(which) => resume(which, loaded),
+        SessionChoice::Resume(resumed) => resume(resumed, loaded),
         SessionChoice::Import(path) => {
             let path = loaded.env.cwd().join(path);
-            let copied = import(&path, &new_session(&SessionId::random(), loaded));
+            let copied = import(&path, &fresh(loaded));
             let session = copied.map_err(|error| {
                 Failure::from_error(ExitKind::Input, &error).prefixed("Error importing session from file: ")
             })?;
@@ -57,47 +84,91 @@ pub(crate) fn choose_session(options: &Options, loaded: &Loaded) -> Result<Chose
     }
 }
 
-fn resume(which: &str, loaded: &Loaded) -> Result<Chosen, Failure> {
-    let listing = listing(&loaded.project);
-    let found = match select(&listing, which, &loaded.project.chats_dir()) {
+fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
+    let which = resumed.which.as_str();
+    let found = match found(resumed, loaded) {
         Ok(found) => found,
-        Err(SelectError::NoSessions) if which.is_empty() || which == "latest" => {
+        Err((SelectError::NoSessions, bad)) if which.is_empty() || which == "latest" => {
             let mut chosen = Chosen::new(SessionId::random());
             chosen.notes.push(SelectError::NoSessions.to_string());
-            chosen.notes.extend(unreadable(&listing));
+            chosen.notes.extend(bad);
             return Ok(chosen);
         }
-        Err(error) => {
+        Err((error, bad)) => {
             let failure = refused(format!("Error resuming session: {error}"));
-            let bad = unreadable(&listing);
             return Err(if bad.is_empty() { failure } else { failure.hint(bad.join("\n      ")) });
         }
     };
-    match load(&found.path) {
-        Ok(session) => Ok(Chosen::stored(session)),
-        Err(error) => Err(Failure::from_error(ExitKind::Input, &error)
-            .prefixed(&format!("Error resuming session: Failed to load session {}: ", found.id))),
+    let session = load(&found.path).map_err(|error| {
+        Failure::from_error(ExitKind::Input, &error)
+            .prefixed(&format!("Error resuming session: Failed to load session {}: ", found.id))
+    })?;
+    if !resumed.fork {
+        return Ok(Chosen::stored(session));
+    }
+    let (recorder, copy) = Recorder::fork(&session, &fresh(loaded))
+        .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: "))?;
+    // The run takes it up again when everything else is ready, too.
+    drop(recorder);
+    let mut chosen = Chosen::stored(copy);
+    chosen.notes.push(format!("Session {} goes on in a copy: {}", session.id, chosen.id));
+    Ok(chosen)
+}
+
+/// The session that is meant; what could not be read is told with a refusal.
+fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError, Vec<String>)> {
+    let which = resumed.which.as_str();
+    if resumed.all_projects {
+        let listings = list_projects(known_projects(&loaded.home), SystemClock.now());
+        return match select_anywhere(&listings, which, loaded.home.gemini_dir()) {
+            Ok((_, found)) => Ok(found.clone()),
+            Err(error) => {
+                let bad = listings.iter().flat_map(|(_, listing)| unreadable(listing)).collect();
+                Err((error, bad))
+            }
+        };
+    }
+    let listing = listing(&loaded.project);
+    match select(&listing, which, &loaded.project.chats_dir()) {
+        Ok(found) => Ok(found.clone()),
+        Err(error) => Err((error, unreadable(&listing))),
     }
 }
 
-/// The writer of this run's session.
-pub(super) fn recorder(chosen: &Chosen, loaded: &Loaded) -> Result<Recorder, Failure> {
-    match &chosen.stored {
-        None => Recorder::create(new_session(&chosen.id, loaded)).map_err(|error| {
-            Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
-        }),
-        Some(session) => Recorder::resume(session).map_err(|error| {
-            Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: ")
-        }),
-    }
+/// The writer of this run's session, and what was said in it before.
+pub(super) fn go_on(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
+    let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
+    let stored = match (chosen.stored.take(), &chosen.file) {
+        (Some(session), _) => session,
+        // It was gone on with before and is read anew.
+        (None, Some(file)) => {
+            let loaded = load(file).map_err(|error| Failure::from_error(ExitKind::Input, &error));
+            Box::new(loaded.map_err(resuming)?)
+        }
+        (None, None) => {
+            let new = new_session(&chosen.id, &loaded.project, loaded.groups.general.session_format);
+            let recorder = Recorder::create(new).map_err(|error| {
+                Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
+            })?;
+            return Ok(Continued { recorder, history: Vec::new() });
+        }
+    };
+    let recorder =
+        Recorder::resume(&stored).map_err(|error| resuming(Failure::from_error(ExitKind::Input, &error)))?;
+    Ok(Continued { recorder, history: into_history(*stored) })
 }
 
-fn new_session(id: &SessionId, loaded: &Loaded) -> NewSession {
+/// A session of this project under an id of its own.
+fn fresh(loaded: &Loaded) -> NewSession {
+    new_session(&SessionId::random(), &loaded.project, loaded.groups.general.session_format)
+}
+
+fn new_session(id: &SessionId, project: &Project, format: SessionFormat) -> NewSession {
     NewSession {
         id: id.clone(),
-        project_hash: loaded.project.hash().to_owned(),
-        chats_dir: loaded.project.chats_dir(),
-        format: loaded.groups.general.session_format,
+        project_hash: project.hash().to_owned(),
+        chats_dir: project.chats_dir(),
+        format,
         kind: SessionKind::Main,
         now: SystemClock.now(),
     }
@@ -114,6 +185,16 @@ pub(crate) fn delete_session(which: &str, env: &Env) -> Result<String, Failure> 
     let project = project(env);
     let listing = listing(&project);
     let dirs = project.read_chat_dirs();
+    // The beginning of an id is as good as the id; `latest` is no session to name by accident.
+    let begins = |session: &SessionInfo| !which.is_empty() && session.id.as_str().starts_with(which);
+    let id = match select(&listing, which, &project.chats_dir()) {
+        Ok(found) if begins(found) => Some(found.id.clone()),
+        Err(error @ SelectError::Ambiguous { .. }) => {
+            return Err(Failure::from_error(ExitKind::Input, &error));
+        }
+        _ => None,
+    };
+    let which = id.as_ref().map_or(which, SessionId::as_str);
     delete(&listing, dirs, which, None, SystemClock.now())
         .map(|line| format!("{line}\n"))
         .map_err(|error| Failure::from_error(ExitKind::Input, &error))

@@ -11,7 +11,8 @@ use pollux_config::env::Env;
 use pollux_config::files;
 use pollux_config::paths::same_place;
 use pollux_config::trust;
-use pollux_domain::content::Part;
+use pollux_domain::changes::Changes;
+use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
@@ -25,6 +26,7 @@ use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
+use pollux_policy::checker::CheckerPort;
 use pollux_tools::{
     DiscoverySetup, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
     get_internal_docs, google_web_search, read_many_files, save_memory, web_fetch, write_todos,
@@ -32,11 +34,12 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Loaded, Sink, Turn, checker, policy, sessions};
+use super::rewind::{self, Keeper};
+use super::titles::Titles;
+use super::{Done, Loaded, Sink, Turn, checker, policy, saved_chat, sessions};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
-use pollux_session::history;
 
 /// An agent that can be spoken to.
 pub(crate) struct Conversation {
@@ -44,8 +47,10 @@ pub(crate) struct Conversation {
     /// What was noticed while it was assembled.
     pub(crate) warnings: Vec<String>,
     pub(crate) session_file: Option<PathBuf>,
-    workspace: Arc<Workspace>,
-    background: Arc<Background>,
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) titles: Option<Titles>,
+    pub(super) background: Arc<Background>,
 }
 
 /// A prompt as the model gets it, and what was left out of it.
@@ -63,7 +68,7 @@ pub(crate) async fn run_turn(
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
-    let conversation = assemble(&turn, workspace, Manner::Headless).await?;
+    let conversation = assemble(&turn, workspace, Manner::Headless, &[]).await?;
     let Conversation { handle, mut warnings, session_file, background, .. } = conversation;
     warnings.extend(passed_over);
     let end = converse(handle, Op::Prompt { parts, typed: prompt }, warnings, &cancel, sink).await;
@@ -71,10 +76,10 @@ pub(crate) async fn run_turn(
     Ok(Done { end: end?, session_file })
 }
 
-/// Assembles the agent for a person who stays.
-pub(crate) async fn open_conversation(turn: &Turn<'_>) -> Result<Conversation, Failure> {
+/// Assembles the agent for a person who stays. A new session may begin with turns of another one.
+pub(crate) async fn open_conversation(turn: &Turn<'_>, begin: &[Content]) -> Result<Conversation, Failure> {
     let workspace = Arc::new(workspace(turn.loaded)?);
-    assemble(turn, workspace, Manner::Interactive).await
+    assemble(turn, workspace, Manner::Interactive, begin).await
 }
 
 impl Conversation {
@@ -88,8 +93,14 @@ impl Conversation {
         expand(prompt, loaded, &self.workspace, cancel).await
     }
 
+    /// What went on beside it since it was last asked.
+    pub(crate) fn beside(&mut self) -> Vec<Event> {
+        self.titles.as_mut().map(Titles::events).unwrap_or_default()
+    }
+
     /// Ends it: what runs is cancelled, what is written is on disk.
     pub(crate) async fn close(self) {
+        drop(self.titles);
         let pollux_agent::Handle { ops, mut events, task, .. } = self.handle;
         drop(ops);
         // A session that still has something to say must not wait for a reader.
@@ -119,6 +130,7 @@ async fn assemble(
     turn: &Turn<'_>,
     workspace: Arc<Workspace>,
     manner: Manner,
+    begin: &[Content],
 ) -> Result<Conversation, Failure> {
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
@@ -144,10 +156,16 @@ async fn assemble(
     };
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
-    let recorder = sessions::recorder(&turn.session, loaded)?;
-    let session_file = recorder.path().map(Path::to_path_buf);
+    let sessions::Continued { mut recorder, history } = sessions::go_on(&turn.session, loaded)?;
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
+    let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
+    let general = &loaded.groups.general;
+    let keeper =
+        Arc::new(Keeper::new(&loaded.home, &loaded.project, &turn.session.id, &general.rewind, shadow));
+    let mut restored = history;
+    restored.extend(saved_chat::record(&mut recorder, begin));
+    let session_file = recorder.path().map(Path::to_path_buf);
     let spec = SessionSpec {
         session: turn.session.id.clone(),
         interactive,
@@ -161,12 +179,15 @@ async fn assemble(
         temp_dir: loaded.project.temp_dir().to_path_buf(),
         prompt,
         first_turn: first_turn(&environment),
-        restored: turn.session.stored.as_deref().map(history).unwrap_or_default(),
+        restored,
     };
-    let ports = Ports { model, tools, clock, recorder, context, checkers: Some(Arc::new(checkers)) };
+    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
+    let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
+    let ports = Ports { model: Arc::clone(&model), tools, clock, recorder, context, checkers, changes };
     let handle = open(spec, ports);
     warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
-    Ok(Conversation { handle, warnings, session_file, workspace, background })
+    let titles = if interactive { Titles::start(turn, &model) } else { None };
+    Ok(Conversation { handle, warnings, session_file, workspace, keeper, titles, background })
 }
 
 /// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
@@ -318,7 +339,7 @@ pub(super) fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
     .map_err(|error| Failure::from_error(ExitKind::Input, &error))
 }
 
-fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {
+pub(super) fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {
     let places = Places {
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),
         project_temp: loaded.project.temp_dir().to_path_buf(),

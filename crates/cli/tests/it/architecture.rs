@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("foreign", &["domain", "session"]),
     ("catalogue", &["domain", "session", "foreign"]),
     ("rewind", &["domain", "config", "exec"]),
+    ("hooks", &["domain", "config", "exec"]),
     ("model", &["domain", "config", "net"]),
     ("tools", &["domain", "config", "exec", "net"]),
     ("agent", &["domain", "config", "policy", "session", "extend"]),
@@ -31,6 +32,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalogue",
             "extend",
             "model",
+            "rewind",
+            "hooks",
             "tools",
             "agent",
         ],
@@ -41,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What only `cli/src/wire.rs` and the files below it may name.
 const ADAPTERS: &[&str] = &[
     "pollux_model",
+    "pollux_rewind",
+    "pollux_hooks",
     "pollux_tools",
     "pollux_net",
     "pollux_exec",

@@ -84,7 +84,8 @@ impl Reading<'_> {
         let Value::Object(values) = document.value else { return None };
         let mut read =
             LayerValues { values, file: Some(path.into()), lines: document.lines, ..LayerValues::new(layer) };
-        for value in read.values.values_mut() {
+        // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
+        for (_, value) in read.values.iter_mut().filter(|(name, _)| *name != "hooks") {
             interpolate(value, self.env);
         }
         normalise(&mut read.values);

@@ -24,6 +24,8 @@ const NEVER: &[&str] = &[
     "experimental.gemmaModelRouter",
     "general.defaultApprovalMode",
     "general.preferredEditor",
+    // What a project's own commands destroy must stay where the user can get it back.
+    "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
     // It would stand in the place of the user's own rules.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::lookup;
 use crate::groups::{
     Context, Dialect, FileFiltering, General, Groups, ImportFormat, Model, Output, OutputFormat, Redaction,
-    Retention, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
+    Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
 };
 
 /// The context file that is always read.
@@ -81,6 +81,16 @@ fn general(tree: &Tree<'_>) -> General {
             min_retention: tree.text("general.sessionRetention.minRetention"),
         },
         checkpointing: tree.flag("general.checkpointing.enabled"),
+        rewind: Rewind {
+            enabled: tree.flag("general.rewind.enabled"),
+            shell_commands: tree.flag("general.rewind.shellCommands"),
+            max_file: tree.natural("general.rewind.maxFileMB").saturating_mul(1 << 20),
+            max_tree: tree.natural("general.rewind.maxTreeMB").saturating_mul(1 << 20),
+            max_store: tree.natural("general.rewind.maxStoreMB").saturating_mul(1 << 20),
+            max_entries: usize::try_from(tree.natural("general.rewind.maxEntries")).unwrap_or(usize::MAX),
+            skip: tree.texts("general.rewind.skip").unwrap_or_default(),
+        },
+        session_summaries: tree.flag("general.sessionSummaries"),
     }
 }
 

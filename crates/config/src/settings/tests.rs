@@ -355,6 +355,7 @@ fn groups_hold_the_defaults_when_nothing_is_set() {
     assert_eq!((groups.general.max_attempts, groups.general.retry_fetch_errors), (10, true));
     assert_eq!(groups.general.session_format, SessionFormat::Json);
     assert_eq!(groups.general.retention.max_age.as_deref(), Some("30d"));
+    assert_eq!(groups.general.rewind, crate::groups::Rewind::default());
     assert_eq!((groups.output.format, groups.output.dialect), (OutputFormat::Text, Dialect::Pollux));
     assert_eq!((groups.model.max_session_turns, groups.model.compression_threshold), (None, 0.5));
     assert!(groups.model.loop_detection && groups.model.mask_protect_latest);

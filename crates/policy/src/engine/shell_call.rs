@@ -176,6 +176,10 @@ impl Engine {
         if let (Some(why), Spelt::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
+        // A rule on the tool as a whole means commands of every kind.
+        if rule.is_some_and(|rule| rule.condition.is_always()) {
+            return None;
+        }
         let mut given = part.assignments.iter().chain(exported);
         if !part.words.is_empty()
             && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))
@@ -437,7 +441,8 @@ impl Places {
 
     /// Whether a path stays in the workspace, wherever the command stands when it uses it.
     fn holds(&self, engine: &Engine, path: &str) -> bool {
-        if path.starts_with("/dev/fd/") || HARMLESS_TARGETS.contains(&path) {
+        let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
+        if descriptor || HARMLESS_TARGETS.contains(&path) {
             return true;
         }
         if path.starts_with('~') || (self.unknown && !Path::new(path).is_absolute()) {

@@ -172,7 +172,8 @@ impl Parser<'_, '_> {
     fn case(&mut self) -> Result<(), Problem> {
         self.skip(4);
         self.skip_blanks();
-        self.word(Mode::Plain)?;
+        let subject = self.word(Mode::Plain)?;
+        self.found().shown.extend(subject.pieces);
         self.skip_blank_lines()?;
         if self.reserved().as_deref() != Some("in") {
             return Err(Problem::syntax("`case` needs `in`"));

@@ -166,6 +166,8 @@ impl Call<'_> {
                 || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
         };
         self.any_unknown && operands.is_empty()
+            || self.short(&['p'])
+            || self.long(&["--pathspec-from-file", "--patch"])
             || !creates && (operands.len() > 1 || operands.iter().any(|operand| is_file(operand)))
     }
 
@@ -176,7 +178,7 @@ impl Call<'_> {
         let call = Call { known: &rest, any_unknown: self.any_unknown, part: self.part };
         let reason = match subcommand {
             "reset" if call.long(&["--hard", "--merge", "--keep"]) => "throws away changes",
-            "clean" if call.short(&['f', 'x', 'X']) || call.long(&["--force"]) => "removes untracked files",
+            "clean" if !call.short(&['n']) && !call.long(&["--dry-run"]) => "removes untracked files",
             "push"
                 if call.short(&['f', 'd'])
                     || call.long(&["--force", "--force-with-lease", "--delete", "--mirror", "--prune"])
@@ -225,7 +227,8 @@ impl Call<'_> {
             "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => "deletes a reference",
             "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => "throws away changes",
             "checkout-index" => "overwrites files",
-            "rm" if call.short(&['f', 'r']) => "removes files",
+            "rm" if call.short(&['f', 'r']) || call.long(&["--force"]) => "removes files",
+            "mv" if call.short(&['f']) || call.long(&["--force"]) => "moves over existing files",
             "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => {
                 "removes files"
             }

@@ -195,6 +195,18 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         {
             found.doubt("`make` is told which program to use");
         }
+        "cargo"
+            if call.arguments.iter().skip_while(|w| w.text() != Some("--")).filter_map(Word::text).any(
+                |t| {
+                    t.contains("linker")
+                        || t.contains("link-arg")
+                        || t.starts_with("-Z")
+                        || t.starts_with('@')
+                },
+            ) && call.has(&["rustc", "rustdoc", "clippy", "check", "build"]) =>
+        {
+            found.doubt("the compiler is told which program to run");
+        }
         "rsync" if short_cluster_has(call, &['e']) => {
             found.doubt("`rsync` runs a program named in its arguments")
         }

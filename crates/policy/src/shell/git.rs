@@ -40,7 +40,7 @@ const KNOWN: &[&str] = &[
     "clean", "clone", "column", "commit", "commit-graph", "commit-tree", "config", "count-objects", "describe", "diff",
     "diff-files", "diff-index", "diff-tree", "difftool", "fetch", "filter-branch", "filter-repo", "for-each-ref",
     "format-patch", "fsck", "gc", "grep", "hash-object", "help", "index-pack", "init", "interpret-trailers", "lfs", "log",
-    "ls-files", "ls-remote", "ls-tree", "mailinfo", "maintenance", "merge", "merge-base", "merge-file", "merge-tree",
+    "ls-files", "ls-remote", "ls-tree", "mailinfo", "maintenance", "merge", "merge-base", "merge-tree",
     "mergetool", "mktag", "mktree", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull",
     "push", "range-diff", "read-tree", "rebase", "reflog", "remote", "repack", "replace", "rerere", "reset", "restore",
     "rev-list", "rev-parse", "revert", "rm", "send-email", "shortlog", "show", "show-branch", "show-ref", "sparse-checkout",
@@ -54,6 +54,10 @@ const KNOWN: &[&str] = &[
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
+    // An address of that kind runs a program, and a template brings hooks.
+    if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {
+        return false;
+    }
     if key == "core.pager" {
         return matches!(value, Some("cat" | ""));
     }
@@ -159,6 +163,12 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
     if !KNOWN.contains(&subcommand) {
         found.doubt(format!("`git {subcommand}` may be an alias for anything"));
     }
+    if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
+        strategy(&texts, found);
+    }
+    if has(&["--ext-diff", "--textconv", "--filters"]) {
+        found.doubt("git runs a program from its settings");
+    }
     match subcommand {
         "rebase" if has(&["--interactive", "--edit-todo"]) || texts.iter().any(|t| t.starts_with("-i")) => {
             found.doubt("`git rebase` starts an editor");
@@ -223,12 +233,6 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 found.doubt("a git address runs a program");
             }
         }
-        "diff" | "log" | "show" | "blame" | "grep" | "format-patch" | "cat-file" | "stash"
-        | "whatchanged"
-            if has(&["--ext-diff", "--textconv", "--filters"]) =>
-        {
-            found.doubt("git runs a program from its settings");
-        }
         "maintenance" if has(&["start", "register"]) => found.doubt("`git maintenance` schedules jobs"),
         "apply" | "am" if has(&["--unsafe-paths", "--directory"]) => {
             found.doubt("a patch may write outside the workspace");
@@ -245,6 +249,24 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
             found.doubt("`git lfs` may change how files are stored");
         }
         _ => {}
+    }
+}
+
+/// A way to merge that git does not bring along is a program.
+fn strategy(texts: &[&str], found: &mut Found) {
+    for (at, text) in texts.iter().enumerate() {
+        let attached = text
+            .strip_prefix("--strategy=")
+            .or_else(|| text.strip_prefix("-s").filter(|value| !value.is_empty() && !text.starts_with("--")));
+        let value = match *text {
+            "-s" | "--strategy" => texts.get(at + 1).copied(),
+            _ => attached,
+        };
+        if value
+            .is_some_and(|v| !matches!(v, "ort" | "recursive" | "resolve" | "octopus" | "ours" | "subtree"))
+        {
+            found.doubt("a way to merge may be a program");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commands whose output is known in kind.
 
+use super::value::HERE;
 use super::{Part, names};
 
 /// A word that can stand for a command's output in every check: a name of a commit, a number, the directory.
@@ -7,7 +8,7 @@ pub(super) fn sample(part: &Part) -> Option<&'static str> {
     let (name, arguments) = literal(part)?;
     let plain = |all: &[&str]| all.iter().all(|argument| is_revision(argument));
     match (name, arguments.as_slice()) {
-        ("pwd", []) => Some("."),
+        ("pwd", []) => Some(HERE),
         ("nproc", []) => Some("1"),
         ("wc", ["-l" | "-c" | "-w"]) => Some("1"),
         ("date", ["+%s"]) => Some("1"),
@@ -40,7 +41,7 @@ pub(super) fn feed(part: &Part, before: Option<&'static str>) -> Option<&'static
         }
         "ls" if arguments
             .iter()
-            .all(|a| !a.starts_with('-') || matches!(*a, "-1" | "-a" | "-A" | "-t" | "-r" | "-d")) =>
+            .all(|a| !a.starts_with('-') || matches!(*a, "-1" | "-A" | "-t" | "-r" | "-d")) =>
         {
             Some("*")
         }

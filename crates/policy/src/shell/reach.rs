@@ -25,7 +25,7 @@ const WRITERS: &[&str] = &[
 /// Options, by program, whose value is a file or directory that the program works in or writes to.
 #[rustfmt::skip]
 const FILE_OPTIONS: &[(&str, &[&str])] = &[
-    ("cargo", &["--target-dir", "--manifest-path", "--out-dir", "--artifact-dir", "--root", "--path", "--lockfile-path", "-o"]),
+    ("cargo", &["--target-dir", "--manifest-path", "--out-dir", "--artifact-dir", "--root", "--path", "--lockfile-path", "-o", "--output-dir", "--output-path"]),
     ("npm", &["--prefix", "-C", "--cache", "--cafile", "--logs-dir", "--globalconfig"]),
     ("pnpm", &["--dir", "-C", "--prefix", "--store-dir"]),
     ("yarn", &["--cwd", "--cache-folder", "--modules-folder"]),
@@ -45,7 +45,19 @@ const FILE_OPTIONS: &[(&str, &[&str])] = &[
 
 /// Options of git whose value is text for people.
 #[rustfmt::skip]
-const GIT_TEXTS: &[&str] = &["-m", "--message", "--author", "--date", "--grep", "-S", "-G", "--format", "--pretty", "--since", "--until", "--after", "--before", "--trailer", "--reason"];
+const GIT_TEXTS: &[&str] = &[
+    "--message", "--author", "--date", "--grep", "--since", "--until", "--after", "--before", "--trailer", "--reason",
+];
+
+/// Whether the next word of a git command is text for people.
+fn announces_text(subcommand: &str, option: &str) -> bool {
+    let short = option.starts_with('-') && !option.starts_with("--");
+    match subcommand {
+        "commit" | "tag" | "merge" | "stash" | "notes" if short && option.ends_with('m') => true,
+        "log" | "diff" | "show" if matches!(option, "-S" | "-G") => true,
+        _ => GIT_TEXTS.contains(&option),
+    }
+}
 
 /// The files that a command touches outside of what a rule on its first words can mean, and why they cannot all be
 /// told, if so.
@@ -189,7 +201,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
     );
     let mut unsure = None;
     let mut paths_only = false;
-    let mut rest = rest.iter().skip(1);
+    let mut rest = rest.iter().skip(1).peekable();
     while let Some(word) = rest.next() {
         let Some(text) = word.text else {
             if !word.tame && !paths_only {
@@ -201,18 +213,23 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             paths_only = true;
             continue;
         }
-        if GIT_TEXTS.contains(&text)
-            || text.starts_with('-') && !text.starts_with("--") && text.ends_with('m')
-        {
-            if rest.next().is_some_and(|value| value.text.is_none() && !value.single) {
+        if announces_text(subcommand, text) {
+            // What looks like an option is looked at as one.
+            if let Some(value) = rest.next_if(|value| value.text.is_none_or(|text| !text.starts_with('-')))
+                && value.text.is_none()
+                && !value.single
+            {
                 unsure = Some(AT_RUN_TIME);
             }
             continue;
         }
-        if GIT_TEXTS.iter().any(|option| option.starts_with("--") && text.starts_with(*option)) {
+        let is_text = |option: &&str| text.strip_prefix(*option).is_some_and(|value| value.starts_with('='));
+        if GIT_TEXTS.iter().chain(&["--format", "--pretty"]).any(is_text) {
             continue;
         }
-        if text.starts_with("--output")
+        let given = text.split('=').next().unwrap_or_default();
+        if given.len() > 4
+            && "--output".starts_with(given)
             && matches!(subcommand, "log" | "diff" | "show" | "whatchanged" | "stash")
         {
             unsure = Some("it writes its output to a file");
@@ -242,7 +259,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             || text.starts_with("-o")
             || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
         if leads_out || is_output {
-            touches.push(Touch { path: value, writes: is_output });
+            touches.push(Touch { path: value.strip_prefix("file://").unwrap_or(value), writes: is_output });
         }
         if matches!(
             text,

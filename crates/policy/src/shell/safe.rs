@@ -150,6 +150,14 @@ fn is_below(path: &str) -> bool {
     !path.starts_with(['/', '\\']) && !path.split('/').any(|component| component == "..")
 }
 
+/// Whether a file name pattern may find `..`.
+fn finds_parent(pattern: &str) -> bool {
+    pattern.split('/').any(|component| {
+        let rest = component.trim_start_matches('.');
+        rest.len() < component.len() && !rest.is_empty() && rest.chars().all(|c| "*?[].!^@()".contains(c))
+    })
+}
+
 struct Files<'a> {
     may_read: &'a dyn Fn(&str) -> bool,
 }
@@ -170,7 +178,7 @@ impl Files<'_> {
                 },
                 None => argument,
             };
-            let expands = value.starts_with('~') || value.contains(['$', '`']);
+            let expands = value.starts_with('~') || value.contains(['$', '`']) || finds_parent(value);
             matches!(value, "/dev/null" | "/dev/fd/63") || !expands && (self.may_read)(value)
         })
     }
@@ -440,13 +448,13 @@ fn ps(arguments: &[&str]) -> bool {
 
 fn find(arguments: &[&str], files: &Files<'_>) -> bool {
     let acts = arguments.iter().any(|a| {
-        matches!(*a, "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fls" | "-files0-from")
+        matches!(*a, "-D" | "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fls" | "-files0-from")
             || a.starts_with("-fprint")
     });
     let places: Vec<&str> = arguments
         .iter()
         .copied()
-        .skip_while(|a| matches!(*a, "-L" | "-P" | "-H"))
+        .skip_while(|a| matches!(*a, "-L" | "-P" | "-H") || a.starts_with("-O"))
         .take_while(|a| !a.starts_with('-') && *a != "(" && *a != "!")
         .collect();
     let references: Vec<&str> = arguments

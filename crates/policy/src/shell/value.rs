@@ -113,6 +113,9 @@ const NUMBERS: &[&str] = &[
     "BASH_SUBSHELL",
 ];
 
+/// Stands for the working directory until it is known what follows.
+pub(super) const HERE: &str = "\u{1}";
+
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -134,6 +137,8 @@ pub(crate) enum Piece {
         sample: Option<&'static str>,
     },
     Number,
+    /// Takes no room: other pieces are file name patterns.
+    Globs,
     Unknown,
 }
 
@@ -219,7 +224,10 @@ impl Variables {
     /// What a word made of these pieces can be.
     pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> Standing {
         match self.readings(pieces, 0) {
-            Reading::Texts(words) => Standing::Words(words),
+            Reading::Texts(mut readings) => {
+                let placed = readings.iter_mut().flatten().all(settle);
+                if placed { Standing::Words(readings) } else { Standing::Unknown }
+            }
             Reading::Data => {
                 let leads = matches!(pieces.first(), Some(Piece::Text(text)) if !text.starts_with('-') && !text.is_empty());
                 Standing::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
@@ -230,7 +238,7 @@ impl Variables {
 
     fn stays_one(&self, piece: &Piece) -> bool {
         match piece {
-            Piece::Text(_) | Piece::Number => true,
+            Piece::Text(_) | Piece::Number | Piece::Globs => true,
             Piece::Variable { quoted, .. } | Piece::Derived { quoted, .. } | Piece::Output { quoted, .. } => {
                 *quoted
             }
@@ -241,6 +249,7 @@ impl Variables {
     fn readings(&self, pieces: &[Piece], step: usize) -> Reading {
         let mut all = vec![Draft::default()];
         let mut data = false;
+        let mut globs = false;
         for piece in pieces {
             self.looked.set(self.looked.get() + 1);
             if self.looked.get() > MOST_PIECES {
@@ -249,6 +258,10 @@ impl Variables {
             let (texts, quoted) = match piece {
                 Piece::Text(text) => (Texts::one(text), true),
                 Piece::Number => (Texts::one("1"), true),
+                Piece::Globs => {
+                    globs = true;
+                    continue;
+                }
                 Piece::Output { sample: Some(sample), .. } => (Texts::one(sample), true),
                 Piece::Output { .. } => (Texts::Data, false),
                 Piece::Derived { from, .. } => match self.readings(from, step) {
@@ -271,7 +284,8 @@ impl Variables {
             }
         }
         if data {
-            return Reading::Data;
+            // Files anywhere could be listed.
+            return if globs { Reading::Unknown } else { Reading::Data };
         }
         Reading::Texts(all.into_iter().map(Draft::finish).collect())
     }
@@ -327,13 +341,22 @@ impl Variables {
         let is_parameter = matches!(name, "@" | "*") || name.starts_with(|c: char| ('1'..='9').contains(&c));
         match name {
             // Wherever it is used.
-            "PWD" => Texts::one("."),
+            "PWD" => Texts::one(HERE),
             _ if NUMBERS.contains(&name) => Texts::one("1"),
             _ if is_parameter && !self.parameters => Texts::one(""),
             _ if is_public(name) => Texts::Data,
             _ => Texts::Unknown,
         }
     }
+}
+
+/// Writes the working directory as `.`; no if it is a part of some other name.
+fn settle(word: &mut String) -> bool {
+    match word.strip_prefix(HERE) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => *word = format!(".{rest}"),
+        _ => {}
+    }
+    !word.contains(HERE)
 }
 
 enum Reading {

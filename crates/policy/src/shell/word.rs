@@ -127,7 +127,11 @@ impl Draft {
         let unknown = !self.unknown.is_empty();
         let pieces = match &self.assigns {
             Some((_, from)) if unknown => self.pieces(*from),
-            None if unknown && !self.pipe && !braces => self.pieces(0),
+            None if unknown && !self.pipe && !braces => {
+                let mut pieces = self.pieces(0);
+                pieces.extend(globs.then_some(Piece::Globs));
+                pieces
+            }
             None if unknown => vec![Piece::Unknown],
             _ => Vec::new(),
         };

@@ -7,14 +7,16 @@
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-use super::{Blobs, FIELD, THRESHOLD};
+use super::{Blobs, FIELD, Record, THRESHOLD};
 
 /// What an excerpt keeps of a text.
 const HEAD_CHARS: usize = 2000;
 const TAIL_CHARS: usize = 1000;
+/// No record of ours has nearly as many marks; more are not looked at.
+const MAX_MARKS: usize = 4096;
 
-/// Whether anything in these fields is long enough to be taken out.
-pub(super) fn has_long(fields: &JsonObject, keys: &[&str]) -> bool {
+/// Whether anything in a record is long enough to be taken out.
+pub(super) fn has_long(fields: &JsonObject, record: Record) -> bool {
     fn is_long(value: &Value) -> bool {
         match value {
             Value::String(text) => text.len() > THRESHOLD,
@@ -23,14 +25,14 @@ pub(super) fn has_long(fields: &JsonObject, keys: &[&str]) -> bool {
             _ => false,
         }
     }
-    keys.iter().any(|key| fields.get(*key).is_some_and(is_long))
+    record.keys().iter().any(|key| fields.get(*key).is_some_and(is_long))
 }
 
-/// Takes the long values out and notes where they were.
-pub(super) fn extract(blobs: &Blobs, fields: &mut JsonObject, keys: &[&str]) {
-    let mut extraction = Extraction { blobs, marks: Vec::new() };
-    for key in keys {
-        if let Some(value) = fields.get_mut(*key) {
+/// Takes what is long out and notes where it was.
+pub(super) fn extract(blobs: &Blobs, fields: &mut JsonObject, record: Record) {
+    let mut extraction = Extraction { blobs, takes_texts: record == Record::Call, marks: Vec::new() };
+    for key in record.keys() {
+        if let Some(value) = fields.get_mut(key) {
             extraction.walk(value, &format!("/{key}"));
         }
     }
@@ -41,13 +43,14 @@ pub(super) fn extract(blobs: &Blobs, fields: &mut JsonObject, keys: &[&str]) {
 
 struct Extraction<'a> {
     blobs: &'a Blobs,
+    takes_texts: bool,
     marks: Vec<Value>,
 }
 
 impl Extraction<'_> {
     fn walk(&mut self, value: &mut Value, at: &str) {
         match value {
-            Value::String(text) if text.len() > THRESHOLD => {
+            Value::String(text) if self.takes_texts && text.len() > THRESHOLD => {
                 if let Ok(hash) = self.blobs.put(text) {
                     self.marks.push(json!({"at": at, "sha256": hash, "bytes": text.len()}));
                     *text = excerpt(text, &hash);
@@ -128,7 +131,8 @@ pub(crate) fn resolve(blobs: &Blobs, message: &mut JsonObject) -> usize {
 
 fn resolve_record(blobs: &Blobs, fields: &mut JsonObject) -> usize {
     let Some(Value::Array(marks)) = fields.shift_remove(FIELD) else { return 0 };
-    let lost = marks.iter().filter(|mark| restore(blobs, fields, mark).is_none()).count();
+    let (marks, unread) = marks.split_at(marks.len().min(MAX_MARKS));
+    let lost = unread.len() + marks.iter().filter(|mark| restore(blobs, fields, mark).is_none()).count();
     // Places of omitted media that were lost: they kept the ones behind them in their place.
     for mark in marks.iter().filter(|mark| is_omitted(mark)) {
         let list = mark.get("at").and_then(Value::as_str).and_then(|at| at.rsplit_once('/'));

@@ -78,6 +78,28 @@ pub(crate) fn sweep(chats: &Path, only: Option<&HashSet<String>>) -> io::Result<
     Ok(unused)
 }
 
+/// Those of these blobs that no file names but the ones that go. Nothing is changed.
+pub(crate) fn used_alone(
+    chats: &Path,
+    named: &HashSet<String>,
+    goes: impl Fn(&Path) -> bool,
+) -> io::Result<Vec<PathBuf>> {
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut used = HashSet::new();
+    for file in files_of(chats)?.iter().filter(|file| !goes(file)) {
+        references(file, &mut used)?;
+    }
+    let mut alone: Vec<PathBuf> = named
+        .difference(&used)
+        .map(|name| chats.join(FOLDER).join(name))
+        .filter(|path| path.is_file())
+        .collect();
+    alone.sort();
+    Ok(alone)
+}
+
 /// Every file of a folder of sessions and of the sub-agents' folders in it.
 fn files_of(chats: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();

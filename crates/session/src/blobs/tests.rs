@@ -23,7 +23,7 @@ fn long_texts_and_media_leave_sensible_parts_and_come_back_exactly() {
     let original =
         object(json!({"id": "c", "result": [answer, medium, {"text": "short"}], "resultDisplay": "x"}));
     let mut stored = original.clone();
-    blobs.extract(&mut stored, &CALL_KEYS, &mut Guard::default());
+    blobs.extract(&mut stored, Record::Call, &mut Guard::default());
     // What a reader sees that knows nothing of this.
     let result = stored["result"].as_array().unwrap();
     let output = result[0]["functionResponse"]["response"]["output"].as_str().unwrap();
@@ -44,7 +44,7 @@ fn a_lost_or_damaged_blob_leaves_the_excerpt_and_the_order_of_the_rest() {
         object(json!({"result": {"functionResponse": {"parts": [medium("a"), medium("b"), medium("c")]}},
         "resultDisplay": "x".repeat(70_000)}));
     let mut stored = original.clone();
-    blobs.extract(&mut stored, &CALL_KEYS, &mut Guard::default());
+    blobs.extract(&mut stored, Record::Call, &mut Guard::default());
     fs::remove_file(dir.path().join(FOLDER).join(sha256_hex("a".repeat(70_000).as_bytes()))).unwrap();
     fs::write(dir.path().join(FOLDER).join(sha256_hex("x".repeat(70_000).as_bytes())), "y".repeat(70_000))
         .unwrap();
@@ -63,6 +63,47 @@ fn hostile_marks_lead_nowhere() {
     let mut fields = object(json!({"content": "kept", FIELD: marks}));
     assert_eq!(resolve(&blobs, &mut fields), 4);
     assert_eq!(Value::Object(fields), json!({"content": "kept"}));
+}
+
+#[test]
+fn the_words_of_a_person_stay_and_their_pictures_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = Blobs::of_chats(dir.path(), SessionKind::Main);
+    let words = "word ".repeat(40_000);
+    let medium = json!({"inlineData": {"mimeType": "image/png", "data": "A".repeat(70_000)}});
+    let original = object(json!({"content": [{"text": words}, medium], "displayContent": words}));
+    let mut stored = original.clone();
+    blobs.extract(&mut stored, Record::Prompt, &mut Guard::default());
+    assert_eq!((&stored["content"][0], &stored["displayContent"]), (&json!({"text": words}), &json!(words)));
+    assert!(stored["content"][1]["text"].as_str().unwrap().starts_with("[image/png, 51 KB"));
+    assert_eq!(resolve(&blobs, &mut stored), 0);
+    assert_eq!(stored, original);
+}
+
+#[test]
+fn a_damaged_blob_is_mended_when_its_text_is_stored_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = Blobs::of_chats(dir.path(), SessionKind::Main);
+    let hash = blobs.put("whole").unwrap();
+    fs::write(dir.path().join(FOLDER).join(&hash), "wrong").unwrap();
+    assert_eq!(blobs.get(&hash, 5), None);
+    assert_eq!(blobs.put("whole").unwrap(), hash);
+    assert_eq!(blobs.get(&hash, 5).as_deref(), Some("whole"));
+}
+
+#[test]
+fn marks_without_end_on_one_blob_cost_a_bounded_amount() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut blobs = Blobs::of_chats(dir.path(), SessionKind::Main);
+    let text = "x".repeat(1000);
+    let hash = blobs.put(&text).unwrap();
+    blobs.left = 2500.into();
+    let mark = json!({"at": "/content/0", "sha256": hash, "bytes": 1000, "omitted": true});
+    let mut fields = object(json!({"content": ["kept"], FIELD: vec![mark.clone(); 5000]}));
+    assert_eq!(resolve(&blobs, &mut fields), 4998);
+    assert_eq!(fields["content"], json!([text, text, "kept"]));
+    let mut fields = object(json!({"content": ["kept"], FIELD: [mark]}));
+    assert_eq!(resolve(&blobs, &mut fields), 1, "the sum counts over all records");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Reading our layout, whole or cut at any byte.
 
-use std::io::BufRead;
-
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
@@ -59,11 +57,8 @@ struct Line<'a> {
 
 fn line_at(bytes: &[u8], at: usize) -> Line<'_> {
     let rest = bytes.get(at..).unwrap_or_default();
-    // Searches many bytes at a time; reading from a slice cannot fail.
-    let length = { rest }.skip_until(b'\n').unwrap_or(rest.len());
-    let line = rest.get(..length).unwrap_or_default();
-    match line.strip_suffix(b"\n") {
-        Some(text) => Line { text, next: at + length, ended: true },
+    match memchr::memchr(b'\n', rest).and_then(|length| rest.split_at_checked(length)) {
+        Some((text, _)) => Line { text, next: at + text.len() + 1, ended: true },
         None => Line { text: rest, next: bytes.len(), ended: false },
     }
 }

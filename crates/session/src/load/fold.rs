@@ -145,7 +145,7 @@ pub(super) fn parse_lossy(text: &[u8]) -> Option<Value> {
 }
 
 /// Gives every message an id that has none; the same file always gets the same ones. True if one had none.
-fn name_messages(messages: &mut [Value]) -> bool {
+pub(super) fn name_messages(messages: &mut [Value]) -> bool {
     let mut any = false;
     let mut taken: HashSet<String> =
         messages.iter().filter_map(|message| message.get("id")?.as_str().map(str::to_owned)).collect();

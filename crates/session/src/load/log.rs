@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
 
+/// What the records up to now come to.
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     meta: JsonObject,
     messages: Vec<Value>,
     /// Position of each id among the messages.
@@ -23,13 +24,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).peekable();
     let first = lines.next()?;
     lines.peek()?;
-    let first: JsonObject = serde_json::from_slice(first).ok()?;
-    // Another shape of the list is none of today; the reader of whole objects says so.
-    if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
-        return None;
-    }
-    let mut state = State::default();
-    state.apply(first);
+    let mut state = State::of(serde_json::from_slice(first).ok()?)?;
     let mut last_is_bad = false;
     for line in lines {
         last_is_bad = false;
@@ -39,21 +34,37 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
             None => last_is_bad = true,
         }
     }
-    if !state.meta.get("sessionId").is_some_and(Value::is_string) {
-        return None;
-    }
     let ends_with_newline = text.last() == Some(&b'\n');
-    let layout = Layout::Log { ends_with_newline };
     let repaired = last_is_bad.then(|| {
         let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
         RepairNote::torn((text.trim_ascii_end().len() - torn) as u64)
     });
-    Some(Folded { meta: state.meta, messages: state.messages, layout, repaired })
+    state.folded(ends_with_newline, repaired)
 }
 
 impl State {
+    /// Begins with the first record; `None` if no log begins so.
+    pub(super) fn of(first: JsonObject) -> Option<Self> {
+        // Another shape of the list is none of today; the reader of whole objects says so.
+        if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
+            return None;
+        }
+        let mut state = Self::default();
+        state.apply(first);
+        Some(state)
+    }
+
+    /// What the log comes to; `None` if it never names its session.
+    pub(super) fn folded(self, ends_with_newline: bool, repaired: Option<RepairNote>) -> Option<Folded> {
+        if !self.meta.get("sessionId").is_some_and(Value::is_string) {
+            return None;
+        }
+        let layout = Layout::Log { ends_with_newline };
+        Some(Folded { meta: self.meta, messages: self.messages, layout, repaired })
+    }
+
     /// The order of these tests is upstream's.
-    fn apply(&mut self, mut record: JsonObject) {
+    pub(super) fn apply(&mut self, mut record: JsonObject) {
         if let Some(Value::String(id)) = record.get("$rewindTo") {
             // An id nobody knows empties the conversation, as upstream reads it.
             let keep = self.places.get(id).copied().unwrap_or(0);

@@ -10,6 +10,7 @@ use super::medium::{Medium, WriteFailure, replace_end};
 use super::{CallRecord, EndedCall};
 use crate::document::{INDENT, TAIL, encode_head};
 use crate::message::encode;
+use crate::redo;
 
 const STATUS_KEY: &[u8] = b",\"status\":";
 /// Room for the longest word with its quotes, `"cancelled"`, so that any of them fits in place.
@@ -94,6 +95,12 @@ impl OpenReply {
     }
 }
 
+/// Whether a kill could come between two of these bytes: a system copies a write page by page.
+fn crosses_page(at: u64, length: usize) -> bool {
+    const PAGE: u64 = 4096;
+    at % PAGE + length as u64 > PAGE
+}
+
 /// Adds a call up to the end of its status; the buffer stands at `at` in the file.
 fn push_call(bytes: &mut Vec<u8>, call: &mut OpenCall, at: u64) {
     bytes.extend_from_slice(&call.opening);
@@ -157,8 +164,8 @@ impl DocumentWriter {
     }
 
     /// Only the tail changes if the last call is the one that ended. In a batch, what is behind the first
-    /// call that ended moves, so the arguments of the later calls are written once more. A write torn in
-    /// that moment costs the records of those later calls, nothing before them.
+    /// call that ended moves, so the arguments of the later calls are written once more; a copy beside the
+    /// file sees to it that a kill in that moment costs nothing.
     pub(crate) fn results(&mut self, results: &[EndedCall<'_>], now: Timestamp) -> Result<(), WriteFailure> {
         let Some(before) = &self.open else { return Ok(()) };
         let mut after = before.clone();
@@ -179,12 +186,22 @@ impl DocumentWriter {
         let at = status_at + STATUS_WIDTH as u64;
         let old = before.clone().end_from(first, at);
         let new = after.end_from(first, at);
-        replace_end(self.medium.as_mut(), at, &old, &new)?;
-        self.end = at + (new.len() - TAIL.len()) as u64;
         let status = after.calls.get(first).map(OpenCall::padded_status).unwrap_or_default();
+        let moves_others = first + 1 < before.calls.len() || !before.after.is_empty();
+        if moves_others || crosses_page(status_at, STATUS_WIDTH) {
+            let old = [call.padded_status(), old].concat();
+            let new = [&status[..], &new].concat();
+            self.medium.keep_aside(&redo::encode(status_at, &old, &new));
+            let replaced = replace_end(self.medium.as_mut(), status_at, &old, &new);
+            self.medium.drop_aside();
+            replaced?;
+        } else {
+            // The result comes first: a record that says `pending` and has one is still understood.
+            replace_end(self.medium.as_mut(), at, &old, &new)?;
+            self.medium.write_at(status_at, &status).map_err(WriteFailure::Failed)?;
+        }
+        self.end = at + (new.len() - TAIL.len()) as u64;
         self.open = after.calls.iter().any(|call| call.result.is_empty()).then_some(after);
-        // The result comes first: a record that says `pending` and has one is still understood.
-        self.medium.write_at(status_at, &status).map_err(WriteFailure::Failed)?;
         self.stamp(now);
         Ok(())
     }

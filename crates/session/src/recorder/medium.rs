@@ -4,28 +4,56 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::RecordError;
+use crate::redo;
 
 /// Something that can be written at a place and cut. A file; tests bring one that runs full.
 pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
+    /// Keeps these bytes beside the file, see [`redo`]. Without them a kill in the middle of the next write
+    /// costs what it moves; that is no reason not to write.
+    fn keep_aside(&mut self, bytes: &[u8]);
+    /// What was kept aside is no longer needed.
+    fn drop_aside(&mut self);
 }
 
-impl Medium for File {
+/// A session's file.
+#[derive(Debug)]
+pub(crate) struct SessionFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl SessionFile {
+    /// The open file of the session that is, or will be, at `path`.
+    pub(crate) fn boxed(file: File, path: &Path) -> Box<dyn Medium> {
+        Box::new(Self { file, path: path.to_owned() })
+    }
+}
+
+impl Medium for SessionFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        FileExt::write_all_at(self, bytes, at)
+        FileExt::write_all_at(&self.file, bytes, at)
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
-        File::set_len(self, length)
+        self.file.set_len(length)
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.metadata().map(|metadata| metadata.len())
+        self.file.metadata().map(|metadata| metadata.len())
+    }
+
+    fn keep_aside(&mut self, bytes: &[u8]) {
+        redo::keep(&self.path, bytes);
+    }
+
+    fn drop_aside(&mut self) {
+        redo::discard(&self.path);
     }
 }
 

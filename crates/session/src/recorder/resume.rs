@@ -11,18 +11,20 @@ use serde_json::{Value, json};
 
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
-use super::{Form, OpenFile, Recorder, Target};
+use super::medium::SessionFile;
+use super::{Form, OpenFile, RecordError, Recorder, Target};
 use crate::blobs::Blobs;
 use crate::document::{self, Ending, INDENT, TAIL};
 use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
 use crate::lock::{Lock, LockError, lock_path};
+use crate::redo;
 
 /// Why a session cannot be continued. Its file is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     #[error(
-        "session file `{}` is in use by {}; to continue in a copy use `--session-file {}`",
-        path.display(), holder(*pid, host.as_deref(), path), path.display()
+        "session file `{}` is in use by {}; add `--fork` to continue in a copy",
+        path.display(), holder(*pid, host.as_deref(), path)
     )]
     InUse { pid: u32, path: PathBuf, host: Option<String> },
     #[error("session file `{}` changed while it was being opened; try again", path.display())]
@@ -61,18 +63,23 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
     if load::stamp_of(&now) != session.stamp {
         return Err(ResumeError::Changed { path });
     }
-    let form = match continue_file(&path, session).map_err(write)? {
-        Continued::Form(form) => form,
+    let target = match continue_file(&path, session).map_err(write)? {
+        Continued::Form(form) => {
+            redo::discard(&path);
+            Target::Open(OpenFile { form, _lock: Some(lock) })
+        }
         Continued::NeedsRewrite => {
-            let (bytes, _) = load::read(&path)?;
-            let folded = load::fold(&path, &bytes)?;
-            rewrite(&path, &bytes, folded, session)
-                .map_err(write)?
-                .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?
+            let session = StoredSession { messages: Vec::new(), ..session.clone() };
+            let unconverted = Unconverted { path: path.clone(), session, lock };
+            // What was cut is made whole at once; a file of another layout stays as it is until it grows.
+            if unconverted.session.repaired.is_some() {
+                Target::Open(unconverted.convert()?)
+            } else {
+                Target::Unconverted(Box::new(unconverted))
+            }
         }
         Continued::Changed => return Err(ResumeError::Changed { path }),
     };
-    let target = Target::Open(OpenFile { form, _lock: Some(lock) });
     let blobs = Some(Blobs::of_chats(path.parent().unwrap_or(Path::new("")), session.kind));
     Ok(Recorder { id: session.id.clone(), path: Some(path), target, blobs })
 }
@@ -81,6 +88,43 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
 fn real_path(path: &Path) -> PathBuf {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if is_link { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
+}
+
+/// A whole file in somebody else's layout that nothing was added to yet.
+#[derive(Debug)]
+pub(super) struct Unconverted {
+    path: PathBuf,
+    /// Without its messages.
+    session: StoredSession,
+    lock: Lock,
+}
+
+impl Unconverted {
+    /// Brings the file into our layout.
+    pub(super) fn convert(self) -> Result<OpenFile, ResumeError> {
+        let Self { path, session, lock } = self;
+        let (bytes, stamp, folded) = load::read_folded(&path)?;
+        if stamp != session.stamp {
+            return Err(ResumeError::Changed { path });
+        }
+        let form = rewrite(&path, &bytes, folded, &session)
+            .map_err(|source| ResumeError::Write { path: path.clone(), source })?
+            .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
+        redo::discard(&path);
+        Ok(OpenFile { form, _lock: Some(lock) })
+    }
+}
+
+impl ResumeError {
+    /// What it means for a message that could not be added.
+    pub(super) fn on_write(self, path: &Path) -> RecordError {
+        let path = path.to_owned();
+        match self {
+            Self::Write { source, .. } => RecordError::Write { path, source },
+            Self::Changed { .. } => RecordError::ChangedByOthers { path },
+            other => RecordError::Write { path, source: io::Error::other(other) },
+        }
+    }
 }
 
 enum Continued {
@@ -109,11 +153,20 @@ fn continue_file(path: &Path, session: &StoredSession) -> io::Result<Continued> 
             } else {
                 end
             };
-            let writer = DocumentWriter::continue_at(Box::new(file), stamp_at, end, follows || salvaged);
+            let writer = DocumentWriter::continue_at(
+                SessionFile::boxed(file, path),
+                stamp_at,
+                end,
+                follows || salvaged,
+            );
             Ok(Continued::Form(Form::Document(writer)))
         }
         Layout::Log { ends_with_newline } => {
-            let writer = LogWriter::continue_at(Box::new(file), session.stamp.length, ends_with_newline);
+            let writer = LogWriter::continue_at(
+                SessionFile::boxed(file, path),
+                session.stamp.length,
+                ends_with_newline,
+            );
             Ok(Continued::Form(Form::Log(writer)))
         }
         Layout::Document { stamp_at: None, .. } | Layout::Other => Ok(Continued::NeedsRewrite),
@@ -176,7 +229,8 @@ fn rewrite(path: &Path, bytes: &[u8], folded: Folded, session: &StoredSession) -
     }
     files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
     let has_messages = !check.messages.is_empty();
-    let writer = DocumentWriter::continue_at(Box::new(open(path)?), stamp_at, check.end as u64, has_messages);
+    let file = SessionFile::boxed(open(path)?, path);
+    let writer = DocumentWriter::continue_at(file, stamp_at, check.end as u64, has_messages);
     Ok(Some(Form::Document(writer)))
 }
 

@@ -8,6 +8,7 @@ use pollux_config::files::{self, Mode};
 use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
+use super::medium::SessionFile;
 use super::{Form, RecordError, Recorder, Target, resume};
 use crate::document::{INDENT, TAIL};
 use crate::load::{LoadError, stamp_of};
@@ -15,11 +16,12 @@ use crate::raw;
 use crate::stream::Stream;
 
 pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Result<(), RecordError> {
+    recorder.convert()?;
     let path = recorder.path.clone().unwrap_or_default();
     let missing = || RecordError::NoSuchMessage { path: path.clone(), id: to.to_owned() };
     let file = match &mut recorder.target {
         Target::Off => return Ok(()),
-        Target::Waiting(_) => return Err(missing()),
+        Target::Waiting(_) | Target::Unconverted(_) => return Err(missing()),
         Target::Open(file) => file,
     };
     let failed = |source| RecordError::Write { path: path.clone(), source };
@@ -80,5 +82,5 @@ fn cut(path: &Path, place: Place, stamp_at: u64, now: Timestamp) -> io::Result<D
     resume::keep_copy(path, taken, "rewound", stamp_of(&fs::metadata(path)?))?;
     files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
     let file = resume::open(path)?;
-    Ok(DocumentWriter::continue_at(Box::new(file), stamp_at, cut, place.index > 0))
+    Ok(DocumentWriter::continue_at(SessionFile::boxed(file, path), stamp_at, cut, place.index > 0))
 }

@@ -1,5 +1,7 @@
 //! A disk that runs full or breaks, and the number of bytes a write costs.
 
+mod kill;
+
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +9,7 @@ use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
 use super::medium::Medium;
+use super::new_file::new_form;
 use super::*;
 
 /// A file in memory with limited space and a count of what was written.
@@ -21,11 +24,34 @@ struct DiskState {
     /// What the next writes fail with after their first half, this many times.
     failures: Vec<io::ErrorKind>,
     written: usize,
+    /// What is kept beside the file.
+    aside: Option<Vec<u8>>,
+    /// After so many more bytes the process is gone and nothing it does has an effect.
+    life: Option<usize>,
+}
+
+impl DiskState {
+    /// The part of a write that still happens.
+    fn live<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let Some(life) = &mut self.life else { return bytes };
+        // A few bytes within a page are written or not; what is a little longer may be torn.
+        let done = if bytes.len() <= 24 && *life < bytes.len() { 0 } else { bytes.len().min(*life) };
+        *life = if done < bytes.len() { 0 } else { *life - done };
+        &bytes[..done]
+    }
+
+    fn is_dead(&self) -> bool {
+        self.life == Some(0)
+    }
 }
 
 impl Medium for Disk {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.0.lock().unwrap();
+        let bytes = state.live(bytes);
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let at = usize::try_from(at).unwrap();
         let failure = state.failures.pop();
         let room = state.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(at));
@@ -43,12 +69,31 @@ impl Medium for Disk {
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
-        self.0.lock().unwrap().bytes.resize(usize::try_from(length).unwrap(), 0);
+        let mut state = self.0.lock().unwrap();
+        if !state.is_dead() {
+            state.bytes.resize(usize::try_from(length).unwrap(), 0);
+        }
         Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap().bytes.len() as u64)
+    }
+
+    fn keep_aside(&mut self, bytes: &[u8]) {
+        let mut state = self.0.lock().unwrap();
+        if !state.is_dead() {
+            let kept = state.live(bytes).to_vec();
+            state.written += kept.len();
+            state.aside = Some(kept);
+        }
+    }
+
+    fn drop_aside(&mut self) {
+        let mut state = self.0.lock().unwrap();
+        if !state.is_dead() {
+            state.aside = None;
+        }
     }
 }
 
@@ -135,6 +180,34 @@ fn a_write_costs_its_own_bytes_however_long_the_file_is() {
         disk.document();
     }
     assert!(costs.windows(2).all(|pair| pair[0] == pair[1]), "{costs:?}");
+}
+
+/// A prompt, a reply with calls, their results one by one, an answer.
+fn turn(recorder: &mut Recorder, calls: &[&str], round: i64) {
+    recorder.user(&[Part::text("a message of some length")], None, at(round)).unwrap();
+    for id in calls {
+        recorder.reply(&reply_with(&[id, "other"], &json!({"p": "*"})), at(round)).unwrap();
+        recorder.results(&[result("other", CallStatus::Success, "found")], at(round)).unwrap();
+        recorder.results(&[result(id, CallStatus::Success, "found")], at(round)).unwrap();
+    }
+    recorder.reply(&reply_with(&[], &json!({})), at(round)).unwrap();
+}
+
+#[test]
+fn the_bytes_written_in_a_turn_are_the_same_after_ten_thousand_turns() {
+    for format in [SessionFormat::Json, SessionFormat::Jsonl] {
+        let (mut recorder, disk) = recorder(format);
+        let mut costs = Vec::new();
+        for round in 1..=10_000 {
+            if [2, 100, 1_000, 10_000].contains(&round) {
+                costs.push(disk.written_by(|| turn(&mut recorder, &["a", "b"], round)));
+            } else {
+                turn(&mut recorder, &[], round);
+            }
+        }
+        // The offset in a note of moved records has more digits in a longer file; nothing else grows.
+        assert!(costs.iter().all(|cost| *cost * 100 <= costs[0] * 102), "{format:?}: {costs:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Plan, Reason, Removal};
-use crate::delete::{DeleteError, blobs_of, delete_copies, delete_path, sweep_blobs};
+use crate::blobs;
+use crate::delete::{DeleteError, blobs_of, copies, delete_copies, delete_path, sweep_blobs};
 use crate::listing::session_id;
 use crate::load::stamp_of;
 use crate::lock::Lock;
@@ -55,6 +56,27 @@ pub fn apply(plan: &Plan) -> Applied {
     applied
 }
 
+/// Everything that goes with a session, as it is now: its files, what lies beside them, copies that repairs
+/// and rewinds kept, and what is stored apart for it alone.
+pub fn belongings(removal: &Removal) -> Vec<PathBuf> {
+    let mut going: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
+    let files = going.clone();
+    going.extend(removal.artefacts.iter().filter(|path| path.symlink_metadata().is_ok()).cloned());
+    going.extend(files.iter().flat_map(|path| copies(path)));
+    for chats in chats_of(&files) {
+        let used = blobs_of(std::slice::from_ref(&chats), &files, &removal.session);
+        let goes = |path: &Path| going.iter().any(|gone| path.starts_with(gone));
+        let alone = blobs::used_alone(&chats, &used, goes).unwrap_or_default();
+        going.extend(alone);
+    }
+    going
+}
+
+fn chats_of(files: &[PathBuf]) -> Vec<PathBuf> {
+    let chats: HashSet<PathBuf> = files.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
+    chats.into_iter().collect()
+}
+
 fn remove(removal: &Removal) -> Result<(), String> {
     let paths: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
     let locks: Vec<Lock> = paths
@@ -69,8 +91,7 @@ fn remove(removal: &Removal) -> Result<(), String> {
             return Err("it changed in the meantime".to_owned());
         }
     }
-    let chats: HashSet<PathBuf> = paths.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
-    let chats: Vec<PathBuf> = chats.into_iter().collect();
+    let chats = chats_of(&paths);
     let used = blobs_of(&chats, &paths, &removal.session);
     let told = |error: DeleteError| error.to_string();
     for artefact in &removal.artefacts {

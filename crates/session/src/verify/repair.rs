@@ -15,6 +15,7 @@ use super::{FileReport, Problem, verify_file};
 use crate::document;
 use crate::load::{self, Layout, LoadError, load};
 use crate::lock::{Lock, LockError};
+use crate::redo;
 
 /// What a repair did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
         let (bytes, _) = load::read(path)?;
         let backup = keep(path, &bytes, now)
             .map_err(|source| RepairError::Backup { path: path.to_owned(), source })?;
-        let mut folded = load::fold(path, &bytes)?;
+        let (_, _, mut folded) = load::read_folded(path)?;
         name_apart(&mut folded.messages);
         let format = match folded.layout {
             Layout::Log { .. } => SessionFormat::Jsonl,
@@ -68,6 +69,7 @@ pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
             SessionFormat::Json => document::encode(&folded.meta, session.last_updated, &folded.messages),
         };
         files::replace(path, &new, Mode::Private)?;
+        redo::discard(path);
         Some(backup)
     } else {
         None

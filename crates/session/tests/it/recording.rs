@@ -144,7 +144,7 @@ fn a_session_in_use_is_refused_with_the_way_out_and_free_afterwards() {
     assert_eq!(
         error.to_string(),
         format!(
-            "session file `{path}` is in use by process {}; to continue in a copy use `--session-file {path}`",
+            "session file `{path}` is in use by process {}; add `--fork` to continue in a copy",
             std::process::id()
         )
     );

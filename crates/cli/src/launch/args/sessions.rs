@@ -3,9 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 
 use super::super::help::{SessionsPage, Topic};
-use super::super::sessions::{
-    RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which,
-};
+use super::super::sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
 use super::super::usage::UsageError;
 use super::super::{Launch, Options};
 use super::{Given, command, flag, shared_options, text};
@@ -16,11 +14,11 @@ const FORMATS: &[&str] = &["text", "markdown", "jsonl"];
 
 pub(super) fn grammar() -> Command {
     let one = |name: &'static str| {
-        let id = Arg::new("id").required(true).value_name("ID");
+        let id = Arg::new("id");
         command(name).args([id, flag("all-projects"), text("source"), flag("json")])
     };
     let yes = || flag("yes").short('y');
-    let words = Arg::new("words").required(true).num_args(1..).value_name("WORDS");
+    let words = Arg::new("words").num_args(1..);
     command("sessions").subcommands([
         command("list").args([flag("all-projects"), text("source"), flag("subagents"), flag("json")]),
         one("show"),
@@ -34,16 +32,15 @@ pub(super) fn grammar() -> Command {
             flag("json"),
         ]),
         one("transcript").arg(text("format").short('f')),
-        command("find-project")
-            .args([Arg::new("name").required(true).value_name("NAME"), flag("json")]),
-        one("export").args([text("output").short('o').required(true), yes()]),
+        command("find-project").args([Arg::new("name"), flag("json")]),
+        one("export").args([text("output").short('o'), yes()]),
         one("import"),
         one("delete").arg(yes()),
         command("prune").args([flag("dry-run"), yes(), flag("json")]),
         command("verify").args([flag("repair"), flag("json")]),
         command("stats").arg(flag("json")),
         one("rewind").args([
-            text("to").required(true),
+            text("to"),
             flag("conversation"),
             flag("files"),
             flag("both"),
@@ -66,25 +63,20 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
         "show" => SessionsCommand::Show { which: which(&given)?, json: json()? },
         "search" => search(&given, matches)?,
         "transcript" => SessionsCommand::Transcript { which: which(&given)?, form: form(&given)? },
-        "find-project" => SessionsCommand::FindProject {
-            name: given.text("name").unwrap_or_default().to_owned(),
-            json: json()?,
-        },
+        "find-project" => {
+            SessionsCommand::FindProject { name: needed(&given, "name", "NAME")?, json: json()? }
+        }
         "export" => SessionsCommand::Export {
             which: which(&given)?,
-            output: given.path("output").unwrap_or_default(),
+            output: needed(&given, "output", "--output")?.into(),
             yes: given.flag("yes")?,
             json: json()?,
         },
         "import" => SessionsCommand::Import { what: which(&given)?, json: json()? },
-        "delete" => {
-            SessionsCommand::Delete { which: which(&given)?, yes: given.flag("yes")?, json: json()? }
+        "delete" => SessionsCommand::Delete { which: which(&given)?, yes: given.flag("yes")?, json: json()? },
+        "prune" => {
+            SessionsCommand::Prune { dry_run: given.flag("dry-run")?, yes: given.flag("yes")?, json: json()? }
         }
-        "prune" => SessionsCommand::Prune {
-            dry_run: given.flag("dry-run")?,
-            yes: given.flag("yes")?,
-            json: json()?,
-        },
         "verify" => SessionsCommand::Verify { repair: given.flag("repair")?, json: json()? },
         "stats" => SessionsCommand::Stats { json: json()? },
         "rewind" => rewind(&given)?,
@@ -93,6 +85,7 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
                 all_projects: given.flag("all-projects")?,
                 source: source(&given, SOURCES, Some(SessionSource::Gemini))?,
                 subagents: given.flag("subagents")?,
+                in_full: json()?,
             },
             json: json()?,
         },
@@ -120,9 +113,15 @@ fn page(name: &str) -> SessionsPage {
     }
 }
 
+/// What cannot be left out. clap would refuse it before `--help` is seen.
+fn needed(given: &Given<'_>, name: &str, shown: &str) -> Result<String, UsageError> {
+    let value = given.text(name).map(str::trim).filter(|value| !value.is_empty());
+    value.map(str::to_owned).ok_or_else(|| UsageError::MissingValue(shown.to_owned()))
+}
+
 fn which(given: &Given<'_>) -> Result<Which, UsageError> {
     Ok(Which {
-        id: given.text("id").unwrap_or_default().trim().to_owned(),
+        id: needed(given, "id", "ID")?,
         all_projects: given.flag("all-projects")?,
         source: source(given, FOREIGN, None)?,
     })
@@ -146,6 +145,9 @@ fn source(
 fn search(given: &Given<'_>, matches: &ArgMatches) -> Result<SessionsCommand, UsageError> {
     let words: Vec<&str> =
         matches.get_many::<String>("words").unwrap_or_default().map(String::as_str).collect();
+    if words.is_empty() {
+        return Err(UsageError::MissingValue("WORDS".to_owned()));
+    }
     let limit = match given.text("limit").map(|text| (text, text.parse::<usize>())) {
         None => None,
         Some((_, Ok(limit))) if limit > 0 => Some(limit),
@@ -157,6 +159,7 @@ fn search(given: &Given<'_>, matches: &ArgMatches) -> Result<SessionsCommand, Us
             all_projects: !given.flag("this-project")?,
             source: source(given, SOURCES, None)?,
             subagents: given.flag("subagents")?,
+            in_full: given.flag("json")?,
         },
         limit,
         json: given.flag("json")?,
@@ -182,7 +185,7 @@ fn rewind(given: &Given<'_>) -> Result<SessionsCommand, UsageError> {
     };
     Ok(SessionsCommand::Rewind {
         which: which(given)?,
-        to: given.text("to").unwrap_or_default().trim().to_owned(),
+        to: needed(given, "to", "--to")?,
         what,
         overwrite: given.flag("overwrite")?,
         yes: given.flag("yes")?,

@@ -30,8 +30,15 @@ pub(super) fn reads(part: &Part, arguments: &[&str], files: &Files<'_>) -> bool 
         "--output-directory",
         "--paginate",
         "--filters",
+        "--show-signature",
     ];
-    if gives(rest, &wild, &[]) || rest.iter().any(|a| a.starts_with("-O")) || !files.allow(rest) {
+    // Where servers' keys are kept.
+    let touchy = |a: &&str| {
+        let a = a.to_ascii_lowercase();
+        ["extraheader", "token", "pass", "secret", "cookie", "credential"].iter().any(|word| a.contains(word))
+    };
+    let signs = rest.iter().any(|a| a.contains("%G"));
+    if signs || gives(rest, &wild, &[]) || rest.iter().any(|a| a.starts_with("-O")) || !files.allow(rest) {
         return false;
     }
     let listing = |flags: &[&str], opening: &[&str]| {
@@ -80,6 +87,7 @@ pub(super) fn reads(part: &Part, arguments: &[&str], files: &Files<'_>) -> bool 
         "stash" => matches!(rest.first(), Some(&("list" | "show"))),
         "worktree" => rest.first() == Some(&"list"),
         "reflog" => rest.first().is_none_or(|a| *a == "show" || a.starts_with('-')),
+        "config" if rest.iter().any(touchy) => false,
         "config" => {
             matches!(rest, ["--get" | "--get-all" | "get", ..])
                 || matches!(rest, [key] if !key.starts_with('-') && key.contains('.'))

@@ -1,0 +1,57 @@
+//! Going back to an earlier prompt.
+
+use pollux_domain::content::Part;
+use pollux_domain::event::PromptView;
+
+use super::History;
+
+impl History {
+    /// The prompts that can be gone back to: the ids of their records and their words.
+    pub(crate) fn prompts(&self) -> Vec<PromptView> {
+        let prompts = self.entries.iter().skip(1).filter(|entry| entry.is_prompt());
+        prompts
+            .filter_map(|entry| {
+                let message = entry.message.clone()?;
+                // What a prompt brought along stands in parts of its own, behind the words.
+                let text = entry.content.parts.iter().find_map(Part::spoken_text)?.to_owned();
+                Some(PromptView { message, text })
+            })
+            .collect()
+    }
+
+    /// The record of the last prompt.
+    pub(crate) fn last_prompt(&self) -> Option<&str> {
+        self.entries.iter().rev().filter(|entry| entry.is_prompt()).find_map(|entry| entry.message.as_deref())
+    }
+
+    /// Drops the turn with this record and everything after it; false if there is none.
+    pub(crate) fn rewind(&mut self, to: &str) -> bool {
+        let place = self.entries.iter().skip(1).position(|entry| entry.message.as_deref() == Some(to));
+        if let Some(place) = place {
+            self.entries.truncate(place + 1);
+        }
+        place.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_domain::content::Content;
+
+    #[test]
+    fn going_back_drops_a_prompt_and_what_followed_it() {
+        let mut history = History::new(Content::user_text("env"), []);
+        for (id, text) in [("a", "one"), ("b", "two")] {
+            history.push_prompt(Some(id.into()), vec![Part::text(text), Part::text("a file")]);
+            history.push(Some(format!("{id}r")), Content::model(vec![Part::text("reply")]));
+        }
+        let prompts = history.prompts();
+        assert_eq!(
+            prompts.iter().map(|p| (p.message.as_str(), p.text.as_str())).collect::<Vec<_>>(),
+            [("a", "one"), ("b", "two")]
+        );
+        assert!(!history.rewind("unknown") && history.rewind("b"));
+        assert_eq!((history.len(), history.last_prompt()), (3, Some("a")));
+    }
+}

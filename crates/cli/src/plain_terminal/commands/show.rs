@@ -1,0 +1,148 @@
+//! Commands that only tell.
+
+use std::time::Duration;
+
+use pollux_domain::terminal_text::{one_line, visible};
+
+use super::super::Front;
+use crate::headless::Stats;
+use crate::launch::{PolicyCommand, PolicyView, TrustCommand};
+use crate::run::VERSION;
+use crate::trust_command::{self, Person};
+use crate::{policy_command, wire};
+
+/// Most characters of a tool's description.
+const SHOWN: usize = 80;
+
+impl Front<'_, '_> {
+    pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {
+        let text = match name {
+            "/about" => self.about(conversation).await,
+            "/model" => self.model(conversation).await,
+            "/tools" => self.tools(conversation).await,
+            "/stats" => stats(&self.stats, self.started.elapsed()),
+            "/directory" => folders(rest, conversation),
+            "/memory" => memory(rest, self.turn, conversation),
+            "/policies" => self.policies(),
+            "/permissions" => self.trust(),
+            other => format!("There is no command `{other}`; /help lists them."),
+        };
+        self.console.note(text.trim_end());
+    }
+
+    async fn about(&mut self, conversation: &mut wire::Conversation) -> String {
+        let model = self.model(conversation).await;
+        let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
+        let auth = self.turn.credentials.auth_type.as_deref().unwrap_or("none");
+        format!(
+            "Pollux {VERSION} on {} {}\n{model}\nAuthentication: {auth}\nSession: {}\nSession file: {}\nFolder: {}",
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+            self.turn.session.id,
+            file.as_deref().unwrap_or("none"),
+            self.turn.loaded.project.root().display(),
+        )
+    }
+
+    async fn model(&mut self, conversation: &mut wire::Conversation) -> String {
+        let Some(view) = self.view(conversation).await else { return String::new() };
+        let stands_for = match view.resolved_model == view.model {
+            true => String::new(),
+            false => format!(" ({})", view.resolved_model),
+        };
+        let share = if view.window == 0 { 0 } else { view.tokens * 100 / view.window };
+        format!("Model: {}{stands_for}, {share}% of {} tokens used", view.model, view.window)
+    }
+
+    async fn tools(&mut self, conversation: &mut wire::Conversation) -> String {
+        let Some(view) = self.view(conversation).await else { return String::new() };
+        let lines = view.tools.iter().map(|tool| {
+            let about = one_line(tool.description.lines().next().unwrap_or_default());
+            let about: String = about.chars().take(SHOWN).collect();
+            format!("  {}: {about}\n", one_line(&tool.name))
+        });
+        format!("Available tools in this mode:\n{}", lines.collect::<String>())
+    }
+
+    fn policies(&self) -> String {
+        let view = PolicyView { mode: Some(self.mode), headless: false };
+        let loaded = self.turn.loaded;
+        let mut text = Vec::new();
+        let listed = wire::rules(self.turn.options, &loaded.env).and_then(|rules| {
+            let command = PolicyCommand::List { view, json: false };
+            policy_command::run(&command, &*rules, loaded.env.cwd(), &mut text)
+        });
+        match listed {
+            Ok(()) => {
+                let shown = String::from_utf8_lossy(&text).into_owned();
+                format!("{shown}Answers given for this session are not in this list.")
+            }
+            Err(failure) => failure.message(),
+        }
+    }
+
+    fn trust(&self) -> String {
+        let mut text = Vec::new();
+        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
+        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
+        let shown = wire::folder(None, self.turn.options, &self.turn.loaded.env).and_then(|folder| {
+            trust_command::run(&TrustCommand::Show { json: false }, &*folder, &mut person, &mut text)
+        });
+        match shown {
+            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+            Err(failure) => failure.message(),
+        }
+    }
+}
+
+fn stats(stats: &Stats, elapsed: Duration) -> String {
+    let minutes = elapsed.as_secs() / 60;
+    let mut text = format!("This conversation has taken {minutes} min {} s.\n", elapsed.as_secs() % 60);
+    for (model, counts) in &stats.models {
+        let (api, usage) = (&counts.api, &counts.api.usage);
+        text.push_str(&format!(
+            "{}: {} requests ({} failed), {} s; {} tokens in ({} of them cached), {} out\n",
+            one_line(model),
+            api.requests,
+            api.errors,
+            api.latency.as_secs(),
+            usage.prompt,
+            usage.cached,
+            usage.candidates,
+        ));
+    }
+    let tools = &stats.tools;
+    text.push_str(&format!(
+        "Calls: {} ({} succeeded, {} failed or not run), {} s\n",
+        tools.calls,
+        tools.success,
+        tools.fail,
+        tools.duration.as_secs()
+    ));
+    for (name, totals) in &stats.by_tool {
+        text.push_str(&format!("  {}: {}\n", one_line(name), totals.calls));
+    }
+    text.push_str(&format!("Lines: {} added, {} removed\n", stats.lines_added, stats.lines_removed));
+    text
+}
+
+fn folders(rest: &str, conversation: &wire::Conversation) -> String {
+    if !matches!(rest, "" | "show") {
+        return "Folders are added with `--include-directories` or `context.includeDirectories`.".to_owned();
+    }
+    let lines = conversation.directories().iter().map(|folder| format!("  {}\n", folder.display()));
+    format!("The workspace:\n{}", lines.collect::<String>())
+}
+
+fn memory(rest: &str, turn: &wire::Turn<'_>, conversation: &wire::Conversation) -> String {
+    let text = conversation.memory(turn.loaded);
+    match rest {
+        "" | "show" | "list" if text.is_empty() => "No context file says anything.".to_owned(),
+        "" | "show" | "list" => visible(&text).into_owned(),
+        "refresh" | "reload" => format!(
+            "Context files are read when a conversation begins; now they hold {} characters. /clear begins one.",
+            text.chars().count()
+        ),
+        _ => "Usage: /memory show|refresh".to_owned(),
+    }
+}

@@ -1,0 +1,155 @@
+//! What slash commands need of the adapters.
+
+use std::path::PathBuf;
+
+use pollux_domain::content::{Content, FunctionCall, Part, Role};
+use pollux_domain::id::SessionId;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_exec::environment::for_command;
+use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
+use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
+use pollux_rewind::{Conflicts, Plan};
+use pollux_session::{add_shell_command, log_prompt};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Chosen, Conversation, Loaded, Turn, rewind, turn};
+
+/// What a rewind of files would do.
+pub(crate) struct FilePlan {
+    plan: Plan,
+    /// For people; empty when there is nothing to do.
+    pub(crate) lines: Vec<String>,
+    pub(crate) has_steps: bool,
+    pub(crate) has_conflicts: bool,
+}
+
+/// A checkpoint that was restored.
+pub(crate) struct Restored {
+    /// What the conversation was.
+    pub(crate) turns: Vec<Content>,
+    /// The call that was about to run.
+    pub(crate) proposal: Vec<Part>,
+    pub(crate) message: &'static str,
+}
+
+impl Turn<'_> {
+    /// Another session from now on; this one stays as it is.
+    pub(crate) fn begin_anew(&mut self) {
+        self.session = Chosen::new(SessionId::random());
+    }
+
+    /// Notes what a person typed (`logs.json`). A log that cannot be written is no reason to stop.
+    pub(crate) fn log_prompt(&self, typed: &str) {
+        let temp = self.loaded.project.temp_dir();
+        let _ = log_prompt(temp, &self.session.id, typed, SystemClock.now());
+    }
+}
+
+impl Conversation {
+    /// What it takes to bring the files back to the moment before the first of these prompts.
+    pub(crate) async fn plan_rewind(&self, prompts: Vec<String>) -> Result<FilePlan, String> {
+        let plan = self.keeper.plan(prompts).await?;
+        Ok(FilePlan {
+            lines: rewind::plan_lines(&plan),
+            has_steps: !plan.steps.is_empty(),
+            has_conflicts: !plan.conflicts.is_empty(),
+            plan,
+        })
+    }
+
+    /// Brings files back; conflicting ones only with `overwrite`. What was done, in lines.
+    pub(crate) async fn apply_rewind(&self, plan: FilePlan, overwrite: bool) -> Result<Vec<String>, String> {
+        let conflicts = if overwrite { Conflicts::Overwrite } else { Conflicts::Keep };
+        let applied = self.keeper.apply(plan.plan, conflicts).await?;
+        Ok(rewind::applied_lines(&applied))
+    }
+
+    /// Whether checkpoints are made at all.
+    pub(crate) fn makes_checkpoints(&self) -> bool {
+        self.keeper.shadow().is_some()
+    }
+
+    /// What `/restore` lists.
+    pub(crate) fn restorable(&self) -> Result<String, String> {
+        let Some(shadow) = self.keeper.shadow() else { return Ok(checkpoint::listing(&[])) };
+        let names = checkpoint::list(shadow.folder()).map_err(|error| error.to_string())?;
+        Ok(checkpoint::listing(&names))
+    }
+
+    /// Puts the project back to a checkpoint.
+    pub(crate) async fn restore(&self, name: &str) -> Result<Restored, String> {
+        let Some(shadow) = self.keeper.shadow() else { return Err(checkpoint::listing(&[])) };
+        let found = checkpoint::read(shadow.folder(), name).map_err(|error| error.to_string())?;
+        if let Some(commit) = &found.commit {
+            shadow.restore(commit).await?;
+        }
+        let (turns, proposal) = conversation_of(&found);
+        Ok(Restored { turns, proposal, message: RESTORED })
+    }
+
+    /// Runs a person's own command; what it prints goes to `show`.
+    pub(crate) async fn run_shell(
+        &self,
+        command: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+        show: &(dyn Fn(&str) + Send + Sync),
+    ) -> Option<String> {
+        let tools = &loaded.groups.tools;
+        let _ = add_shell_command(loaded.project.temp_dir(), command);
+        let request = ShellCommand {
+            text: command.to_owned(),
+            directory: loaded.project.root().to_path_buf(),
+            environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+            inactivity: None,
+            background_after: None,
+            sandbox: None,
+        };
+        match pollux_exec::shell::run(&request, &self.background, show, cancel).await {
+            Err(error) => Some(error.to_string()),
+            Ok(ShellEnd::MovedToBackground { pid }) => Some(format!("It goes on as process {pid}.")),
+            Ok(ShellEnd::Finished(finished)) => match finished.ending {
+                Ending::Exited(0) => None,
+                Ending::Exited(code) => Some(format!("[exit code {code}]")),
+                Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
+                Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
+            },
+        }
+    }
+
+    /// The context files as a new conversation would have them.
+    pub(crate) fn memory(&self, loaded: &Loaded) -> String {
+        let mut context = turn::context_files(loaded, &self.workspace);
+        let parts = [context.global(), context.project(), context.private()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// The folders that belong to the workspace.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        self.workspace.directories()
+    }
+}
+
+/// The conversation of a checkpoint and the call to propose. What the model said when it asked for the call is
+/// part of the proposal.
+fn conversation_of(checkpoint: &Checkpoint) -> (Vec<Content>, Vec<Part>) {
+    let turns = checkpoint.client_history.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let mut turns: Vec<Content> = turns.filter(|turn| turn.is_object()).map(Content::from_json).collect();
+    let asks = |turn: &Content| turn.role == Role::Model && turn.calls().next().is_some();
+    let mut proposal: Vec<Part> = Vec::new();
+    let mut signature = None;
+    if turns.last().is_some_and(asks)
+        && let Some(last) = turns.pop()
+    {
+        let same =
+            last.parts.iter().find(|part| part.as_call().is_some_and(|call| call.name == checkpoint.tool));
+        signature = same.and_then(|part| part.thought_signature.clone());
+        proposal.extend(last.parts.into_iter().filter(|part| part.as_call().is_none()));
+    }
+    let call = FunctionCall { id: None, name: checkpoint.tool.clone(), args: checkpoint.args.clone() };
+    let mut part = Part::call(call);
+    part.thought_signature = signature;
+    proposal.push(part);
+    (turns, proposal)
+}

@@ -1,0 +1,86 @@
+//! What `--resume` and `--delete-session` take.
+
+use std::fs;
+
+use pollux_session::{Recorder, load};
+use pollux_test_support::reply;
+
+use crate::scene::{Scene, lines, read_json};
+
+fn recorded(id: &str) -> Scene {
+    let scene = Scene::new([reply().text("First."), reply().text("Second.")]);
+    let run = scene.run(&["--session-id", id, "-p", "hello"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    scene
+}
+
+#[test]
+fn a_session_in_use_is_refused_and_a_copy_goes_on() {
+    let scene = recorded("busy-session-1");
+    let file = scene.session_files().remove(0);
+    let holder = Recorder::resume(&load(&file).unwrap()).unwrap();
+    let before = fs::read(&file).unwrap();
+    let refused = scene.run(&["--resume", "busy", "-p", "again"]);
+    assert_eq!(refused.code, Some(42));
+    assert!(
+        refused.stderr.contains("is in use by process") && refused.stderr.contains("add `--fork`"),
+        "{}",
+        refused.stderr
+    );
+    let run = scene.run(&["--resume", "busy", "--fork", "-p", "again", "-o", "stream-json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let id = lines(&run.stdout)[0]["sessionId"].as_str().unwrap().to_owned();
+    assert_ne!(id, "busy-session-1");
+    assert!(
+        run.stderr.contains(&format!("Session busy-session-1 goes on in a copy: {id}")),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(fs::read(&file).unwrap(), before, "the original is as it was");
+    drop(holder);
+    let copy = scene
+        .session_files()
+        .into_iter()
+        .map(|file| read_json(&file))
+        .find(|copy| copy["sessionId"] == id.as_str());
+    let text = copy.unwrap()["messages"].to_string();
+    assert!(
+        text.contains("hello")
+            && text.contains("again")
+            && text.contains("Forked from session busy-session-1"),
+        "{text}"
+    );
+    assert!(scene.server.request(1).body["contents"].to_string().contains("First."));
+}
+
+#[test]
+fn a_session_is_resumed_from_another_folder_when_that_is_said() {
+    let scene = recorded("far-session-1");
+    let elsewhere = scene.home.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let resume = |args: &[&str]| scene.prompt(args).in_dir(&elsewhere).run();
+    assert_eq!(resume(&["--resume", "far-session-1", "-p", "x"]).code, Some(42));
+    let run = resume(&["--resume", "far-s", "--all-projects", "-p", "x"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("Second.\n", Some(0)), "{}", run.stderr);
+    assert_eq!(scene.session_files().len(), 1, "the same file goes on");
+    for flag in ["--fork", "--all-projects"] {
+        let run = scene.run(&[flag, "-p", "x"]);
+        assert_eq!(run.code, Some(1));
+        assert!(run.stderr.starts_with(&format!("`{flag}` needs `--resume`")), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_session_is_deleted_by_the_beginning_of_its_id_but_never_by_nothing() {
+    let scene = recorded("prefix-session-1");
+    scene.run(&["--session-id", "prefix-session-2", "-p", "hello"]);
+    for which in ["", "latest", "prefix", "pre"] {
+        let run = scene.prepare(&["--delete-session", which]).run();
+        assert_eq!((run.code, run.stdout.as_str()), (Some(42), ""), "{which:?}: {}", run.stderr);
+    }
+    assert_eq!(scene.session_files().len(), 2);
+    let run = scene.prepare(&["--delete-session", "prefix-session-1"]).run();
+    assert_eq!(run.stdout, "Deleted session 1: hello (Just now)\n");
+    let run = scene.prepare(&["--delete-session", "prefix"]).run();
+    assert_eq!(run.stdout, "Deleted session 1: hello (Just now)\n", "{}", run.stderr);
+}

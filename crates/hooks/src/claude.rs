@@ -1,0 +1,135 @@
+//! Hooks written for Claude Code: other names, and seconds instead of milliseconds.
+
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+use crate::event::Event;
+use crate::matcher::with_words;
+
+/// Hooks in this program's form.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Migrated {
+    /// Each event's definitions, in the order of the source.
+    pub events: Vec<(Event, Vec<Value>)>,
+    /// What could not be taken over.
+    pub notes: Vec<String>,
+}
+
+/// Their tools by our names.
+const TOOLS: &[(&str, &str)] = &[
+    ("Bash", "run_shell_command"),
+    ("Edit", "replace"),
+    ("MultiEdit", "replace"),
+    ("Read", "read_file"),
+    ("Write", "write_file"),
+    ("Glob", "glob"),
+    ("Grep", "grep_search"),
+    ("LS", "list_directory"),
+    ("WebFetch", "web_fetch"),
+    ("WebSearch", "google_web_search"),
+    ("TodoWrite", "write_todos"),
+];
+
+/// Translates the `hooks` of Claude Code's settings.
+pub fn migrate(hooks: &JsonObject) -> Migrated {
+    let mut migrated = Migrated::default();
+    for (name, definitions) in hooks {
+        let Ok(event) = Event::parse(name) else {
+            migrated.notes.push(format!("`{name}` has no counterpart here and was left out"));
+            continue;
+        };
+        let Value::Array(definitions) = definitions else {
+            migrated.notes.push(format!("`{name}` is no list and was left out"));
+            continue;
+        };
+        let converted = definitions.iter().map(|definition| project_dir_renamed(translated(definition)));
+        match migrated.events.iter_mut().find(|(known, _)| *known == event) {
+            Some((_, list)) => list.extend(converted),
+            None => migrated.events.push((event, converted.collect())),
+        }
+    }
+    migrated.events.retain(|(_, list)| !list.is_empty());
+    migrated
+}
+
+/// One of their definitions as one of ours; what is no definition stays as it is.
+pub(crate) fn translated(definition: &Value) -> Value {
+    let Value::Object(fields) = definition else { return definition.clone() };
+    let mut fields = fields.clone();
+    if let Some(Value::String(matcher)) = fields.get_mut("matcher") {
+        *matcher = with_words(matcher, tool);
+    }
+    in_milliseconds(&mut fields);
+    if let Some(Value::Array(hooks)) = fields.get_mut("hooks") {
+        hooks.iter_mut().filter_map(Value::as_object_mut).for_each(in_milliseconds);
+    }
+    Value::Object(fields)
+}
+
+fn tool(word: &str) -> String {
+    if word.starts_with("mcp__") {
+        return word.replace("__", "_");
+    }
+    TOOLS.iter().find(|(theirs, _)| *theirs == word).map_or(word, |(_, ours)| *ours).to_owned()
+}
+
+fn in_milliseconds(fields: &mut JsonObject) {
+    if let Some(timeout) = fields.get_mut("timeout")
+        && let Some(seconds) = timeout.as_f64()
+    {
+        let millis = (seconds * 1000.0).round();
+        // Whole numbers of this size are exact.
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        if (0.0..1e15).contains(&millis) {
+            *timeout = Value::from(millis as i64);
+        }
+    }
+}
+
+/// Both variables are set; the commands shall speak of this program.
+fn project_dir_renamed(mut definition: Value) -> Value {
+    let rename = |fields: &mut JsonObject| {
+        if let Some(Value::String(command)) = fields.get_mut("command") {
+            *command = command.replace("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR");
+        }
+    };
+    if let Some(fields) = definition.as_object_mut() {
+        rename(fields);
+        if let Some(Value::Array(hooks)) = fields.get_mut("hooks") {
+            hooks.iter_mut().filter_map(Value::as_object_mut).for_each(rename);
+        }
+    }
+    definition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_and_times_are_translated_and_nothing_overwrites_anything() {
+        let theirs = json!({
+            "PreToolUse": [{"matcher": "Bash|Edit|mcp__github__search", "hooks": [
+                {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/a.sh", "timeout": 2.5}]}],
+            "Stop": [{"hooks": [{"type": "command", "command": "b"}]}],
+            "SubagentStop": [{"hooks": [{"type": "command", "command": "c"}]}],
+            "SessionStart": [{"matcher": "startup", "hooks": []}],
+            "PermissionRequest": [{"hooks": []}],
+            "Notification": {},
+            "PreCompact": [],
+        });
+        let migrated = migrate(theirs.as_object().unwrap());
+        let events: Vec<(&str, usize)> =
+            migrated.events.iter().map(|(event, list)| (event.name(), list.len())).collect();
+        assert_eq!(events, [("BeforeTool", 1), ("AfterAgent", 2), ("SessionStart", 1)]);
+        assert_eq!(
+            migrated.events[0].1[0],
+            json!({"matcher": "run_shell_command|replace|mcp_github_search", "hooks": [
+                {"type": "command", "command": "\"$GEMINI_PROJECT_DIR\"/a.sh", "timeout": 2500}]})
+        );
+        assert_eq!(migrated.notes.len(), 2);
+        let grep = translated(&json!({"matcher": "^(Grep|LS|Reader)$"}));
+        assert_eq!(grep["matcher"], "^(grep_search|list_directory|Reader)$");
+    }
+}

@@ -1,0 +1,222 @@
+//! The entry point: an event goes in, what its hooks make of it comes out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use pollux_domain::JsonObject;
+use pollux_domain::terminal_text::plain;
+use pollux_domain::time::Clock;
+use pollux_exec::background::Background;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Answer, Decision};
+use crate::chain::carry;
+use crate::definition::Hook;
+use crate::event::Event;
+use crate::merge::merge;
+use crate::payload::{Payload, object};
+use crate::registry::Registry;
+use crate::run::{Run, run};
+
+/// Hooks that run at the same time at most.
+const AT_ONCE: usize = 16;
+
+/// What every hook of a run shares.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The environment without secrets: `exec::environment::sanitised`.
+    pub environment: Vec<(String, String)>,
+    /// Knows every process that must not outlive the program.
+    pub background: Arc<Background>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Where an event happens.
+#[derive(Debug, Clone, Default)]
+pub struct Scene {
+    pub session_id: String,
+    /// The session's file.
+    pub transcript_path: Option<PathBuf>,
+    pub cwd: PathBuf,
+    pub plans_dir: Option<PathBuf>,
+}
+
+/// The hooks of a run; cheap to clone.
+#[derive(Clone)]
+pub struct Hooks {
+    registry: Arc<Registry>,
+    surroundings: Arc<Surroundings>,
+}
+
+/// What came of an event.
+#[derive(Debug, Clone, Default)]
+pub struct Fired<O> {
+    pub outcome: O,
+    /// For the person; joined by newlines.
+    pub system_message: Option<String>,
+    /// The message stays out of logs.
+    pub suppress_output: bool,
+    /// Lines about hooks that failed.
+    pub warnings: Vec<String>,
+    pub runs: Vec<Run>,
+}
+
+/// All answers to an event, and their sum.
+#[derive(Debug, Clone, Default)]
+pub struct Combined {
+    pub answer: Answer,
+    pub runs: Vec<Run>,
+    /// They ran one after the other.
+    pub sequential: bool,
+}
+
+impl Hooks {
+    pub fn new(registry: Arc<Registry>, surroundings: Surroundings) -> Self {
+        Self { registry, surroundings: Arc::new(surroundings) }
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Whether an event concerns anybody; asked before a costly payload is made.
+    pub fn listens_to(&self, event: Event) -> bool {
+        self.registry.listens_to(event)
+    }
+
+    /// Runs the hooks of an event and waits for all of them. Nothing is started when there are none.
+    pub async fn fire<P: Payload>(
+        &self,
+        scene: &Scene,
+        payload: P,
+        cancel: &CancellationToken,
+    ) -> Fired<P::Outcome> {
+        if !self.listens_to(P::EVENT) {
+            return Fired::default();
+        }
+        let combined = self.run(P::EVENT, payload.fields(), scene, cancel).await;
+        let warnings = combined.warnings();
+        let Combined { answer, runs, .. } = combined;
+        Fired {
+            system_message: answer.system_message.clone(),
+            suppress_output: answer.suppress_output,
+            outcome: P::outcome(answer),
+            warnings,
+            runs,
+        }
+    }
+
+    /// As [`Self::fire`], for an input in its JSON form: the event's own keys; common ones may be among them.
+    pub async fn run(
+        &self,
+        event: Event,
+        fields: JsonObject,
+        scene: &Scene,
+        cancel: &CancellationToken,
+    ) -> Combined {
+        let subject = event.subject_key().and_then(|key| fields.get(key)).and_then(Value::as_str);
+        let plan = self.registry.plan(event, subject.unwrap_or_default());
+        if plan.hooks.is_empty() {
+            return Combined::default();
+        }
+        let mut input = self.common(event, scene);
+        input.extend(fields);
+        let ask = |hook: &Arc<Hook>, input: JsonObject| {
+            let hook = Arc::clone(hook);
+            async move {
+                let run = run(&hook, &input, scene, &self.surroundings, cancel).await;
+                Asked { run, saw: input }
+            }
+        };
+        let mut asked: Vec<Asked> = if plan.sequential {
+            let mut asked = Vec::with_capacity(plan.hooks.len());
+            let mut input = input.clone();
+            for hook in &plan.hooks {
+                let one = ask(hook, input.clone()).await;
+                if one.run.success() {
+                    carry(event, &mut input, &one.run.answer);
+                }
+                asked.push(one);
+            }
+            asked
+        } else {
+            let all: Vec<_> = plan.hooks.iter().map(|hook| ask(hook, input.clone())).collect();
+            stream::iter(all).buffered(AT_ONCE).collect().await
+        };
+        let mut answer = sum(event, &asked);
+        if let Some(changed) = changed_arguments(event, &input, &answer) {
+            let unseen: Vec<Arc<Hook>> =
+                asked.iter().filter(|one| !one.knows(&changed)).map(|one| Arc::clone(&one.run.hook)).collect();
+            input.insert("tool_input".to_owned(), changed.clone());
+            let all: Vec<_> = unseen.iter().map(|hook| ask(hook, input.clone())).collect();
+            let again: Vec<Asked> = stream::iter(all).buffered(AT_ONCE).collect().await;
+            asked.extend(again.into_iter().map(Asked::again));
+            answer = sum(event, &asked);
+            // What everybody judged is what happens.
+            answer.specific.insert("tool_input".to_owned(), changed);
+        }
+        let runs = asked.into_iter().map(|one| one.run).collect();
+        Combined { answer, runs, sequential: plan.sequential }
+    }
+
+    fn common(&self, event: Event, scene: &Scene) -> JsonObject {
+        let transcript = scene.transcript_path.as_ref().map(|path| path.display().to_string());
+        object([
+            ("session_id", scene.session_id.as_str().into()),
+            ("transcript_path", transcript.unwrap_or_default().into()),
+            ("cwd", scene.cwd.display().to_string().into()),
+            ("hook_event_name", event.name().into()),
+            ("timestamp", self.surroundings.clock.now().to_iso().into()),
+        ])
+    }
+}
+
+impl Combined {
+    /// Lines about hooks that failed.
+    pub fn warnings(&self) -> Vec<String> {
+        let failed = self.runs.iter().filter_map(|run| {
+            let hook = &run.hook;
+            let title: String = plain(hook.title()).chars().take(100).collect();
+            run.warning.as_ref().map(|text| format!("Hook `{title}` ({}) {text}", hook.event))
+        });
+        failed.collect()
+    }
+}
+
+/// A hook that ran, and what it was asked about.
+struct Asked {
+    run: Run,
+    saw: JsonObject,
+}
+
+impl Asked {
+    /// Whether it judged these arguments, or wants them itself.
+    fn knows(&self, arguments: &Value) -> bool {
+        self.saw.get("tool_input") == Some(arguments)
+            || self.run.answer.specific.get("tool_input") == Some(arguments)
+    }
+
+    /// Of a second look only the judgement counts; another change would need a third.
+    fn again(mut self) -> Self {
+        self.run.again = true;
+        self.run.answer.specific.shift_remove("tool_input");
+        self
+    }
+}
+
+fn sum(event: Event, asked: &[Asked]) -> Answer {
+    let answers: Vec<&Answer> = asked.iter().map(|one| &one.run.answer).collect();
+    merge(event, &answers)
+}
+
+/// The arguments that a hook put in the place of a call's, if the call is still to be made.
+fn changed_arguments(event: Event, input: &JsonObject, answer: &Answer) -> Option<Value> {
+    if event != Event::BeforeTool || answer.stop || answer.decision == Decision::Deny {
+        return None;
+    }
+    let changed = answer.specific.get("tool_input").filter(|changed| changed.is_object())?;
+    (input.get("tool_input") != Some(changed)).then(|| changed.clone())
+}

@@ -1,0 +1,311 @@
+//! Requests and replies as hooks see them: stable, whatever the provider's format becomes.
+//!
+//! Tool calls, media and thoughts are not part of it.
+
+use std::sync::Arc;
+
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Content, Part, Role};
+use pollux_domain::model::{Finish, FinishReason, ModelRequest, ReplyChunk, Usage};
+use serde_json::{Value, json};
+
+/// The generation settings that hooks see and set; all of them are replaced at once.
+const CONFIG_KEYS: [&str; 4] = ["temperature", "maxOutputTokens", "topP", "topK"];
+
+/// A request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LlmRequest {
+    pub model: String,
+    pub messages: Vec<LlmMessage>,
+    /// Those of `temperature`, `maxOutputTokens`, `topP` and `topK` that are set.
+    pub config: JsonObject,
+}
+
+/// The text of one turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LlmMessage {
+    pub role: String,
+    pub content: String,
+}
+
+/// A reply, or a piece of one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LlmResponse {
+    pub candidates: Vec<Candidate>,
+    /// Prompt, candidates and total.
+    pub usage: Option<(u64, u64, u64)>,
+}
+
+/// One of the model's answers; there is only ever one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Candidate {
+    pub parts: Vec<String>,
+    pub finish_reason: Option<String>,
+}
+
+/// What a hook wants changed in a request; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RequestChange {
+    pub model: Option<String>,
+    pub messages: Option<Vec<LlmMessage>>,
+    /// Replaces all four settings: those that are missing become unset.
+    pub config: Option<JsonObject>,
+}
+
+impl LlmRequest {
+    /// The texts of a request; turns without text are left out.
+    pub fn of(request: &ModelRequest) -> Self {
+        let said = request.contents.iter().filter(|content| has_text(content));
+        let messages = said.map(|content| LlmMessage {
+            role: match content.role {
+                Role::User => "user".to_owned(),
+                Role::Model => "model".to_owned(),
+            },
+            content: content.text(),
+        });
+        let set = CONFIG_KEYS.into_iter().filter_map(|key| Some((key, request.settings.get(key)?)));
+        Self {
+            model: request.model.clone(),
+            messages: messages.collect(),
+            config: set.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let messages: Vec<Value> = self
+            .messages
+            .iter()
+            .map(|message| json!({"role": message.role, "content": message.content}))
+            .collect();
+        let mut object = json!({"model": self.model, "messages": messages});
+        if !self.config.is_empty()
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.insert("config".to_owned(), Value::Object(self.config.clone()));
+        }
+        object
+    }
+}
+
+impl RequestChange {
+    /// From a hook's `llm_request`; what has the wrong type is not there.
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let object = value.as_object()?;
+        let messages = object.get("messages").and_then(Value::as_array);
+        Some(Self {
+            model: object.get("model").and_then(Value::as_str).map(str::to_owned),
+            messages: messages.map(|messages| messages.iter().filter_map(message).collect()),
+            config: object.get("config").and_then(Value::as_object).cloned(),
+        })
+    }
+
+    /// Changes a request: texts position by position, other parts stay behind their turn's text, further
+    /// messages are added.
+    pub fn apply(&self, request: &mut ModelRequest) {
+        if let Some(model) = &self.model {
+            request.model.clone_from(model);
+        }
+        if let Some(config) = &self.config {
+            for key in CONFIG_KEYS {
+                match config.get(key).filter(|value| value.is_number()) {
+                    Some(value) => request.settings.insert(key.to_owned(), value.clone()),
+                    None => request.settings.shift_remove(key),
+                };
+            }
+        }
+        let Some(messages) = &self.messages else { return };
+        let mut messages = messages.iter();
+        for content in request.contents.iter_mut().filter(|content| has_text(content)) {
+            let Some(message) = messages.next() else { break };
+            let role = role(&message.role);
+            if content.text() == message.content && content.role == role {
+                continue;
+            }
+            let kept = content.parts.iter().filter(|part| part.spoken_text().is_none()).cloned();
+            let parts = std::iter::once(Part::text(message.content.clone())).chain(kept).collect();
+            *content = Arc::new(Content { role, parts });
+        }
+        let added = messages.map(|message| {
+            Arc::new(Content { role: role(&message.role), parts: vec![Part::text(message.content.clone())] })
+        });
+        request.contents.extend(added);
+    }
+}
+
+impl LlmResponse {
+    /// The text of a piece of a reply.
+    pub fn of(chunk: &ReplyChunk) -> Self {
+        let parts = chunk.parts.iter().filter_map(Part::spoken_text).map(str::to_owned).collect();
+        let finish_reason = chunk.finish.as_ref().map(|finish| finish.reason.as_str().to_owned());
+        Self {
+            candidates: vec![Candidate { parts, finish_reason }],
+            usage: chunk.usage.map(|usage| (usage.prompt, usage.candidates, usage.total)),
+        }
+    }
+
+    /// The reply that it stands for; without a reason to end, it ends in order.
+    pub fn to_chunk(&self) -> ReplyChunk {
+        let first = self.candidates.first();
+        let reason = first.and_then(|candidate| candidate.finish_reason.as_deref());
+        let parts = first.into_iter().flat_map(|candidate| &candidate.parts);
+        ReplyChunk {
+            parts: parts.map(|text| Part::text(text.clone())).collect(),
+            finish: Some(Finish {
+                reason: reason.map_or(FinishReason::Stop, FinishReason::parse),
+                message: None,
+            }),
+            usage: self.usage.map(|(prompt, candidates, total)| Usage {
+                prompt,
+                candidates,
+                total,
+                ..Usage::default()
+            }),
+            ..ReplyChunk::default()
+        }
+    }
+
+    /// From a hook's `llm_response`: at least one part, or `text`.
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let object = value.as_object()?;
+        let listed = object.get("candidates").and_then(Value::as_array).map(Vec::as_slice);
+        let mut candidates: Vec<Candidate> = listed.unwrap_or_default().iter().map(candidate).collect();
+        if candidates.is_empty() {
+            let text = object.get("text").and_then(Value::as_str)?;
+            candidates.push(Candidate { parts: vec![text.to_owned()], finish_reason: None });
+        }
+        let usage = object.get("usageMetadata").map(|usage| {
+            let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
+            (count("promptTokenCount"), count("candidatesTokenCount"), count("totalTokenCount"))
+        });
+        let has_parts = candidates.first().is_some_and(|first| !first.parts.is_empty());
+        has_parts.then_some(Self { candidates, usage })
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut object = JsonObject::new();
+        let text: String = self.candidates.iter().take(1).flat_map(|first| first.parts.iter()).cloned().collect();
+        if !text.is_empty() {
+            object.insert("text".to_owned(), Value::String(text));
+        }
+        let candidates = self.candidates.iter().enumerate().map(|(index, candidate)| {
+            let mut object = json!({"content": {"role": "model", "parts": candidate.parts}, "index": index});
+            if let (Some(reason), Some(fields)) = (&candidate.finish_reason, object.as_object_mut()) {
+                fields.insert("finishReason".to_owned(), Value::from(reason.as_str()));
+            }
+            object
+        });
+        object.insert("candidates".to_owned(), candidates.collect());
+        if let Some((prompt, candidates, total)) = self.usage {
+            let usage = json!({"promptTokenCount": prompt, "candidatesTokenCount": candidates, "totalTokenCount": total});
+            object.insert("usageMetadata".to_owned(), usage);
+        }
+        Value::Object(object)
+    }
+}
+
+fn has_text(content: &Content) -> bool {
+    content.parts.iter().any(|part| part.spoken_text().is_some_and(|text| !text.is_empty()))
+}
+
+fn role(word: &str) -> Role {
+    // There is no third role in a conversation; what the system says goes to the model as the user's word.
+    if word == "model" { Role::Model } else { Role::User }
+}
+
+/// A message; one without a role is the user's, and a list of texts is one text.
+fn message(value: &Value) -> Option<LlmMessage> {
+    let role = value.get("role").and_then(Value::as_str).unwrap_or("user");
+    let content = match value.get("content")? {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(text_of).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+    };
+    Some(LlmMessage { role: role.to_owned(), content })
+}
+
+fn candidate(value: &Value) -> Candidate {
+    let parts = value.get("content").and_then(|content| content.get("parts")).and_then(Value::as_array);
+    let reason = value.get("finishReason").and_then(Value::as_str);
+    Candidate {
+        parts: parts.map(|parts| parts.iter().filter_map(text_of).collect()).unwrap_or_default(),
+        finish_reason: reason.map(str::to_owned),
+    }
+}
+
+/// A text, or `{"text": …}` as the provider writes it.
+fn text_of(value: &Value) -> Option<String> {
+    let text = value.as_str().or_else(|| value.get("text").and_then(Value::as_str));
+    text.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_domain::content::FunctionCall;
+    use pollux_domain::model::{Grounding, RequestRole};
+
+    fn call() -> Part {
+        Part::call(FunctionCall { id: None, name: "glob".into(), args: JsonObject::new() })
+    }
+
+    fn request() -> ModelRequest {
+        let turns = [
+            Content::user_text("hello"),
+            Content::model(vec![Part::text("I look"), call()]),
+            Content::model(vec![call()]),
+            Content::user_text("more"),
+        ];
+        ModelRequest {
+            model: "auto".into(),
+            role: RequestRole::Main,
+            system: None,
+            contents: turns.into_iter().map(Arc::new).collect(),
+            tools: Arc::from([]),
+            settings: json!({"temperature": 1, "topK": 40, "other": 2}).as_object().unwrap().clone(),
+            grounding: Grounding::None,
+        }
+    }
+
+    #[test]
+    fn a_request_shows_its_texts_and_four_settings() {
+        let seen = LlmRequest::of(&request()).to_json();
+        assert_eq!(
+            seen,
+            json!({"model": "auto", "messages": [
+                {"role": "user", "content": "hello"},
+                {"role": "model", "content": "I look"},
+                {"role": "user", "content": "more"},
+            ], "config": {"temperature": 1, "topK": 40}})
+        );
+    }
+
+    #[test]
+    fn a_change_replaces_texts_by_position_and_keeps_calls() {
+        let mut changed = request();
+        let change = RequestChange::from_json(&json!({
+            "model": "pro",
+            "messages": [{"role": "user", "content": "hi"}, {"role": "model", "content": "I see"},
+                         {"role": "user", "content": "more"}, {"content": "and this"}, 5],
+            "config": {"temperature": 0.5, "topP": "x"},
+        }));
+        change.unwrap().apply(&mut changed);
+        let texts: Vec<String> = changed.contents.iter().map(|content| content.text()).collect();
+        assert_eq!(texts, ["hi", "I see", "", "more", "and this"]);
+        assert_eq!(changed.contents[1].calls().count(), 1);
+        assert_eq!((changed.model.as_str(), changed.settings.len()), ("pro", 2));
+        assert_eq!(changed.settings["temperature"], 0.5);
+        assert!(RequestChange::from_json(&json!("x")).is_none());
+    }
+
+    #[test]
+    fn replies_go_there_and_back() {
+        let value = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
+        let chunk = LlmResponse::from_json(&value).unwrap().to_chunk();
+        assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);
+        assert_eq!(LlmResponse::of(&chunk).to_json()["text"], "ab");
+        assert_eq!(LlmResponse::from_json(&json!({"text": "x"})).unwrap().candidates[0].parts, ["x"]);
+        for nothing in [json!({}), json!({"candidates": [{"content": {"parts": []}}]}), json!([1])] {
+            assert_eq!(LlmResponse::from_json(&nothing), None);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One hook run to its end, within limits.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_domain::JsonObject;
+use pollux_domain::terminal_text::plain;
+use pollux_exec::program::{Excess, Program, ProgramEnd, ProgramEnding, run_with};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Answer, Decision, Said, cut, read};
+use crate::command_line::quoted;
+use crate::definition::Hook;
+use crate::fire::{Scene, Surroundings};
+
+/// So much of stdout and of stderr is read; a request with a long history fits.
+const MAX_OUTPUT: usize = 8 << 20;
+/// So much of each is kept for people.
+const MAX_SHOWN: usize = 64 << 10;
+
+/// Variables that every hook gets.
+const VARIABLES: [&str; 5] =
+    ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR", "GEMINI_SESSION_ID", "GEMINI_PLANS_DIR"];
+
+/// How a hook ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    Exited(i32),
+    Signalled(i32),
+    TimedOut { after_ms: u128 },
+    Cancelled,
+    /// Why.
+    NotStarted(String),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit code {code}"),
+            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::NotStarted(why) => write!(f, "not started: {why}"),
+        }
+    }
+}
+
+/// A hook that ran.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub hook: Arc<Hook>,
+    pub ending: Ending,
+    pub duration: Duration,
+    /// Its beginning, without control sequences.
+    pub stdout: String,
+    /// Its beginning, without control sequences.
+    pub stderr: String,
+    pub answer: Answer,
+    /// What went wrong, without the hook's name.
+    pub warning: Option<String>,
+    /// It was asked again, because another hook changed what it had judged.
+    pub again: bool,
+}
+
+impl Run {
+    /// Whether it ended in order; as upstream's telemetry has it.
+    pub fn success(&self) -> bool {
+        self.ending == Ending::Exited(0)
+    }
+}
+
+/// Runs a hook with this input.
+pub(crate) async fn run(
+    hook: &Arc<Hook>,
+    input: &JsonObject,
+    scene: &Scene,
+    surroundings: &Surroundings,
+    cancel: &CancellationToken,
+) -> Run {
+    let started = Instant::now();
+    let (ending, stdout, stderr) = started_and_ended(hook, input, scene, surroundings, cancel).await;
+    let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let mut reading = read(&Said { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });
+    if reading.failed && hook.required && reading.answer.decision < Decision::Deny {
+        let why = reading.warning.clone().unwrap_or_else(|| format!("failed: {ending}"));
+        reading.answer.decision = Decision::Deny;
+        reading.answer.reason = Some(format!("The required hook `{}` {why}", plain(hook.title())));
+    }
+    Run {
+        hook: Arc::clone(hook),
+        duration: started.elapsed(),
+        stdout: shown(&stdout),
+        stderr: shown(&stderr),
+        answer: reading.answer,
+        warning: reading.warning,
+        again: false,
+        ending,
+    }
+}
+
+async fn started_and_ended(
+    hook: &Hook,
+    input: &JsonObject,
+    scene: &Scene,
+    surroundings: &Surroundings,
+    cancel: &CancellationToken,
+) -> (Ending, Vec<u8>, Vec<u8>) {
+    let not_started = |why: String| (Ending::NotStarted(why), Vec::new(), Vec::new());
+    if cancel.is_cancelled() {
+        return (Ending::Cancelled, Vec::new(), Vec::new());
+    }
+    if !scene.cwd.is_dir() {
+        return not_started(format!("there is no folder `{}`", scene.cwd.display()));
+    }
+    let input = match serde_json::to_vec(input) {
+        Ok(input) => input,
+        Err(error) => return not_started(error.to_string()),
+    };
+    let variables: Vec<&str> = hook.variables.iter().map(String::as_str).collect();
+    let mut program = Program {
+        program: "bash".into(),
+        arguments: vec!["-c".to_owned(), quoted(&hook.command, &VARIABLES, &variables)],
+        directory: scene.cwd.clone(),
+        environment: environment(hook, scene, surroundings),
+        input,
+        time_limit: Some(hook.timeout),
+        // One more than is allowed tells that it was more.
+        output_limit: MAX_OUTPUT + 1,
+        sandbox: None,
+    };
+    let mut ended = run_with(&program, Excess::Dropped, &surroundings.background, cancel).await;
+    if ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        // Small systems have no bash.
+        program.program = "/bin/sh".into();
+        ended = run_with(&program, Excess::Dropped, &surroundings.background, cancel).await;
+    }
+    match ended {
+        Ok(ProgramEnd { ending, stdout, stderr }) => {
+            let ending = match ending {
+                ProgramEnding::Exited(code) => Ending::Exited(code),
+                ProgramEnding::Signalled(signal) => Ending::Signalled(signal),
+                ProgramEnding::Cancelled => Ending::Cancelled,
+                ProgramEnding::TimedOut => Ending::TimedOut { after_ms: hook.timeout.as_millis() },
+                // Output is dropped instead.
+                ProgramEnding::TooMuchOutput => Ending::NotStarted("it printed too much".to_owned()),
+            };
+            (ending, stdout, stderr)
+        }
+        Err(error) => not_started(error.to_string()),
+    }
+}
+
+fn environment(hook: &Hook, scene: &Scene, surroundings: &Surroundings) -> Vec<(String, String)> {
+    let cwd = scene.cwd.display().to_string();
+    let plans = scene.plans_dir.as_ref().map(|folder: &PathBuf| folder.display().to_string());
+    let values =
+        [cwd.clone(), cwd.clone(), cwd, scene.session_id.clone(), plans.unwrap_or_default()];
+    let own = VARIABLES.iter().map(|name| (*name).to_owned()).zip(values);
+    surroundings.environment.iter().cloned().chain(own).chain(hook.env.iter().cloned()).collect()
+}
+
+fn shown(text: &str) -> String {
+    let beginning = text.get(..text.floor_char_boundary(2 * MAX_SHOWN)).unwrap_or(text);
+    cut(plain(beginning).trim_end().to_owned(), MAX_SHOWN)
+}

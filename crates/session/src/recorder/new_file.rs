@@ -1,0 +1,116 @@
+//! The file of a new session: it gets its name when its first message is in it.
+//!
+//! Whoever looks, after a kill too, finds a whole session or none, never an empty or half-written one.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use pollux_config::groups::SessionFormat;
+use pollux_domain::JsonObject;
+use serde_json::json;
+
+use super::document_writer::DocumentWriter;
+use super::log_writer::LogWriter;
+use super::medium::{Medium, SessionFile, WriteFailure};
+use super::{Form, NewSession, OpenFile, RecordError, extension, sanitised};
+use crate::load::SessionKind;
+use crate::lock::{Lock, LockError};
+
+/// A session without a message, under a name that no reader looks at.
+pub(super) struct NewFile {
+    path: PathBuf,
+    draft: PathBuf,
+    file: OpenFile,
+}
+
+impl NewFile {
+    /// Takes the lock and creates the file; what goes into it comes with the first message.
+    pub(super) fn create(spec: &NewSession) -> Result<Self, RecordError> {
+        let dir = &spec.chats_dir;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|source| RecordError::Create { path: dir.clone(), source })?;
+        for attempt in 0..1000 {
+            let path = free_path(spec, attempt);
+            let lock = Lock::take(&path).map_err(|error| match error {
+                LockError::Held(owner) => RecordError::InUse { path: path.clone(), pid: owner.pid },
+                LockError::Io(source) => RecordError::Create { path: path.clone(), source },
+            })?;
+            if fs::symlink_metadata(&path).is_ok() {
+                continue;
+            }
+            let draft = draft_path(&path);
+            // With the lock in hand, a draft that is there belongs to a process that is gone.
+            let _ = fs::remove_file(&draft);
+            let mut options = OpenOptions::new();
+            let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);
+            let file = opened.map_err(|source| RecordError::Create { path: path.clone(), source })?;
+            let form = new_form(spec, SessionFile::boxed(file, &path));
+            return Ok(Self { path, draft, file: OpenFile { form, _lock: Some(lock) } });
+        }
+        Err(RecordError::Create { path: dir.clone(), source: io::ErrorKind::AlreadyExists.into() })
+    }
+
+    /// Writes the first message and gives the file its name. If either fails nothing is left.
+    pub(super) fn publish(
+        mut self,
+        change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
+    ) -> Result<(PathBuf, OpenFile), RecordError> {
+        let written = change(&mut self.file.form).map_err(|failure| failure.on(self.path.clone()));
+        let named = written.and_then(|()| {
+            name(&self.draft, &self.path)
+                .map_err(|source| RecordError::Create { path: self.path.clone(), source })
+        });
+        let _ = fs::remove_file(&self.draft);
+        named.map(|()| (self.path, self.file))
+    }
+}
+
+/// Where the file of a session is before it has a message.
+pub(crate) fn draft_path(session: &Path) -> PathBuf {
+    let name = session.file_name().unwrap_or_default().to_string_lossy();
+    session.with_file_name(format!(".{name}.new"))
+}
+
+/// Gives the draft its name unless another program has taken it.
+fn name(draft: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(draft, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            // No hard links here.
+            if fs::symlink_metadata(path).is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(draft, path)
+        }
+        linked => linked,
+    }
+}
+
+pub(super) fn new_form(spec: &NewSession, medium: Box<dyn Medium>) -> Form {
+    let mut meta = JsonObject::new();
+    meta.insert("sessionId".into(), json!(spec.id.as_str()));
+    meta.insert("projectHash".into(), json!(spec.project_hash));
+    meta.insert("startTime".into(), json!(spec.now.to_iso()));
+    meta.insert("lastUpdated".into(), json!(spec.now.to_iso()));
+    meta.insert("kind".into(), json!(spec.kind.as_str()));
+    match spec.format {
+        SessionFormat::Json => Form::Document(DocumentWriter::begin(medium, &meta, spec.now)),
+        SessionFormat::Jsonl => Form::Log(LogWriter::begin(medium, &meta)),
+    }
+}
+
+/// The name for a new session: by the minute, or by the millisecond if another session has that name.
+pub(super) fn free_path(spec: &NewSession, attempt: i64) -> PathBuf {
+    let extension = extension(spec.format);
+    let stem = match (spec.kind, attempt) {
+        (SessionKind::Subagent, 0) => sanitised(spec.id.as_str()),
+        (SessionKind::Subagent, n) => format!("{}-{n}", sanitised(spec.id.as_str())),
+        (SessionKind::Main, 0) => format!("session-{}-{}", spec.now.to_file_minute(), spec.id.short()),
+        (SessionKind::Main, n) => format!("session-{}-{}", spec.now.millis() + n - 1, spec.id.short()),
+    };
+    spec.chats_dir.join(format!("{stem}.{extension}"))
+}

@@ -1,0 +1,116 @@
+//! A note of a write that moves complete records, kept beside the session while it happens.
+//!
+//! A system may end a process in the middle of a write. A message at the end of the file is then lost with
+//! the write, as nobody was told of it yet; the results of a batch of calls, though, push complete records
+//! towards the end. The note holds the end of the file before and after, so a reader that finds a mixture of
+//! both knows what it was to become. A file that is no such mixture has nothing to do with the note.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pollux_config::paths::sha256_hex;
+use serde_json::{Value, json};
+
+/// A session file is not larger either.
+const MAX_BYTES: u64 = 1 << 30;
+
+fn path_of(session: &Path) -> PathBuf {
+    let name = session.file_name().unwrap_or_default().to_string_lossy();
+    session.with_file_name(format!(".{name}.redo"))
+}
+
+/// The note of a write that replaces `old`, which is everything from `at` on, by `new`.
+pub(crate) fn encode(at: u64, old: &[u8], new: &[u8]) -> Vec<u8> {
+    let ends = [old, new].concat();
+    let head = json!({"at": at, "old": old.len(), "new": new.len(), "sha256": sha256_hex(&ends)});
+    [head.to_string().as_bytes(), b"\n", &ends].concat()
+}
+
+/// Writes the note. Where that fails the session is written without it.
+pub(crate) fn keep(session: &Path, note: &[u8]) {
+    let path = path_of(session);
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    if opened.and_then(|mut file| file.write_all(note)).is_err() {
+        discard(session);
+    }
+}
+
+/// Whether there is a note for this session.
+pub(crate) fn is_noted(session: &Path) -> bool {
+    path_of(session).exists()
+}
+
+/// Removes the note, if there is one.
+pub(crate) fn discard(session: &Path) {
+    let _ = fs::remove_file(path_of(session));
+}
+
+/// Finishes the write that left these bytes of a session, if the note is about them. Returns where it began.
+pub(crate) fn finish(session: &Path, bytes: &mut Vec<u8>) -> Option<u64> {
+    let mut note = Vec::new();
+    File::open(path_of(session)).ok()?.take(MAX_BYTES).read_to_end(&mut note).ok()?;
+    let head_end = note.iter().position(|byte| *byte == b'\n')?;
+    let (head, ends) = note.split_at_checked(head_end + 1)?;
+    let head: Value = serde_json::from_slice(head).ok()?;
+    let number = |key: &str| head.get(key).and_then(Value::as_u64);
+    let size = |key: &str| number(key).and_then(|number| usize::try_from(number).ok());
+    let (old, new) = ends.split_at_checked(size("old")?)?;
+    if new.len() != size("new")? || head.get("sha256")?.as_str()? != sha256_hex(ends) {
+        return None;
+    }
+    let at = size("at")?;
+    let found = bytes.get(at..)?;
+    let done = found.iter().zip(new).take_while(|(found, new)| found == new).count();
+    let is_mixture =
+        found != old && found != new && found.get(done..)? == old.get(done..).unwrap_or_default();
+    if !is_mixture {
+        return None;
+    }
+    bytes.truncate(at);
+    bytes.extend_from_slice(new);
+    number("at")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_finished_wherever_it_was_cut_and_nothing_else_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-a.json");
+        let (head, old, new) = (b"head ", b"the old end", b"what the new end is");
+        keep(&session, &encode(5, old, new));
+        let whole = [&head[..], new].concat();
+        for cut in 1..new.len() {
+            let rest = old.get(cut..).unwrap_or_default();
+            let mut torn = [head, &new[..cut], rest].concat();
+            // A first byte that is the same before and after changes nothing.
+            if torn != [&head[..], old].concat() {
+                assert_eq!(finish(&session, &mut torn), Some(5), "cut at {cut}");
+                assert_eq!(torn, whole, "cut at {cut}");
+            }
+        }
+        let other = [&b"head the old end"[..], b"what the new end is and more", b"hea", b"head else"];
+        for bytes in other.map(<[u8]>::to_vec).iter().chain([&whole]) {
+            let mut same = bytes.clone();
+            assert_eq!(finish(&session, &mut same), None);
+            assert_eq!(same, *bytes);
+        }
+        discard(&session);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_note_that_was_cut_itself_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-a.json");
+        let note = encode(0, b"old", b"newer");
+        for cut in 0..note.len() {
+            keep(&session, &note[..cut]);
+            assert_eq!(finish(&session, &mut b"neo".to_vec()), None, "cut at {cut}");
+        }
+    }
+}
