@@ -1,5 +1,6 @@
 //! Old tool outputs leave the conversation for a file when they have grown too many.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pollux_config::groups::Model;
 use pollux_domain::content::{Body, FunctionResponse, Part, Role};
 use pollux_domain::id::{CallId, SessionId};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::history::History;
 use crate::tokens;
@@ -30,8 +31,9 @@ pub(crate) fn mask_old(history: &mut History, settings: &Model, temp_dir: &Path,
         return 0;
     }
     let mut store = Store { temp_dir, session, bundle: None, bundles: found.len() > SINGLE_FILES };
+    let mut buffer = Vec::new();
     let masked: Vec<Masked> =
-        found.into_iter().filter_map(|place| mask(history, place, &mut store)).collect();
+        found.into_iter().filter_map(|place| mask(history, place, &mut store, &mut buffer)).collect();
     // Nothing leaves the conversation before it is in a file.
     if store.finish().is_err() {
         return 0;
@@ -82,18 +84,21 @@ fn mask(
     history: &History,
     (turn, index, cost): (usize, usize, u64),
     store: &mut Store<'_>,
+    buffer: &mut Vec<u8>,
 ) -> Option<Masked> {
     let part = history.entries().get(turn)?.content.parts.get(index)?;
     let Body::Response(response) = &part.body else { return None };
-    let whole = serde_json::to_string_pretty(&response.response).ok()?;
-    // The place is not known yet, and its length hardly matters.
-    let least = tokens::of_part(&Part::response(masked_response(response, &whole, "")));
-    if least >= cost {
+    buffer.clear();
+    serde_json::to_writer_pretty(&mut *buffer, &response.response).ok()?;
+    let whole = std::str::from_utf8(buffer).ok()?;
+    let preview = preview(whole);
+    // Not worth a file, wherever that will be.
+    if tokens::of_part(&masked_response(response, &preview, "")) >= cost {
         return None;
     }
-    let place = store.keep(response, &whole).ok()?;
-    let masked = Part::response(masked_response(response, &whole, &place));
-    let saved = cost.saturating_sub(tokens::of_part(&masked));
+    let place = store.keep(response, whole).ok()?;
+    let masked = masked_response(response, &preview, &place);
+    let saved = cost.checked_sub(tokens::of_part(&masked)).filter(|saved| *saved > 0)?;
     Some(Masked { turn, part: index, body: masked.body, saved })
 }
 
@@ -148,25 +153,28 @@ impl Store<'_> {
     }
 }
 
-fn masked_response(response: &FunctionResponse, whole: &str, place: &str) -> FunctionResponse {
+/// Both ends of an output.
+fn preview(whole: &str) -> Cow<'_, str> {
     let count = whole.chars().count();
-    let preview = if count <= 2 * PREVIEW {
-        whole.to_owned()
-    } else {
-        let head: String = whole.chars().take(PREVIEW).collect();
-        let tail = whole.char_indices().nth_back(PREVIEW - 1).and_then(|(at, _)| whole.get(at..));
-        let tail = tail.unwrap_or_default();
-        format!("{head}\n... [{} characters omitted] ...\n{tail}", count - 2 * PREVIEW)
-    };
+    if count <= 2 * PREVIEW {
+        return Cow::Borrowed(whole);
+    }
+    let head = whole.char_indices().nth(PREVIEW).and_then(|(at, _)| whole.get(..at)).unwrap_or_default();
+    let tail = whole.char_indices().nth_back(PREVIEW - 1).and_then(|(at, _)| whole.get(at..));
+    let tail = tail.unwrap_or_default();
+    Cow::Owned(format!("{head}\n... [{} characters omitted] ...\n{tail}", count - 2 * PREVIEW))
+}
+
+fn masked_response(response: &FunctionResponse, preview: &str, place: &str) -> Part {
     let text = format!("{MARK}\n{preview}\n\nFull output: {place}\n</tool_output_masked>");
     let mut fields = pollux_domain::JsonObject::new();
-    fields.insert("output".into(), json!(text));
-    FunctionResponse {
+    fields.insert("output".into(), Value::String(text));
+    Part::response(FunctionResponse {
         id: response.id.clone(),
         name: response.name.clone(),
         response: fields,
         parts: Vec::new(),
-    }
+    })
 }
 
 fn is_masked(response: &FunctionResponse) -> bool {
@@ -176,6 +184,7 @@ fn is_masked(response: &FunctionResponse) -> bool {
 #[cfg(test)]
 mod tests {
     use pollux_domain::content::Content;
+    use serde_json::json;
 
     use super::*;
 

@@ -5,6 +5,7 @@
 mod it {
     mod approval;
     mod calls;
+    mod changes;
     mod control;
     mod room;
     mod scene;

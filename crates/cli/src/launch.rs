@@ -51,6 +51,10 @@ pub(crate) enum Launch {
         command: PolicyCommand,
         options: Box<Options>,
     },
+    Hooks {
+        command: HooksCommand,
+        options: Box<Options>,
+    },
     Trust {
         command: TrustCommand,
         /// The working directory if none is named.
@@ -188,6 +192,29 @@ pub(crate) enum PolicyCommand {
     },
     Test {
         file: PathBuf,
+    },
+}
+
+/// `pollux hooks …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HooksCommand {
+    List {
+        json: bool,
+    },
+    Enable {
+        name: String,
+    },
+    Disable {
+        name: String,
+    },
+    /// From Claude Code's settings.
+    Migrate,
+    /// One event, for a try.
+    Run {
+        event: String,
+        /// A file, or `-` for stdin; a sample if left out.
+        input: Option<String>,
+        json: bool,
     },
 }
 

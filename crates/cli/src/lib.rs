@@ -8,6 +8,7 @@ mod config_command;
 mod console;
 mod demo;
 mod headless;
+mod hooks_command;
 mod input;
 mod launch;
 mod mentions;

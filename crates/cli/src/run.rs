@@ -28,7 +28,9 @@ use crate::sessions_command::Streams;
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
-use crate::{config_command, plain_terminal, policy_command, sessions_command, trust_command, wire};
+use crate::{
+    config_command, hooks_command, plain_terminal, policy_command, sessions_command, trust_command, wire,
+};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -51,6 +53,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Policy { command, options } => wire::rules(options, env).and_then(|rules| {
             note(rules.notes());
             policy_command::run(command, &*rules, env.cwd(), &mut io::stdout())
+        }),
+        Launch::Hooks { command, options } => wire::hook_set(options, env).and_then(|mut hooks| {
+            note(hooks.notes());
+            hooks_command::run(command, &mut *hooks, env.cwd(), &mut io::stdout())
         }),
         Launch::Trust { command, folder, options } => {
             wire::folder(folder.as_deref(), options, env).and_then(|folder| {

@@ -3,6 +3,7 @@
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
 mod checker;
+mod hooks;
 mod machine;
 mod policy;
 mod policy_command;
@@ -40,6 +41,7 @@ use crate::report::Failure;
 
 pub(crate) use pollux_exec::own_process::hide_credentials;
 
+pub(crate) use hooks::hook_set;
 pub(crate) use policy_command::rules;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
 pub(crate) use sessions::{Chosen, archive, choose_session, delete_session, list_sessions, tidy_up};

@@ -32,6 +32,8 @@ mod edges;
 mod exits;
 #[path = "it/failures.rs"]
 mod failures;
+#[path = "it/hooks_command.rs"]
+mod hooks_command;
 #[path = "it/hygiene.rs"]
 mod hygiene;
 #[path = "it/input.rs"]

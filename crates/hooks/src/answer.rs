@@ -150,14 +150,14 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Endin
     let allowed = |system_message| Answer { decision: Decision::Allow, system_message, ..Answer::default() };
     match code {
         Some(FORBIDS) => {
-            let answer =
-                Answer { decision: Decision::Deny, reason: message(text), ..Answer::default() };
+            let answer = Answer { decision: Decision::Deny, reason: message(text), ..Answer::default() };
             Reading { answer, ..Reading::default() }
         }
         Some(0) if text.is_empty() => Reading::default(),
         Some(0) => Reading {
             answer: allowed(message(text)),
-            warning: begins_like_json.then(|| "printed something that begins like JSON but is none".to_owned()),
+            warning: begins_like_json
+                .then(|| "printed something that begins like JSON but is none".to_owned()),
             failed: begins_like_json,
         },
         Some(code @ (NOT_EXECUTABLE | NOT_FOUND)) => {
@@ -177,14 +177,16 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Endin
 
 fn of_object(object: &JsonObject) -> Reading {
     let text = |key: &str| object.get(key).and_then(Value::as_str).and_then(message);
-    let mut specific = object.get("hookSpecificOutput").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut specific =
+        object.get("hookSpecificOutput").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut reason = text("reason");
     let mut word = object.get("decision");
     // Claude Code's words for the same things.
     if let Some(theirs) = specific.shift_remove("permissionDecision")
         && word.is_none_or(Value::is_null)
     {
-        reason = specific.get("permissionDecisionReason").and_then(Value::as_str).and_then(message).or(reason);
+        reason =
+            specific.get("permissionDecisionReason").and_then(Value::as_str).and_then(message).or(reason);
         specific.insert("decision".to_owned(), theirs);
         word = specific.get("decision");
     }
@@ -264,7 +266,15 @@ mod tests {
             (0, "", "a note", Allow, "", "a note", false),
             (0, deny, "", Deny, "r", "", false),
             (0, "", deny, Deny, "r", "", false),
-            (0, "log line\n{\"decision\":\"deny\"}", "", Allow, "", "log line\n{\"decision\":\"deny\"}", false),
+            (
+                0,
+                "log line\n{\"decision\":\"deny\"}",
+                "",
+                Allow,
+                "",
+                "log line\n{\"decision\":\"deny\"}",
+                false,
+            ),
             (0, "{\"decision\":", "", Allow, "", "{\"decision\":", true),
             (0, "5", "", Nothing, "", "", false),
             (0, "[1]", "", Nothing, "", "", false),
@@ -295,7 +305,9 @@ mod tests {
 
     #[test]
     fn what_is_too_long_denies_only_when_it_might_be_an_answer() {
-        let cut = |text: &str, code| read(&Said { ending: &Ending::Exited(code), stdout: text, stderr: "", cut: true });
+        let cut = |text: &str, code| {
+            read(&Said { ending: &Ending::Exited(code), stdout: text, stderr: "", cut: true })
+        };
         assert_eq!(cut("{\"decision\": \"de", 0).answer.decision, Decision::Deny);
         assert_eq!(cut("yyyy", 0).answer.decision, Decision::Allow);
         assert_eq!(cut("yyyy", 2).answer.decision, Decision::Deny);

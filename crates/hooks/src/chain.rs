@@ -41,13 +41,15 @@ mod tests {
     #[test]
     fn each_event_carries_its_own_thing() {
         let answer = Answer {
-            specific: json!({"additionalContext": "c", "llm_request": {"model": "n"}, "tool_input": {"b": 2}})
-                .as_object()
-                .unwrap()
-                .clone(),
+            specific:
+                json!({"additionalContext": "c", "llm_request": {"model": "n"}, "tool_input": {"b": 2}})
+                    .as_object()
+                    .unwrap()
+                    .clone(),
             ..Answer::default()
         };
-        let before = json!({"prompt": "p", "llm_request": {"model": "m", "messages": []}, "tool_input": {"a": 1}});
+        let before =
+            json!({"prompt": "p", "llm_request": {"model": "m", "messages": []}, "tool_input": {"a": 1}});
         let after = |event| {
             let mut input = before.as_object().unwrap().clone();
             carry(event, &mut input, &answer);

@@ -1,5 +1,7 @@
 //! Hooks written for Claude Code: other names, and seconds instead of milliseconds.
 
+use std::time::Duration;
+
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
@@ -75,14 +77,9 @@ fn tool(word: &str) -> String {
 
 fn in_milliseconds(fields: &mut JsonObject) {
     if let Some(timeout) = fields.get_mut("timeout")
-        && let Some(seconds) = timeout.as_f64()
+        && let Some(time) = timeout.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     {
-        let millis = (seconds * 1000.0).round();
-        // Whole numbers of this size are exact.
-        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-        if (0.0..1e15).contains(&millis) {
-            *timeout = Value::from(millis as i64);
-        }
+        *timeout = Value::from(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     }
 }
 

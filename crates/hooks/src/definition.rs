@@ -162,7 +162,8 @@ impl Reader<'_> {
             let key = format!("hooks.{name}");
             let Ok(event) = Event::parse(name).map_err(|unknown| {
                 // Upstream's words.
-                let text = format!("Invalid hook event name: \"{name}\" from {} config. Skipping.", origin.source);
+                let text =
+                    format!("Invalid hook event name: \"{name}\" from {} config. Skipping.", origin.source);
                 let near = unknown.near.map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
                 self.problem(Severity::Skipped, origin, &key, text + &near);
             }) else {
@@ -245,13 +246,23 @@ impl Reader<'_> {
             }
         }
         let Some(command) = text("command").filter(|command| !command.trim().is_empty()) else {
-            return self.problem(Severity::Skipped, origin, key, "`command` must be a text that is not empty");
+            return self.problem(
+                Severity::Skipped,
+                origin,
+                key,
+                "`command` must be a text that is not empty",
+            );
         };
         if command.contains('\0') {
             return self.problem(Severity::Skipped, origin, key, "no command can contain a NUL character");
         }
         if self.hooks.len() >= MAX_HOOKS {
-            return self.problem(Severity::Skipped, origin, key, format!("there are more than {MAX_HOOKS} hooks"));
+            return self.problem(
+                Severity::Skipped,
+                origin,
+                key,
+                format!("there are more than {MAX_HOOKS} hooks"),
+            );
         }
         let (rule, odd) = Matcher::new(shared.event, shared.matcher.unwrap_or_default(), self.current_name);
         if let Some(odd) = odd {
@@ -284,7 +295,8 @@ impl Reader<'_> {
         match value.as_f64() {
             Some(millis) if millis > 0.0 => {
                 if millis < LIKELY_SECONDS_MS {
-                    let text = format!("`timeout` is in milliseconds: {millis} are over before most programs start");
+                    let text =
+                        format!("`timeout` is in milliseconds: {millis} are over before most programs start");
                     self.problem(Severity::Note, origin, key, text);
                 }
                 Duration::from_secs_f64(millis.min(MAX_TIMEOUT_MS) / 1000.0)

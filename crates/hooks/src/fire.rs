@@ -148,8 +148,11 @@ impl Hooks {
         };
         let mut answer = sum(event, &asked);
         if let Some(changed) = changed_arguments(event, &input, &answer) {
-            let unseen: Vec<Arc<Hook>> =
-                asked.iter().filter(|one| !one.knows(&changed)).map(|one| Arc::clone(&one.run.hook)).collect();
+            let unseen: Vec<Arc<Hook>> = asked
+                .iter()
+                .filter(|one| !one.knows(&changed))
+                .map(|one| Arc::clone(&one.run.hook))
+                .collect();
             input.insert("tool_input".to_owned(), changed.clone());
             let all: Vec<_> = unseen.iter().map(|hook| ask(hook, input.clone())).collect();
             let again: Vec<Asked> = stream::iter(all).buffered(AT_ONCE).collect().await;

@@ -37,8 +37,9 @@ impl Matcher {
             Event::BeforeTool | Event::AfterTool => Self::of_tools(text, current_name),
             _ => {
                 let known = words(event);
-                let odd = (!known.contains(&text))
-                    .then(|| format!("`{text}` is compared as it is and never occurs; it is {}", known.join(", ")));
+                let odd = (!known.contains(&text)).then(|| {
+                    format!("`{text}` is compared as it is and never occurs; it is {}", known.join(", "))
+                });
                 (Self(Rule::Exactly(text.to_owned())), odd)
             }
         }

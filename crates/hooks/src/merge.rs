@@ -44,8 +44,14 @@ pub(crate) fn merge(event: Event, answers: &[&Answer]) -> Answer {
 }
 
 fn joined<'a>(texts: impl Iterator<Item = &'a Option<String>>) -> Option<String> {
-    let texts: Vec<&str> = texts.filter_map(Option::as_deref).filter(|text| !text.is_empty()).collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
+    let mut said: Vec<&str> = Vec::new();
+    for text in texts.filter_map(Option::as_deref).filter(|text| !text.is_empty()) {
+        // A hook that is asked twice says the same twice.
+        if !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    (!said.is_empty()).then(|| said.join("\n"))
 }
 
 /// Adds one key of `hookSpecificOutput`; the last one counts unless it is of those that add up.
@@ -119,14 +125,19 @@ mod tests {
 
     #[test]
     fn only_the_reasons_of_the_deciding_are_given() {
-        let answers =
-            [answer(Decision::Deny, "first"), answer(Decision::Allow, "fine"), answer(Decision::Deny, "second")];
+        let answers = [
+            answer(Decision::Deny, "first"),
+            answer(Decision::Allow, "fine"),
+            answer(Decision::Deny, "second"),
+        ];
         assert_eq!(merge(Event::BeforeTool, &answers.each_ref()).reason.as_deref(), Some("first\nsecond"));
         let stop = Answer { stop: true, ..answer(Decision::None, "enough") };
         let merged = merge(Event::AfterTool, &[&answers[1], &stop]);
         assert!(merged.stop);
         assert_eq!(merged.stop_reason.as_deref(), Some("enough"));
         assert_eq!(merge(Event::AfterTool, &[]), Answer::default());
+        let twice = merge(Event::AfterTool, &[&answers[0], &answers[0]]);
+        assert_eq!(twice.reason.as_deref(), Some("first"));
     }
 
     #[test]
@@ -148,7 +159,8 @@ mod tests {
         let config = |mode: &str, names: &[&str]| {
             specific(json!({"toolConfig": {"mode": mode, "allowedFunctionNames": names}}))
         };
-        let merged = |answers: &[&Answer]| merge(Event::BeforeToolSelection, answers).specific["toolConfig"].clone();
+        let merged =
+            |answers: &[&Answer]| merge(Event::BeforeToolSelection, answers).specific["toolConfig"].clone();
         let (auto, any, none) = (config("AUTO", &["b"]), config("any", &["c", "a"]), config("NONE", &["a"]));
         assert_eq!(merged(&[&any, &auto]), json!({"mode": "ANY", "allowedFunctionNames": ["a", "b", "c"]}));
         assert_eq!(merged(&[&none, &any]), json!({"mode": "NONE", "allowedFunctionNames": []}));

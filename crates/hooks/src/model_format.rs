@@ -183,7 +183,8 @@ impl LlmResponse {
 
     pub(crate) fn to_json(&self) -> Value {
         let mut object = JsonObject::new();
-        let text: String = self.candidates.iter().take(1).flat_map(|first| first.parts.iter()).cloned().collect();
+        let text: String =
+            self.candidates.iter().take(1).flat_map(|first| first.parts.iter()).cloned().collect();
         if !text.is_empty() {
             object.insert("text".to_owned(), Value::String(text));
         }

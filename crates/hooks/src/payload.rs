@@ -12,11 +12,12 @@ use crate::model_format::{LlmRequest, LlmResponse};
 
 pub use outcome::{
     AfterAgentOutcome, AfterModelOutcome, AfterToolOutcome, BeforeAgentOutcome, BeforeModelOutcome,
-    BeforeToolOutcome, CallVerdict, SessionStartOutcome, TailCall, ToolConfig, ToolMode, ToolSelectionOutcome,
-    Verdict, hook_context,
+    BeforeToolOutcome, CallVerdict, SessionStartOutcome, TailCall, ToolConfig, ToolMode,
+    ToolSelectionOutcome, Verdict, hook_context,
 };
 pub use tool::{
-    AfterTool, BeforeTool, MAX_TAIL_CALLS, McpContext, Notification, PermissionDetails, ToolFailure, ToolResponse,
+    AfterTool, BeforeTool, MAX_TAIL_CALLS, McpContext, Notification, PermissionDetails, ToolFailure,
+    ToolResponse,
 };
 
 /// What happened, and what may come of it.

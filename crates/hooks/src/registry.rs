@@ -55,7 +55,10 @@ impl Registry {
             let Value::Object(events) = value else { continue };
             let origin = Origin {
                 source: source(place.layer),
-                file: place.file.as_ref().map_or_else(|| place.layer.to_string(), |file| file.display().to_string()),
+                file: place
+                    .file
+                    .as_ref()
+                    .map_or_else(|| place.layer.to_string(), |file| file.display().to_string()),
                 env: Vec::new(),
                 variables: Vec::new(),
             };
@@ -72,7 +75,7 @@ impl Registry {
             hook.enabled = !off.contains(&hook.title());
         }
         // Stable: inside of a source the order of the files stays.
-        hooks.sort_by(|one, other| rank(&one.source).cmp(&rank(&other.source)));
+        hooks.sort_by_key(|hook| rank(&hook.source));
         Self { hooks: hooks.into_iter().map(Arc::new).collect(), problems, enabled }
     }
 
@@ -103,7 +106,9 @@ impl Registry {
             let same = |known: &&mut Arc<Hook>| known.name == hook.name && known.command == hook.command;
             match hooks.iter_mut().find(same) {
                 // Of equals the first counts, but nobody weakens what a stronger one says.
-                Some(known) if known.source.authority() < hook.source.authority() => *known = Arc::clone(hook),
+                Some(known) if known.source.authority() < hook.source.authority() => {
+                    *known = Arc::clone(hook)
+                }
                 Some(_) => {}
                 None => hooks.push(Arc::clone(hook)),
             }

@@ -30,7 +30,9 @@ const VARIABLES: [&str; 5] =
 pub enum Ending {
     Exited(i32),
     Signalled(i32),
-    TimedOut { after_ms: u128 },
+    TimedOut {
+        after_ms: u128,
+    },
     Cancelled,
     /// Why.
     NotStarted(String),
@@ -157,8 +159,7 @@ async fn started_and_ended(
 fn environment(hook: &Hook, scene: &Scene, surroundings: &Surroundings) -> Vec<(String, String)> {
     let cwd = scene.cwd.display().to_string();
     let plans = scene.plans_dir.as_ref().map(|folder: &PathBuf| folder.display().to_string());
-    let values =
-        [cwd.clone(), cwd.clone(), cwd, scene.session_id.clone(), plans.unwrap_or_default()];
+    let values = [cwd.clone(), cwd.clone(), cwd, scene.session_id.clone(), plans.unwrap_or_default()];
     let own = VARIABLES.iter().map(|name| (*name).to_owned()).zip(values);
     surroundings.environment.iter().cloned().chain(own).chain(hook.env.iter().cloned()).collect()
 }

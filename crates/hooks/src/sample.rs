@@ -38,8 +38,7 @@ pub fn sample_input(event: Event) -> JsonObject {
         .fields(),
         Event::PreCompress => PreCompress { trigger: CompressTrigger::Auto }.fields(),
         Event::Notification => {
-            let details =
-                PermissionDetails::Exec { command: "ls".to_owned(), root_command: "ls".to_owned() };
+            let details = PermissionDetails::Exec { command: "ls".to_owned(), root_command: "ls".to_owned() };
             Notification::tool_permission("Shell", details).fields()
         }
     }

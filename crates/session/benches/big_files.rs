@@ -60,9 +60,11 @@ fn used() -> (u64, u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
     let peak = peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) / 1024;
-    let times = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let cpu = times.split_whitespace().next().and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
-    (cpu / 1_000_000, peak)
+    // Of all threads, also of those that have ended; in hundredths of a second.
+    let times = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = times.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    let cpu: u64 = fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    (cpu * 10, peak)
 }
 
 const TASKS: [&str; 4] = ["resume", "index", "texts", "transcript"];

@@ -51,7 +51,11 @@ pub fn delete(
     if current == Some(&session.id) {
         return Err(DeleteError::Current);
     }
-    let files = files_of(dirs, &session.id);
+    let mut files = files_of(dirs, &session.id);
+    // Listed a moment ago; never said to be deleted without its lock.
+    if !files.contains(&session.path) {
+        files.push(session.path.clone());
+    }
     // All locks before the first deletion, so that it is everything or nothing.
     let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
     let used = blobs_of(dirs, &files, &session.id);

@@ -28,6 +28,7 @@ const PAGES: &[(&str, &str)] = pages![
     "getting-started.md",
     "glossary.md",
     "headless.md",
+    "hooks.md",
     "introduction.md",
     "output.md",
     "policy.md",

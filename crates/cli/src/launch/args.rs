@@ -2,6 +2,7 @@
 //!
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
+mod hooks;
 mod policy;
 mod sessions;
 mod trust;
@@ -28,7 +29,7 @@ const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
 const LATER_COMMANDS: &[&str] =
-    &["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "memory", "auth", "gemma"];
+    &["mcp", "extensions", "extension", "skills", "skill", "memory", "auth", "gemma"];
 
 /// A command line taken apart.
 pub(super) enum Parsed {
@@ -71,6 +72,7 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
         Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
+        Some(("hooks", inner)) => hooks::launch(&given, inner).map(Parsed::Done),
         Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
         Some(("sessions", inner)) => sessions::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
@@ -131,6 +133,7 @@ fn grammar() -> Command {
         ])
         .subcommand(config_grammar())
         .subcommand(policy::grammar())
+        .subcommand(hooks::grammar())
         .subcommand(trust::grammar())
         .subcommand(sessions::grammar())
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));

@@ -10,6 +10,7 @@ pub(crate) enum Topic {
     Main,
     Config,
     Policy,
+    Hooks,
     Trust,
     Sessions(SessionsPage),
     Demo,
@@ -20,6 +21,7 @@ pub(crate) fn text(topic: Topic) -> &'static str {
         Topic::Main => MAIN,
         Topic::Config => CONFIG,
         Topic::Policy => POLICY,
+        Topic::Hooks => HOOKS,
         Topic::Trust => TRUST,
         Topic::Sessions(page) => sessions::text(page),
         Topic::Demo => DEMO,
@@ -34,6 +36,7 @@ Usage: pollux [options] [prompt..]
 Commands:
   config show|get|set      what is set, and where it comes from
   policy explain|list|replay|test|lint  what the rules say about calls, and whether they are sound
+  hooks list|enable|disable|migrate|run  your own commands at certain moments, and what they would do
   trust show|allow|deny|diff  what a folder would run, and whether it may
   sessions list|show|search|…  past conversations: find, read, export, delete, go back; `pollux sessions`
                            explains
@@ -143,6 +146,36 @@ Examples:
   pollux policy explain --json --tool write_file --args '{"file_path": "a", "content": ""}' --headless
   pollux policy replay --headless --policy team.toml
   pollux policy lint .gemini/policies
+"#;
+
+const HOOKS: &str = r#"Hooks: your own commands at certain moments, and what they would do
+
+Usage: pollux hooks list [--json]
+       pollux hooks enable <name>
+       pollux hooks disable <name>
+       pollux hooks migrate
+       pollux hooks run <event> [--input FILE|-] [--json]
+
+  list     every hook with its event, its command and where it is configured
+  enable   take a hook off the list of those that are switched off
+  disable  put a hook on that list, in your own settings; by its name, or by its command if it has none
+  migrate  write the hooks of Claude Code (.claude/settings.json) into .gemini/settings.json
+  run      run the hooks of one event for real, with a sample of its input, and tell what each answered and
+           what would come of it
+
+Options:
+      --input <file>             the event's own keys as a JSON object, laid over the sample; `-` for stdin
+      --json                     for programs
+      --skip-trust               trust this folder for this run
+
+Events:
+  SessionStart SessionEnd BeforeAgent AfterAgent BeforeModel AfterModel BeforeToolSelection BeforeTool
+  AfterTool PreCompress Notification
+
+Examples:
+  pollux hooks list
+  pollux hooks run BeforeTool
+  echo '{"tool_name": "write_file", "tool_input": {"file_path": "a"}}' | pollux hooks run BeforeTool --input -
 "#;
 
 const TRUST: &str = r#"Trust: what a folder would run, and whether it may

@@ -70,7 +70,7 @@ fn refused_combinations_have_upstreams_texts() {
 
 #[test]
 fn commands_and_flags_of_later_versions_are_refused_by_name() {
-    for name in ["mcp", "extensions", "skills", "hooks", "memory", "auth"] {
+    for name in ["mcp", "extensions", "skills", "memory", "auth"] {
         let error = refused(&[name, "list", "--whatever"]);
         assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
         assert!(!error.shows_help());
@@ -108,6 +108,45 @@ fn resume_takes_its_value_only_when_one_follows() {
         );
         assert_eq!(options.prompt.as_deref(), *prompt, "{args:?}");
     }
+}
+
+#[test]
+fn a_sessions_command_says_which_sessions_are_meant() {
+    let command = |args: &[&str]| match planned(args, PIPED) {
+        Ok(Launch::Sessions { command, .. }) => command,
+        other => panic!("{args:?} gave {other:?}"),
+    };
+    let own = Some(SessionSource::Gemini);
+    let wanted = Wanted { all_projects: false, source: own, subagents: false, in_full: false };
+    assert_eq!(command(&["sessions", "list"]), SessionsCommand::List { wanted, json: false });
+    let all = Wanted { all_projects: true, source: None, subagents: true, in_full: true };
+    let args = ["sessions", "list", "--all-projects", "--source=all", "--subagents", "--json"];
+    assert_eq!(command(&args), SessionsCommand::List { wanted: all, json: true });
+    let SessionsCommand::Search { words, wanted, .. } = command(&["sessions", "search", "two", "words"])
+    else {
+        panic!("not a search");
+    };
+    assert_eq!((words.as_str(), wanted.all_projects, wanted.source), ("two words", true, None));
+    let rewind = |flags: &[&str]| {
+        let args: Vec<&str> =
+            ["sessions", "rewind", " 3 ", "--to", "2"].iter().chain(flags).copied().collect();
+        planned(&args, PIPED)
+    };
+    for (flags, expected) in [
+        (&["--conversation"][..], RewindWhat::Conversation),
+        (&["--files"], RewindWhat::Files),
+        (&["--both"], RewindWhat::Both),
+        (&["--files", "--conversation"], RewindWhat::Both),
+    ] {
+        let Ok(Launch::Sessions { command: SessionsCommand::Rewind { which, what, .. }, .. }) = rewind(flags)
+        else {
+            panic!("{flags:?}");
+        };
+        assert_eq!((which.id.as_str(), what), ("3", expected));
+    }
+    assert_eq!(rewind(&[]), Err(UsageError::RewindWhat));
+    assert_eq!(planned(&["sessions", "delete"], PIPED), Err(UsageError::MissingValue("ID".into())));
+    assert_eq!(planned(&["sessions", "delete", " "], PIPED), Err(UsageError::MissingValue("ID".into())));
 }
 
 #[test]

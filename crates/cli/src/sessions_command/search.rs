@@ -129,7 +129,7 @@ mod tests {
             message: String::new(),
             time: None,
             age: String::new(),
-            matches: Vec::from([start..start + 5]),
+            matches: std::iter::once(start..start + 5).collect(),
             snippet,
         };
         assert_eq!(marked(&hit, true), "a fix the \u{1b}[1mbuild\u{1b}[0m now");
@@ -145,7 +145,7 @@ mod tests {
             time: None,
             age: String::new(),
             snippet: "größer wird".into(),
-            matches: Vec::from([9..13]),
+            matches: std::iter::once(9..13).collect(),
         };
         assert_eq!(json_of(&hit)["matches"], json!([[7, 11]]));
     }

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
-use super::{Done, Loaded, Sink, Turn, checker, policy, saved_chat, sessions};
+use super::{Done, Loaded, Sink, Turn, checker, hooks, policy, saved_chat, sessions};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -144,6 +144,7 @@ async fn assemble(
     warnings.extend(unused_system_prompt(loaded));
     let policy = policy::engine(turn.options, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
+    warnings.extend(hooks::not_run_yet(loaded));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let setup = ToolSetup {
         workspace: Arc::clone(&workspace),

@@ -126,7 +126,8 @@ fn plans_go_where_the_setting_says() {
     };
     assert_eq!(write("docs/plans-of-mine/a.md"), "allow");
     assert_eq!(write("docs/plans-of-mine/a.rs"), "deny");
-    assert_eq!(write("plans/a.md"), "deny");
+    assert_eq!(write("src/plans/a.md"), "deny");
+    assert_eq!(write("plans/a.md"), "allow", "it is written to the folder of the setting");
 }
 
 /// A project with one session of four calls.

@@ -45,9 +45,15 @@ pub enum CallVerdict {
     #[default]
     Proceed,
     /// Somebody must be asked, whatever the approval mode.
-    Ask { message: Option<String> },
-    Block { reason: String },
-    Stop { reason: String },
+    Ask {
+        message: Option<String>,
+    },
+    Block {
+        reason: String,
+    },
+    Stop {
+        reason: String,
+    },
 }
 
 impl CallVerdict {

@@ -32,7 +32,8 @@ fn every_input_has_the_documented_keys() {
     for (fields, expected) in table {
         assert_eq!(keys(&fields), expected);
     }
-    let done = AfterAgent { prompt: "p".into(), prompt_response: " ".into(), stop_hook_active: true }.fields();
+    let done =
+        AfterAgent { prompt: "p".into(), prompt_response: " ".into(), stop_hook_active: true }.fields();
     assert_eq!(
         Value::Object(done),
         json!({"prompt": "p", "prompt_response": "[no response text]", "stop_hook_active": true})
@@ -98,7 +99,8 @@ fn every_effect_reaches_its_outcome() {
     assert_eq!((after.context.as_deref(), after.tail_call.unwrap().name.as_str()), (Some("c"), "glob"));
     assert_eq!(AfterTool::outcome(answer(json!({"tailToolCallRequest": {"args": {}}}))).tail_call, None);
     assert!(AfterAgent::outcome(answer(json!({"clearContext": true}))).clear_context);
-    let model = BeforeModel::outcome(answer(json!({"llm_request": {"model": "x"}, "llm_response": {"text": "t"}})));
+    let model =
+        BeforeModel::outcome(answer(json!({"llm_request": {"model": "x"}, "llm_response": {"text": "t"}})));
     assert_eq!((model.request.unwrap().model.as_deref(), model.response.is_some()), (Some("x"), true));
     assert!(AfterModel::outcome(answer(json!({"llm_response": {"text": "t"}}))).response.is_some());
     let tools = BeforeToolSelection::outcome(answer(

@@ -15,9 +15,11 @@ impl World {
     /// A user's, a project's and the system's settings.
     fn new(user: &Value, project: &Value, system: &Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for (name, value) in
-            [("home/.gemini/settings.json", user), ("work/.gemini/settings.json", project), ("system.json", system)]
-        {
+        for (name, value) in [
+            ("home/.gemini/settings.json", user),
+            ("work/.gemini/settings.json", project),
+            ("system.json", system),
+        ] {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, value.to_string()).unwrap();
@@ -152,9 +154,7 @@ fn likely_mistakes_are_pointed_out() {
 
 #[test]
 fn sources_run_in_their_order_and_a_project_cannot_weaken_a_guard() {
-    let guard = |matcher: &str, timeout: u64| {
-        json!({"matcher": matcher, "hooks": [{"type": "command", "name": "guard", "command": "g", "timeout": timeout}]})
-    };
+    let guard = |matcher: &str, timeout: u64| json!({"matcher": matcher, "hooks": [{"type": "command", "name": "guard", "command": "g", "timeout": timeout}]});
     let hooks = |own: Value| json!({"hooks": {"BeforeTool": own}});
     let world = World::new(
         &hooks(json!([{"command": "user"}])),
@@ -175,7 +175,8 @@ fn switches_turn_hooks_off_but_a_projects_do_not() {
     let plan = |user: Value, project: Value| {
         let registry = World::new(&user, &project, &json!({})).load(ProjectTrust::Trusted, &[]);
         let listens = registry.listens_to(Event::BeforeTool);
-        let names: Vec<String> = titles(&registry.plan(Event::BeforeTool, "")).into_iter().map(str::to_owned).collect();
+        let names: Vec<String> =
+            titles(&registry.plan(Event::BeforeTool, "")).into_iter().map(str::to_owned).collect();
         assert_eq!(listens, !names.is_empty());
         names
     };
@@ -218,7 +219,10 @@ fn extensions_bring_hooks_with_their_variables() {
     ];
     let registry = world.load(ProjectTrust::Trusted, &extensions);
     let [hook] = registry.hooks() else { panic!("{registry:?}") };
-    assert_eq!((hook.command.as_str(), hook.source.to_string().as_str()), ("cat ${extensionPath}/x", "extension good"));
+    assert_eq!(
+        (hook.command.as_str(), hook.source.to_string().as_str()),
+        ("cat ${extensionPath}/x", "extension good")
+    );
     assert!(hook.env.iter().any(|(name, value)| name == "extensionPath" && value.ends_with("/good")));
     assert!(hook.env.contains(&("TOKEN".to_owned(), "t".to_owned())));
     let found = problems(&registry);

@@ -1,9 +1,9 @@
 //! What hooks get and what they bring about.
 
 use pollux_hooks::{
-    AfterAgent, AfterModel, AfterTool, BeforeAgent, BeforeModel, BeforeToolSelection, CallVerdict, CompressTrigger,
-    EndReason, Event, LlmRequest, LlmResponse, Notification, PermissionDetails, PreCompress, SessionEnd,
-    SessionStart, StartSource, ToolMode, Verdict, sample_input,
+    AfterAgent, AfterModel, AfterTool, BeforeAgent, BeforeModel, BeforeToolSelection, CallVerdict,
+    CompressTrigger, EndReason, Event, LlmRequest, LlmResponse, Notification, PermissionDetails, PreCompress,
+    SessionEnd, SessionStart, StartSource, ToolMode, Verdict, sample_input,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,11 @@ fn prints(event: &str, output: &Value) -> Value {
 #[tokio::test]
 async fn the_input_has_the_documented_form() {
     let world = World::new(&json!({"BeforeTool": [{"command": "cat > seen.json"}]}));
-    world.fire(call()).await;
+    // Whoever fires may do so from any thread.
+    fn moves<T: Send>(future: T) -> T {
+        future
+    }
+    moves(world.fire(call())).await;
     let seen: Value = serde_json::from_str(&world.read("seen.json")).unwrap();
     let cwd = world.scene.cwd.display().to_string();
     assert_eq!(
@@ -68,7 +72,10 @@ async fn no_descriptor_is_inherited() {
 
 #[tokio::test]
 async fn every_event_has_its_effect() {
-    let world = World::new(&prints("SessionStart", &json!({"hookSpecificOutput": {"additionalContext": "c"}, "systemMessage": "m"})));
+    let world = World::new(&prints(
+        "SessionStart",
+        &json!({"hookSpecificOutput": {"additionalContext": "c"}, "systemMessage": "m"}),
+    ));
     let fired = world.fire(SessionStart { source: StartSource::Startup }).await;
     assert_eq!((fired.outcome.context.as_deref(), fired.system_message.as_deref()), (Some("c"), Some("m")));
 
@@ -80,14 +87,16 @@ async fn every_event_has_its_effect() {
     let fired = world.fire(BeforeAgent { prompt: "p".into() }).await;
     assert_eq!(fired.outcome.verdict, Verdict::Stop { reason: "late".into() });
 
-    let output = json!({"decision": "block", "reason": "again", "hookSpecificOutput": {"clearContext": true}});
+    let output =
+        json!({"decision": "block", "reason": "again", "hookSpecificOutput": {"clearContext": true}});
     let world = World::new(&prints("AfterAgent", &output));
     let done = AfterAgent { prompt: "p".into(), prompt_response: "r".into(), stop_hook_active: false };
     let outcome = world.fire(done).await.outcome;
     assert_eq!((outcome.verdict, outcome.clear_context), (Verdict::Block { reason: "again".into() }, true));
 
     let llm_request = LlmRequest { model: "m".into(), ..LlmRequest::default() };
-    let output = json!({"hookSpecificOutput": {"llm_request": {"model": "n"}, "llm_response": {"text": "t"}}});
+    let output =
+        json!({"hookSpecificOutput": {"llm_request": {"model": "n"}, "llm_response": {"text": "t"}}});
     let world = World::new(&prints("BeforeModel", &output));
     let outcome = world.fire(BeforeModel { llm_request: llm_request.clone() }).await.outcome;
     assert_eq!(outcome.request.unwrap().model.as_deref(), Some("n"));
@@ -97,7 +106,8 @@ async fn every_event_has_its_effect() {
     let after = AfterModel { llm_request: llm_request.clone(), llm_response: LlmResponse::default() };
     assert!(world.fire(after).await.outcome.response.is_some());
 
-    let output = json!({"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["glob"]}}});
+    let output =
+        json!({"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["glob"]}}});
     let world = World::new(&prints("BeforeToolSelection", &output));
     let outcome = world.fire(BeforeToolSelection { llm_request }).await.outcome;
     assert_eq!(outcome.tool_config.unwrap().mode, ToolMode::Any);
@@ -108,7 +118,10 @@ async fn every_event_has_its_effect() {
     assert_eq!((outcome.tail_call.unwrap().name.as_str(), outcome.context.as_deref()), ("ls", Some("c")));
 
     let world = World::new(&json!({"PreCompress": [{"matcher": "manual", "command": "echo hi"}]}));
-    assert_eq!(world.fire(PreCompress { trigger: CompressTrigger::Manual }).await.system_message.as_deref(), Some("hi"));
+    assert_eq!(
+        world.fire(PreCompress { trigger: CompressTrigger::Manual }).await.system_message.as_deref(),
+        Some("hi")
+    );
     assert!(world.fire(PreCompress { trigger: CompressTrigger::Auto }).await.runs.is_empty());
 
     let world = World::new(&json!({"Notification": [{"command": "cat > n.json"}]}));
@@ -129,9 +142,7 @@ async fn nothing_is_started_for_events_nobody_listens_to() {
 #[tokio::test]
 async fn parallel_hooks_wait_for_each_other_and_sequential_ones_hand_on() {
     // Each waits for a file of the other, so they end only side by side.
-    let side_by_side = |mine: &str, other: &str| {
-        json!({"command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.01; done; echo {mine}"), "timeout": 30000})
-    };
+    let side_by_side = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.01; done; echo {mine}"), "timeout": 30000});
     let world = World::new(&json!({"BeforeTool": [side_by_side("a", "b"), side_by_side("b", "a")]}));
     assert_eq!(world.fire(call()).await.system_message.as_deref(), Some("a\nb"));
 
@@ -150,7 +161,8 @@ async fn parallel_hooks_wait_for_each_other_and_sequential_ones_hand_on() {
 #[tokio::test]
 async fn the_strictest_of_several_answers_counts() {
     let says = |word: &str| json!({"name": word, "command": format!("echo '{{\"decision\":\"{word}\",\"reason\":\"{word}\"}}'")});
-    let world = World::new(&json!({"BeforeTool": [says("allow"), says("deny"), says("ask"), says("approve")]}));
+    let world =
+        World::new(&json!({"BeforeTool": [says("allow"), says("deny"), says("ask"), says("approve")]}));
     assert_eq!(world.fire(call()).await.outcome.verdict, CallVerdict::Block { reason: "deny".into() });
     let world = World::new(&json!({"BeforeTool": [says("ask"), says("allow")]}));
     assert_eq!(world.fire(call()).await.outcome.verdict, CallVerdict::Ask { message: Some("ask".into()) });

@@ -48,7 +48,9 @@ async fn a_command_that_cannot_run_warns_loudly() {
 
 #[tokio::test]
 async fn a_required_hook_that_fails_forbids() {
-    for command in ["./gone.sh", "exit 1", "kill -9 $$", "echo '{\"decision\": de'", "echo '{\"decision\": \"reject\"}'"] {
+    for command in
+        ["./gone.sh", "exit 1", "kill -9 $$", "echo '{\"decision\": de'", "echo '{\"decision\": \"reject\"}'"]
+    {
         let world = World::new(&json!({"BeforeTool": [{"name": "h", "command": command, "required": true}]}));
         let fired = world.fire(call()).await;
         let CallVerdict::Block { reason } = &fired.outcome.verdict else { panic!("{command}: {fired:?}") };
@@ -87,15 +89,17 @@ async fn much_output_is_dropped_and_the_exit_code_still_counts() {
     let CallVerdict::Block { reason } = &fired.outcome.verdict else { panic!() };
     assert!(reason.len() < 20_000 && reason.contains("[cut: "), "{}", reason.len());
     assert!(fired.runs[0].stdout.len() < 70_000);
-    let fired = World::of_command("head -c 50000000 /dev/zero | tr '\\0' y >&2; echo '{\"decision\":\"ask\"}'").await;
+    let fired =
+        World::of_command("head -c 50000000 /dev/zero | tr '\\0' y >&2; echo '{\"decision\":\"ask\"}'").await;
     assert_eq!(fired.outcome.verdict, CallVerdict::Ask { message: None });
 }
 
 #[tokio::test]
 async fn an_answer_that_was_cut_does_not_let_a_call_pass() {
-    let fired =
-        World::of_command("printf '{\"reason\":\"'; head -c 9000000 /dev/zero | tr '\\0' y; printf '\",\"decision\":\"deny\"}'")
-            .await;
+    let fired = World::of_command(
+        "printf '{\"reason\":\"'; head -c 9000000 /dev/zero | tr '\\0' y; printf '\",\"decision\":\"deny\"}'",
+    )
+    .await;
     assert_eq!(fired.outcome.verdict, blocked("the hook's answer is too long to be read"));
 }
 
@@ -103,7 +107,8 @@ async fn an_answer_that_was_cut_does_not_let_a_call_pass() {
 async fn odd_output_does_no_harm() {
     let fired = World::of_command("printf '\\033[2J\\033]0;x\\007bad\\r\\377'").await;
     assert_eq!(fired.system_message.as_deref(), Some("bad\u{fffd}"));
-    let fired = World::of_command("echo '{\"decision\":\"deny\",\"reason\":\"\\u001b[31mred\\u202e\"}'").await;
+    let fired =
+        World::of_command("echo '{\"decision\":\"deny\",\"reason\":\"\\u001b[31mred\\u202e\"}'").await;
     assert_eq!(fired.outcome.verdict, blocked("red"));
     let deep = format!("printf '%s' '{}'", "[".repeat(100_000));
     assert_eq!(World::of_command(&deep).await.outcome.verdict, CallVerdict::Proceed);

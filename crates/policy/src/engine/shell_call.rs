@@ -216,8 +216,18 @@ impl Engine {
         })
     }
 
+    /// Whether a file is one that people keep secrets in: it is not read for the model without a word.
+    fn keeps_secrets(&self, places: &Places, path: &str) -> bool {
+        let secret =
+            |path: &Path| path.file_name().is_some_and(|name| names_secrets(&name.to_string_lossy()));
+        places.all.iter().any(|dir| {
+            secret(&place(dir, path, None)) || secret(&place(dir, path, self.options.resolve.as_ref()))
+        })
+    }
+
     fn harmless(&self, part: &Part, places: &Places) -> bool {
-        shell::is_known_safe_within(part, &|path: &str| places.holds(self, path))
+        let open = |path: &str| places.holds(self, path) && !self.keeps_secrets(places, path);
+        shell::is_known_safe_within(part, &open)
     }
 
     /// Redirections need a rule that covers them, or a mode in which edits are free.
@@ -250,7 +260,9 @@ impl Engine {
                 return;
             }
             let free = covered
-                || (inside && !redirection.writes)
+                || (inside
+                    && !redirection.writes
+                    && target.is_some_and(|target| !self.keeps_secrets(places, target)))
                 || (inside && call.request.mode == ApprovalMode::AutoEdit);
             if !free {
                 let verb = if redirection.writes { "writes to" } else { "reads" };
@@ -468,4 +480,27 @@ fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
         before.push('/');
     }
     true
+}
+
+/// `.env` and its kin, but for the examples that are meant to be read.
+fn names_secrets(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let kind = name.strip_prefix(".env.");
+    let is_example = kind.is_some_and(|kind| {
+        ["example", "sample", "template", "dist", "defaults"].iter().any(|word| kind.contains(word))
+    });
+    let is_variables = name == ".env" || (kind.is_some() && !is_example);
+    let is_credentials = matches!(
+        name.as_str(),
+        ".netrc"
+            | ".npmrc"
+            | ".pypirc"
+            | ".git-credentials"
+            | "id_rsa"
+            | "id_ed25519"
+            | "id_ecdsa"
+            | "id_dsa"
+    );
+    let is_key = [".pem", ".key", ".p12", ".pfx", ".keystore"].iter().any(|end| name.ends_with(end));
+    is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
 }

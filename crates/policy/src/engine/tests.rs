@@ -553,3 +553,28 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn files_that_people_keep_secrets_in_are_not_read_without_a_word() {
+    let engine = shipped();
+    let secret = [
+        "cat .env",
+        "cat ./.env",
+        "head -5 .env.local",
+        "grep KEY .env",
+        "cat config/.env.production",
+        "cat < .env",
+        "wc -l < .ENV",
+        "cat server.pem",
+        "tail certs/tls.key",
+        "cat .npmrc",
+        "sort .git-credentials",
+        "cat gha-creds-1.json",
+    ];
+    for command in secret {
+        assert_eq!(shell(command).on(&engine, ApprovalMode::Default), Decision::Ask, "{command}");
+    }
+    for command in ["cat .env.example", "cat .envrc.md", "cat src/env.rs", "cat keys.md"] {
+        assert_eq!(shell(command).on(&engine, ApprovalMode::Default), Decision::Allow, "{command}");
+    }
+}

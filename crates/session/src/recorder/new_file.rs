@@ -34,12 +34,19 @@ impl NewFile {
             .mode(0o700)
             .create(dir)
             .map_err(|source| RecordError::Create { path: dir.clone(), source })?;
+        let taken = io::ErrorKind::AlreadyExists.into();
+        let mut failure = RecordError::Create { path: dir.clone(), source: taken };
         for attempt in 0..1000 {
             let path = free_path(spec, attempt);
-            let lock = Lock::take(&path).map_err(|error| match error {
-                LockError::Held(owner) => RecordError::InUse { path: path.clone(), pid: owner.pid },
-                LockError::Io(source) => RecordError::Create { path: path.clone(), source },
-            })?;
+            let lock = match Lock::take(&path) {
+                Ok(lock) => lock,
+                // Somebody begins a session of the same name in this moment.
+                Err(LockError::Held(owner)) => {
+                    failure = RecordError::InUse { path, pid: owner.pid };
+                    continue;
+                }
+                Err(LockError::Io(source)) => return Err(RecordError::Create { path, source }),
+            };
             if fs::symlink_metadata(&path).is_ok() {
                 continue;
             }
@@ -52,7 +59,7 @@ impl NewFile {
             let form = new_form(spec, SessionFile::boxed(file, &path));
             return Ok(Self { path, draft, file: OpenFile { form, _lock: Some(lock) } });
         }
-        Err(RecordError::Create { path: dir.clone(), source: io::ErrorKind::AlreadyExists.into() })
+        Err(failure)
     }
 
     /// Writes the first message and gives the file its name. If either fails nothing is left.

@@ -134,6 +134,32 @@ fn two_sessions_of_one_minute_with_the_same_start_of_their_ids_get_two_files() {
 }
 
 #[test]
+fn a_new_session_has_no_file_before_its_first_message_is_whole_in_it() {
+    let scratch = Scratch::new();
+    let mut recorder = scratch.recorder("7c0ffee0-1234", SessionFormat::Json, 0);
+    let name = recorder.path().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    // What a process left that was killed in that moment.
+    scratch.put(&format!(".{name}.new"), "{\n  \"sessionId\": \"7c0f");
+    assert!(pollux_session::session_files(&scratch.dirs()).is_empty());
+    recorder.user(&text("first"), None, at(1)).unwrap();
+    assert_eq!(json_of(recorder.path().unwrap())["messages"][0]["content"], "first");
+    drop(recorder);
+    assert_eq!(scratch.names(), [name]);
+}
+
+#[test]
+fn a_session_that_begins_while_another_of_its_name_does_gets_another_name() {
+    let scratch = Scratch::new();
+    let mut first = scratch.recorder("crowded-1", SessionFormat::Json, 0);
+    first.user(&text("one"), None, at(1)).unwrap();
+    // Its lock is held; the file itself may not be there yet.
+    fs::remove_file(first.path().unwrap()).unwrap();
+    let mut second = scratch.recorder("crowded-2", SessionFormat::Json, 0);
+    second.user(&text("two"), None, at(1)).unwrap();
+    assert_ne!(first.path(), second.path());
+}
+
+#[test]
 fn a_session_in_use_is_refused_with_the_way_out_and_free_afterwards() {
     let scratch = Scratch::new();
     let mut recorder = scratch.recorder("s", SessionFormat::Json, 0);

@@ -8,8 +8,8 @@ use pollux_domain::content::{Blob, Body, Part};
 use pollux_domain::event::CallStatus;
 use pollux_domain::id::SessionId;
 use pollux_session::{
-    Message, Recorder, ResumeError, SessionFormat, TranscriptForm, delete, history, into_history, list, load,
-    repair, summarise, verify, write_transcript,
+    Message, Recorder, ResumeError, RetentionPolicy, SessionFormat, TranscriptForm, apply, belongings,
+    delete, export, history, into_history, list, load, plan, repair, summarise, verify, write_transcript,
 };
 use serde_json::{Value, json};
 
@@ -60,6 +60,46 @@ fn long_outputs_and_pictures_are_stored_once_and_come_back() {
         let listing = list(&scratch.dirs(), at(9));
         delete(&listing, &scratch.dirs(), "two", None, at(9)).unwrap();
         assert_eq!(blobs(&scratch), 0);
+    }
+}
+
+#[test]
+fn what_goes_with_a_session_is_named_to_the_last_blob_and_that_is_what_goes() {
+    let scratch = Scratch::new();
+    let first = record_long(&scratch, "one", SessionFormat::Json);
+    let outputs = scratch.temp().join("tool-outputs/session-one");
+    fs::create_dir_all(&outputs).unwrap();
+    let copy = first.with_file_name(format!("{}.bak-1", first.file_name().unwrap().to_string_lossy()));
+    fs::write(&copy, "{}").unwrap();
+    let all = RetentionPolicy { max_age_ms: Some(i64::MIN), max_count: None, min_age_ms: i64::MIN };
+    let planned = |path: &std::path::Path| plan(&[summarise(path).unwrap()], &all, at(9), None);
+    let of_one = belongings(&planned(&first).delete[0]);
+    assert_eq!(of_one.len(), 5, "{of_one:?}");
+    assert_eq!(of_one[..3], [first.clone(), outputs.clone(), copy.clone()]);
+    // What another session uses, too, stays.
+    let second = record_long(&scratch, "two", SessionFormat::Json);
+    let plan_of_one = planned(&first);
+    assert_eq!(belongings(&plan_of_one.delete[0]).len(), 3);
+    assert_eq!(apply(&plan_of_one).deleted.len(), 1);
+    assert!([&first, &outputs, &copy].iter().all(|path| !path.exists()) && blobs(&scratch) == 2);
+    assert_eq!(belongings(&planned(&second).delete[0]).len(), 3);
+    assert!(second.exists());
+}
+
+#[test]
+fn an_export_needs_nothing_beside_it() {
+    for (format, _) in BOTH {
+        let scratch = Scratch::new();
+        let record = export(&record_long(&scratch, "one", format)).unwrap();
+        let whole = record.to_string();
+        assert!(whole.contains(&"AAAA".repeat(20_000)) && !whole.contains("polluxBlobs"));
+        assert_eq!(
+            record["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]["output"],
+            long()
+        );
+        assert_eq!(record["messageCount"], 2);
+        assert!(record["firstUserMessage"].as_str().unwrap().starts_with("look"));
+        assert_eq!(record["sessionId"], "one");
     }
 }
 

@@ -50,7 +50,7 @@ impl Front<'_, '_> {
             true => String::new(),
             false => format!(" ({})", view.resolved_model),
         };
-        let share = if view.window == 0 { 0 } else { view.tokens * 100 / view.window };
+        let share = (view.tokens * 100).checked_div(view.window).unwrap_or_default();
         format!("Model: {}{stands_for}, {share}% of {} tokens used", view.model, view.window)
     }
 

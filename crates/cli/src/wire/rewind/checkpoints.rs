@@ -99,7 +99,7 @@ fn shown(history: &[Arc<Content>]) -> Value {
     let spoken = history.iter().skip(1).filter_map(|turn| {
         let text: String = turn.parts.iter().filter_map(Part::spoken_text).collect();
         let kind = if turn.role == Role::User { "user" } else { "gemini" };
-        (!text.is_empty()).then(|| (kind, text))
+        (!text.is_empty()).then_some((kind, text))
     });
     spoken.enumerate().map(|(id, (kind, text))| json!({"id": id + 1, "type": kind, "text": text})).collect()
 }

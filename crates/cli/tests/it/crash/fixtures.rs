@@ -46,7 +46,7 @@ const SUBAGENT: &str = r#"{"sessionId":"5ab00000-0000-4000-8000-000000000001","p
 {"id":"u-9","timestamp":"2026-01-02T03:04:06.000Z","type":"user","content":[{"text":"look into it"}]}
 "#;
 
-/// The folder of the pretty session, and of the log; their ids name them on the command line.
+/// The sessions among them that can be resumed, by their ids.
 pub(super) const FORMS: [(&str, &str); 2] =
     [("7c0ffee0-1111-4222-8333-444444444444", LOG), ("0dd1e5e5-aaaa-4bbb-8ccc-dddddddddddd", PRETTY)];
 

@@ -35,7 +35,7 @@ pub(super) enum Kind {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String = self.text.chars().take(2_000).collect();
+        let text: String = self.text.chars().take(1_000).collect();
         write!(f, "{:?}: {text}", self.kind)
     }
 }
@@ -99,6 +99,7 @@ pub(super) fn check_new(new: &[Message], runs: &[Ran<'_>]) -> Verdict {
 }
 
 fn check_in_order<'a>(mut new: &[Message], runs: impl Iterator<Item = &'a Ran<'a>>) -> Verdict {
+    let mut doubt = String::new();
     for run in runs {
         let mut taken = 0;
         while taken < run.all() {
@@ -107,7 +108,10 @@ fn check_in_order<'a>(mut new: &[Message], runs: impl Iterator<Item = &'a Ran<'a
             match (check_message(message, taken, run, is_required), is_required) {
                 (Ok(()), _) => taken += 1,
                 (Err(violation), true) => return Err(violation),
-                (Err(_), false) => break,
+                (Err(violation), false) => {
+                    doubt = violation.text;
+                    break;
+                }
             }
         }
         demand(taken >= run.required(), Kind::Lost, || {
@@ -115,7 +119,7 @@ fn check_in_order<'a>(mut new: &[Message], runs: impl Iterator<Item = &'a Ran<'a
         })?;
         new = new.get(taken..).unwrap_or_default();
     }
-    demand(new.is_empty(), Kind::Lost, || format!("messages that nobody sent, or not so: {new:#?}"))
+    demand(new.is_empty(), Kind::Lost, || format!("messages that nobody sent: {doubt}; {new:#?}"))
 }
 
 fn check_message(message: &Message, index: usize, run: &Ran<'_>, is_complete: bool) -> Verdict {

@@ -54,7 +54,11 @@ impl Author {
     fn text(&mut self, chance: &mut Chance) -> String {
         let word = self.word("reply");
         match chance.below(8) {
-            0 => format!("{word} {}end", "many words ".repeat(1_000 + chance.below(9_000))),
+            // No two words are the same: a model that repeats itself is stopped.
+            0 => {
+                let many = (0..1_000 + chance.below(9_000)).map(|number| format!(" w{number}"));
+                format!("{word}{}", many.collect::<String>())
+            }
             1 => format!("{word} \"}}]\\ \u{fc}\u{1f680}\nsecond line"),
             _ => word,
         }
@@ -85,17 +89,20 @@ impl Author {
         ScriptedCall { id: format!("{name}__{word}"), name, args }
     }
 
-    /// A run that holds its session for a moment, and the text that tells that it does.
-    pub(super) fn holding(&mut self) -> (Script, String) {
+    /// A run that holds its session until a file is there: its name, and the text that tells that it holds.
+    pub(super) fn holding(&mut self) -> (Script, String, String) {
         let word = self.word("call");
         let id = format!("run_shell_command__{word}");
         let mark = format!("\"callId\":\"{id}\",\"params\"");
-        let call = ScriptedCall { id, name: "run_shell_command", args: json!({"command": "sleep 0.3"}) };
+        let gate = format!("gate-{word}");
+        // It ends by itself if nobody opens.
+        let command = format!("for i in $(seq 1000); do [ -e {gate} ] && break; sleep 0.03; done");
+        let call = ScriptedCall { id, name: "run_shell_command", args: json!({"command": command}) };
         let replies = vec![
             Scripted { text: self.word("reply"), calls: vec![call] },
             Scripted { text: self.word("reply"), calls: Vec::new() },
         ];
-        (Script { prompt: self.word("prompt"), replies }, mark)
+        (Script { prompt: self.word("prompt"), replies }, mark, gate)
     }
 }
 
@@ -123,17 +130,18 @@ fn first_word(text: &str) -> String {
 }
 
 impl Scripted {
+    /// Two pieces, the first of them the word that a run is waited for by.
     fn line(&self) -> String {
-        let middle = self.text.chars().count() / 2;
-        let pieces: [String; 2] =
-            [self.text.chars().take(middle).collect(), self.text.chars().skip(middle).collect()];
+        let word = first_word(&self.text);
+        let rest = self.text.strip_prefix(word.as_str()).unwrap_or_default();
         let calls = self.calls.iter().map(|call| {
             let id = call.id.split_once("__").map(|(_, id)| id);
             json!({"functionCall": {"id": id, "name": call.name, "args": call.args}})
         });
-        let last: Vec<Value> = std::iter::once(json!({"text": pieces[1]})).chain(calls).collect();
+        let said = (!rest.is_empty()).then(|| json!({"text": rest}));
+        let last: Vec<Value> = said.into_iter().chain(calls).collect();
         let chunks = json!([
-            {"candidates": [{"content": {"role": "model", "parts": [{"text": pieces[0]}]}}]},
+            {"candidates": [{"content": {"role": "model", "parts": [{"text": word}]}}]},
             {"candidates": [{"content": {"role": "model", "parts": last}, "finishReason": "STOP"}]},
         ]);
         json!({"method": "generateContentStream", "response": chunks}).to_string() + "\n"

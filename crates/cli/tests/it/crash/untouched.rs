@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pollux_test_support::{TestHome, reply};
 
 use super::fixtures::{self, FORMS};
-use super::oracle::{Census, census};
+use super::oracle::census;
 use crate::scene::{MODEL, Scene};
 
 /// A project with a session of our own beside those of other programs.
@@ -34,27 +34,23 @@ fn open_leave_list(scene: &Scene, which: &str) {
     }
 }
 
-fn sessions(chats: &PathBuf) -> Census {
-    census(chats)
-}
-
 #[test]
 fn a_session_that_was_opened_and_left_is_the_same_to_the_byte() {
     let (scene, chats) = project();
-    let before = sessions(&chats);
+    let before = census(&chats);
     open_leave_list(&scene, "latest");
-    assert!(sessions(&chats) == before, "{:?}", sessions(&chats).keys());
+    assert!(census(&chats) == before, "{:?}", census(&chats).keys());
     open_leave_list(&scene, "our-own-session");
-    assert!(sessions(&chats) == before, "{:?}", sessions(&chats).keys());
+    assert!(census(&chats) == before, "{:?}", census(&chats).keys());
 }
 
 #[test]
 fn files_of_other_releases_are_the_same_to_the_byte_when_they_were_opened_and_left() {
     for (id, _) in FORMS {
         let (scene, chats) = project();
-        let before = sessions(&chats);
+        let before = census(&chats);
         open_leave_list(&scene, id);
-        assert!(sessions(&chats) == before, "{id}: {:?}", sessions(&chats).keys());
+        assert!(census(&chats) == before, "{id}: {:?}", census(&chats).keys());
     }
 }
 
@@ -62,11 +58,11 @@ fn files_of_other_releases_are_the_same_to_the_byte_when_they_were_opened_and_le
 fn a_file_of_another_release_is_gone_on_with_in_place_and_keeps_what_it_held() {
     for (id, text) in FORMS {
         let (scene, chats) = project();
-        let before = sessions(&chats);
+        let before = census(&chats);
         scene.server.push([reply().text("gone on")]);
         let run = scene.run(&["--resume", id, "-p", "one more"]);
         assert_eq!((run.stdout.as_str(), run.code), ("gone on\n", Some(0)), "{}", run.stderr);
-        let after = sessions(&chats);
+        let after = census(&chats);
         assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{id}");
         let changed: Vec<&PathBuf> =
             before.keys().filter(|path| after.get(*path) != before.get(*path)).collect();

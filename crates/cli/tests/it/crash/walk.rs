@@ -43,7 +43,6 @@ enum End {
     At(String, Duration),
 }
 
-/// The same whatever the order of fields.
 pub(super) struct Walk {
     chance: Chance,
     author: Author,
@@ -158,7 +157,8 @@ impl Walk {
     }
 
     fn verify(&mut self) -> Verdict {
-        for report in verify(&[self.chats.clone()]) {
+        let reports = verify(std::slice::from_ref(&self.chats));
+        for report in reports.iter().filter(|report| !self.bystanders.contains_key(&report.path)) {
             for problem in &report.problems {
                 let is_loss = matches!(problem, Problem::Unreadable(_) | Problem::LostBlobs(_));
                 demand(!is_loss, Kind::Unreadable, || format!("{}: {problem}", report.path.display()))?;
@@ -170,7 +170,7 @@ impl Walk {
     /// A second process that comes while the first has the session is told so.
     fn hold(&mut self) -> Verdict {
         let id = self.any_session();
-        let (script, mark) = self.author.holding();
+        let (script, mark, gate) = self.author.holding();
         let holder = self.command(&["--resume", &id], &script).spawn();
         holder.wait_for_stdout(&mark);
         let rival = self.author.script(&mut self.chance);
@@ -180,12 +180,13 @@ impl Walk {
         let deletion = self.home.command(binary(), ["--delete-session", &id]).run();
         demand(deletion.code != Some(0), Kind::Conduct, || format!("deleted while in use: {deletion:?}"))?;
         self.tally.rivals += 1;
-        let first = if self.chance.one_in(2) {
+        let is_killed = self.chance.one_in(2);
+        if is_killed {
             self.tally.kills += 1;
-            holder.kill()
-        } else {
-            holder.wait()
-        };
+            holder.signal("KILL");
+        }
+        fs::write(self.home.project().join(gate), "").unwrap();
+        let first = holder.wait();
         self.settle(&id, &[Ran { script: &script, told: Told::read(&first.stdout), admitted: true }])
     }
 
@@ -223,7 +224,7 @@ impl Walk {
         self.tally.deletions += 1;
         self.known.remove(&id);
         self.nothing_vanished(before, Some(&id))?;
-        let gone = self.sessions_by_id()?.get(&id).is_none();
+        let gone = !self.sessions_by_id()?.contains_key(&id);
         demand(gone, Kind::Conduct, || format!("{id} is still there"))?;
         self.all_is_readable()
     }
@@ -314,7 +315,7 @@ impl Walk {
     }
 
     fn latest(&self) -> Verdict<String> {
-        let listing = list(&[self.chats.clone()], SystemClock.now());
+        let listing = list(std::slice::from_ref(&self.chats), SystemClock.now());
         let found = select(&listing, "latest", &self.chats);
         found.map(|found| found.id.to_string()).map_err(|error| violation(Kind::Lost, error.to_string()))
     }
@@ -400,7 +401,10 @@ impl Walk {
 
     fn sessions_by_id(&self) -> Verdict<BTreeMap<String, StoredSession>> {
         let mut found = BTreeMap::new();
-        for path in session_files(&[self.chats.clone()]) {
+        for path in session_files(std::slice::from_ref(&self.chats)) {
+            if self.bystanders.contains_key(&path) {
+                continue;
+            }
             let session = load(&path).map_err(|error| {
                 let bytes = fs::read(&path).unwrap_or_default();
                 let start = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
@@ -408,9 +412,6 @@ impl Walk {
             })?;
             let lost = session.repaired.as_ref().map_or(0, |note| note.lost_blobs);
             demand(lost == 0, Kind::Lost, || format!("{lost} blobs of {}", path.display()))?;
-            if self.bystanders.contains_key(&path) {
-                continue;
-            }
             let twin = found.insert(session.id.to_string(), session);
             demand(twin.is_none(), Kind::Conduct, || format!("two files of {}", path.display()))?;
         }

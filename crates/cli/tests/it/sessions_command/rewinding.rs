@@ -1,7 +1,7 @@
 //! `pollux sessions rewind`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pollux_test_support::{TestHome, reply};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn edited() -> (Home, PathBuf) {
     (home, file)
 }
 
-fn ids(file: &PathBuf) -> Vec<String> {
+fn ids(file: &Path) -> Vec<String> {
     let messages = read_json(file)["messages"].as_array().unwrap().clone();
     messages.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
 }

@@ -87,7 +87,7 @@ fn check(format: SessionFormat) {
     // The first record is written under another name and needs no care.
     for step in 1..STEPS.len() {
         let mut known = None;
-        for life in (1..100).chain((100..).step_by(7)) {
+        for life in (1..80).chain((80..).step_by(11)) {
             let (mut recorder, disk) = recorder(format);
             for done in &STEPS[..step] {
                 done(&mut recorder);
