@@ -195,10 +195,14 @@ impl Workspace {
         None
     }
 
-    /// Whether a path lies in the project's temp folder, outside of the memory's inbox.
+    /// Whether a path lies in the project's temp folder, outside of the memory's inbox, of the sessions (which
+    /// say what was allowed) and of what is kept for going back (which holds copies of closed files, too).
     fn is_open_temp(&self, real: &Path) -> bool {
-        let is_inbox = |part: std::path::Component<'_>| part.as_os_str().eq_ignore_ascii_case(".inbox");
-        real.strip_prefix(&self.project_temp).is_ok_and(|below| !below.components().any(is_inbox))
+        let is = |part: std::path::Component<'_>, name: &str| part.as_os_str().eq_ignore_ascii_case(name);
+        real.strip_prefix(&self.project_temp).is_ok_and(|below| {
+            let kept = below.components().next().is_some_and(|top| is(top, "chats") || is(top, "rewind"));
+            !kept && !below.components().any(|part| is(part, ".inbox"))
+        })
     }
 
     fn outside(&self, attempted: &Path) -> PathRefusal {

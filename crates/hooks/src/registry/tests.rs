@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 
 use pollux_config::paths::Home;

@@ -23,7 +23,7 @@ impl Clock for Noon {
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     pub folder: tempfile::TempDir,
     pub hooks: Hooks,
     pub scene: Scene,
@@ -32,11 +32,11 @@ pub struct World {
 
 impl World {
     /// These hooks of a trusted project, in a folder with a space in its name.
-    pub fn new(hooks: &Value) -> Self {
+    pub(crate) fn new(hooks: &Value) -> Self {
         Self::with_env(hooks, &[])
     }
 
-    pub fn with_env(hooks: &Value, vars: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_env(hooks: &Value, vars: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("my work");
         fs::create_dir_all(root.join(".gemini")).unwrap();
@@ -85,21 +85,21 @@ impl World {
         }
     }
 
-    pub async fn fire<P: Payload>(&self, payload: P) -> Fired<P::Outcome> {
+    pub(crate) async fn fire<P: Payload>(&self, payload: P) -> Fired<P::Outcome> {
         self.hooks.fire(&self.scene, payload, &self.cancel).await
     }
 
     /// The answer to a call of `glob` when one hook is this command.
-    pub async fn of_command(command: &str) -> Fired<pollux_hooks::BeforeToolOutcome> {
+    pub(crate) async fn of_command(command: &str) -> Fired<pollux_hooks::BeforeToolOutcome> {
         Self::new(&json!({"BeforeTool": [{"name": "h", "command": command}]})).fire(call()).await
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.scene.cwd.join(name)).unwrap()
     }
 }
 
-pub fn call() -> BeforeTool {
+pub(crate) fn call() -> BeforeTool {
     let input = json!({"pattern": "*"});
     BeforeTool {
         tool_name: "glob".into(),

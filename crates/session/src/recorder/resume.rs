@@ -149,7 +149,7 @@ fn continue_file(path: &Path, session: &StoredSession) -> io::Result<Continued> 
                     keep_copy(path, &rest, "torn", session.stamp)?;
                 }
                 let last = if salvaged { document::salvaged(&rest) } else { None };
-                mend(&file, end, last.as_ref(), follows)?
+                mend(path, &file, end, &rest, last.as_ref(), follows)?
             } else {
                 end
             };
@@ -183,8 +183,16 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Puts the salvaged message and the tail behind the last whole message. Returns where the tail is.
-fn mend(file: &File, end: u64, salvaged: Option<&Value>, after_others: bool) -> io::Result<u64> {
+/// Puts the salvaged message and the tail behind the last whole message, in place of the rest. Returns where
+/// the tail is.
+fn mend(
+    path: &Path,
+    file: &File,
+    end: u64,
+    rest: &[u8],
+    salvaged: Option<&Value>,
+    after_others: bool,
+) -> io::Result<u64> {
     let mut added = Vec::new();
     if let Some(message) = salvaged {
         if after_others {
@@ -195,6 +203,7 @@ fn mend(file: &File, end: u64, salvaged: Option<&Value>, after_others: bool) -> 
     }
     let tail_at = end + added.len() as u64;
     added.extend_from_slice(TAIL);
+    redo::keep(path, &redo::encode(end, rest, &added));
     std::os::unix::fs::FileExt::write_all_at(file, &added, end)?;
     file.set_len(end + added.len() as u64)?;
     Ok(tail_at)

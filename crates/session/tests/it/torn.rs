@@ -207,27 +207,6 @@ fn blocks_that_never_reached_the_disk_are_cut_off_and_kept_beside() {
 }
 
 #[test]
-fn a_repair_that_is_cut_itself_costs_nothing() {
-    let bytes = stages(SessionFormat::Json).pop().unwrap();
-    let scratch = Scratch::new();
-    for cut in (bytes.len() / 2..bytes.len()).step_by(RESUMED) {
-        let torn = &bytes[..cut];
-        let path = scratch.put("session-cut.json", torn);
-        let session = load(&path).unwrap();
-        drop(Recorder::resume(&session).unwrap());
-        let mended = fs::read(&path).unwrap();
-        // The file is written over from the left, then cut to its length.
-        for done in 0..=mended.len() {
-            let mut half = mended[..done].to_vec();
-            half.extend_from_slice(torn.get(done..).unwrap_or_default());
-            let again = load(&scratch.put("session-half.json", &half)).unwrap();
-            assert_eq!(again.messages, session.messages, "cut at {cut}, repair at {done}");
-        }
-        check_copy(&scratch, torn);
-    }
-}
-
-#[test]
 fn reading_a_torn_file_changes_nothing() {
     let bytes = &stages(SessionFormat::Json)[5];
     let scratch = Scratch::new();

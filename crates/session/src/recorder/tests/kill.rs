@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::load::{StoredSession, load};
+use crate::load::{Layout, StoredSession, load};
 use crate::message::Message;
 use crate::redo;
 
@@ -123,4 +123,34 @@ fn a_document_keeps_what_was_recorded_before_the_kill() {
 #[test]
 fn a_record_log_keeps_what_was_recorded_before_the_kill() {
     check(SessionFormat::Jsonl);
+}
+
+#[test]
+fn a_repair_that_is_cut_itself_costs_nothing() {
+    let (mut recorder, disk) = recorder(SessionFormat::Json);
+    STEPS.iter().for_each(|step| step(&mut recorder));
+    let bytes = disk.bytes();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("session-a.json");
+    let put = |bytes: &[u8]| {
+        let _ = fs::remove_file(&path);
+        fs::File::create(&path).and_then(|mut file| io::Write::write_all(&mut file, bytes)).unwrap();
+    };
+    for cut in (bytes.len() / 4..bytes.len()).step_by(97) {
+        let torn = &bytes[..cut];
+        put(torn);
+        let session = load(&path).unwrap();
+        let Layout::Document { end, torn: true, .. } = session.layout else { panic!("cut at {cut}") };
+        drop(Recorder::resume(&session).unwrap());
+        let mended = fs::read(&path).unwrap();
+        let end = usize::try_from(end).unwrap();
+        let note = redo::encode(end as u64, &torn[end..], &mended[end..]);
+        // The file is written over from the left, then cut to its length.
+        for done in (end..=mended.len()).step_by(3) {
+            put(&[&mended[..done], torn.get(done..).unwrap_or_default()].concat());
+            redo::keep(&path, &note);
+            assert_eq!(load(&path).unwrap().messages, session.messages, "cut at {cut}, repair at {done}");
+        }
+        redo::discard(&path);
+    }
 }
