@@ -42,7 +42,7 @@ pub(super) fn not_run_yet(loaded: &Loaded) -> Option<String> {
     let count = registry.hooks().len();
     (registry.is_enabled() && count > 0).then(|| {
         let hooks = if count == 1 { "1 hook is".to_owned() } else { format!("{count} hooks are") };
-        format!("Warning: {hooks} configured, and this version does not run them during a conversation yet. `pollux hooks run EVENT` tries them.")
+        format!("{hooks} configured, and this version does not run them during a conversation yet. `pollux hooks run EVENT` tries them.")
     })
 }
 
