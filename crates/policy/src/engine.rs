@@ -15,7 +15,7 @@ use self::call::{Call, Hit};
 use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, ExternalCheck, Resolver};
 use crate::file::Problem;
 use crate::request::{Decision, Request, RuleSource, Verdict};
-use crate::rule::{Rule, Unreadable};
+use crate::rule::{About, Rule, Unreadable};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
 
@@ -345,14 +345,12 @@ impl Engine {
 
     /// Rules that could not be read may have denied this call.
     fn fail_closed(&self, call: &Call<'_>, verdict: &mut Verdict) {
-        if !call.changes() {
-            return;
-        }
         for unreadable in &self.unreadable {
-            let about = unreadable
-                .tools
-                .as_ref()
-                .is_none_or(|tools| tools.iter().any(|tool| tool.matches(&call.name)));
+            let about = match &unreadable.about {
+                About::Tools(tools) => tools.iter().any(|tool| tool.matches(&call.name)),
+                About::Text(text) => call.changes() || call.name.is_spoken_of_in(text),
+                About::Anything => true,
+            };
             if about {
                 tighten(verdict, Decision::Ask, None, unreadable.reason.clone());
             }

@@ -14,7 +14,7 @@ use self::fields::{FieldError, Fields};
 use crate::checker::{CheckerKind, CheckerRule};
 use crate::pattern::{Pattern, PatternError};
 use crate::request::{Decision, RuleSource};
-use crate::rule::{Condition, Rule, Unreadable, short_label};
+use crate::rule::{About, Condition, Rule, Unreadable, short_label};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{self, ToolMatch};
 
@@ -68,7 +68,8 @@ pub(crate) fn parse(text: &str, place: &Place) -> FileRules {
                     .suggest("Check the TOML syntax of this file"),
             );
             if may_deny(text) {
-                out.unreadable.push(Unreadable { tools: None, reason: unreadable_reason(place, line) });
+                let (about, reason) = (About::Text(text.to_owned()), unreadable_reason(place, line));
+                out.unreadable.push(Unreadable { about, reason });
             }
             return out;
         }
@@ -118,8 +119,8 @@ fn entries<'t, 'i>(
                         .at(Some(line))
                         .details(format!("`{key}` must be a table, written `[[{key}]]`")),
                 );
-                out.unreadable
-                    .push(Unreadable { tools: None, reason: unreadable_reason(reader.place, Some(line)) });
+                let reason = unreadable_reason(reader.place, Some(line));
+                out.unreadable.push(Unreadable { about: About::Anything, reason });
             }
         }
     }
@@ -145,9 +146,9 @@ impl Reader<'_> {
             Err(error) => {
                 let decision = fields.text("decision").ok().flatten();
                 if !matches!(decision.as_deref(), Some("allow" | "ask_user")) {
-                    let tools = tools_of(&fields).ok();
+                    let about = tools_of(&fields).map_or(About::Anything, About::Tools);
                     let reason = unreadable_reason(self.place, Some(error.line));
-                    out.unreadable.push(Unreadable { tools, reason });
+                    out.unreadable.push(Unreadable { about, reason });
                 }
                 out.problems.push(self.problem(index, "rule", error));
             }
@@ -209,9 +210,9 @@ impl Reader<'_> {
             Ok(checkers) => out.checkers.extend(checkers),
             Err(error) => {
                 // A checker can only refuse, so one that cannot be read may have refused.
-                let tools = tools_of(&fields).ok();
+                let about = tools_of(&fields).map_or(About::Anything, About::Tools);
                 let reason = unreadable_reason(self.place, Some(error.line));
-                out.unreadable.push(Unreadable { tools, reason });
+                out.unreadable.push(Unreadable { about, reason });
                 out.problems.push(self.problem(index, "safety_checker", error));
             }
         }

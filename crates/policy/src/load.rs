@@ -10,7 +10,7 @@ use crate::checker::{CheckerRule, NO_CONSECA};
 use crate::engine::{Engine, Options};
 use crate::file::{FileRules, MAX_FILE, Place, Problem, parse};
 use crate::request::Decision;
-use crate::rule::{Condition, Unreadable};
+use crate::rule::{About, Condition, Unreadable};
 use crate::settings_rules::{self, Lists};
 use crate::tier::Tier;
 
@@ -155,7 +155,7 @@ fn unreadable(tier: Tier, path: &Path, error: &io::Error, found: &mut FileRules)
             .suggest("Check that the file is readable text"),
     );
     let reason = format!("policy file `{}` could not be read and may deny this", place.source);
-    found.unreadable.push(Unreadable { tools: None, reason });
+    found.unreadable.push(Unreadable { about: About::Anything, reason });
 }
 
 fn toml_files(path: &Path) -> io::Result<Vec<PathBuf>> {

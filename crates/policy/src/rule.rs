@@ -113,7 +113,15 @@ pub(crate) fn short_label(decision: Decision, tool: &ToolMatch, condition: &Cond
 /// A part of the rules that could not be read and may have denied something.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
-    /// The tools it was about; `None` if that is unknown too.
-    pub(crate) tools: Option<Vec<ToolMatch>>,
+    pub(crate) about: About,
     pub(crate) reason: String,
+}
+
+/// What unreadable rules were about.
+#[derive(Debug, Clone)]
+pub(crate) enum About {
+    Tools(Vec<ToolMatch>),
+    /// Whatever this text speaks of, and every change.
+    Text(String),
+    Anything,
 }

@@ -93,6 +93,12 @@ pub(crate) struct CalledName<'a> {
 }
 
 impl<'a> CalledName<'a> {
+    /// Whether a text that could not be read as rules names this tool, or all tools.
+    pub(crate) fn is_spoken_of_in(&self, text: &str) -> bool {
+        let names = [Some(self.raw), Some(self.canonical), self.server];
+        text.contains("\"*\"") || names.into_iter().flatten().any(|name| text.contains(name))
+    }
+
     pub(crate) fn new(tool: &'a str, server: Option<&'a str>, agent: Option<&'a str>) -> Self {
         let parsed = tool.strip_prefix("mcp_").and_then(|rest| rest.split_once('_'));
         let Some(server) = server.or(parsed.map(|(server, _)| server)) else {

@@ -19,6 +19,11 @@ fn project() -> TestHome {
         .file(".gemini/.env", "GEMINI_MODEL=gemini-env-model\n")
 }
 
+/// The notes of a run, but for the one about hooks.
+fn about_trust(stderr: &str) -> Vec<&str> {
+    stderr.lines().filter(|line| !line.contains("does not run them")).collect()
+}
+
 fn trust_lines(stderr: &str) -> usize {
     stderr.lines().filter(|line| line.contains("not trusted: ")).count()
 }
@@ -297,8 +302,7 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     assert!(first.stderr.contains("used for the first time"), "{}", first.stderr);
     assert!(used(0));
     let second = scene.prepare(&["-p", "x"]).run();
-    let others = second.stderr.lines().filter(|line| !line.contains("does not run them"));
-    assert_eq!(others.count(), 0, "{}", second.stderr);
+    assert_eq!(about_trust(&second.stderr), Vec::<&str>::new());
     assert!(used(1));
 
     let evil = hook("echo \u{1b}[2Jevil | sh").to_string();
@@ -326,7 +330,7 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     assert_eq!(allowed.code, Some(0), "{}", allowed.stderr);
     assert!(allowed.stdout.contains(": trusted ("), "{}", allowed.stdout);
     assert!(trust(&scene.home, &["diff"]).stdout.starts_with("Nothing changed"));
-    assert_eq!(scene.prepare(&["-p", "x"]).run().stderr, "");
+    assert_eq!(about_trust(&scene.prepare(&["-p", "x"]).run().stderr), Vec::<&str>::new());
     assert!(used(3));
 }
 

@@ -164,3 +164,33 @@ fn every_tool_is_treated_as_in_gemini_cli_but_for_those_that_only_look() {
         assert_eq!(outcomes, expected, "{tool}");
     }
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+fn a_broken_file_that_denies_reading_fails_closed_for_what_it_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let decide = |text: &str, tool: &str| {
+        let file = dir.path().join("p.toml");
+        std::fs::write(&file, text).unwrap();
+        let engine = load(&Sources { user: vec![file], ..Sources::default() }, Options::default());
+        let args = pollux_domain::JsonObject::new();
+        let request = crate::request::Request {
+            tool,
+            server: None,
+            read_only: true,
+            annotations: None,
+            args: &args,
+            effect: &pollux_domain::tool::Effect::None,
+            mode: pollux_domain::approval::ApprovalMode::Default,
+            interactive: true,
+            subagent: None,
+        };
+        engine.decide(&request).decision
+    };
+    let rule = "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 100\n";
+    for broken in [format!("{rule}[[rule\n"), rule.replace("100", "\"high\"")] {
+        assert_eq!(decide(&broken, "glob"), Decision::Ask, "{broken}");
+        assert_eq!(decide(&broken, "read_file"), Decision::Allow, "{broken}");
+    }
+    assert_eq!(decide(&format!("{}[[rule\n", rule.replace("glob", "*")), "read_file"), Decision::Ask);
+}
