@@ -365,7 +365,10 @@ impl Scene {
             .unwrap()
             .flatten()
             .map(|entry| entry.path())
-            .find(|path| path.file_name().unwrap().to_string_lossy().starts_with("session-"))
+            .find(|path| {
+                let name = path.file_name().unwrap().to_string_lossy();
+                name.starts_with("session-") && name.ends_with(".json")
+            })
             .expect("no session file")
     }
 
