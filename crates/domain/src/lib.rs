@@ -9,6 +9,7 @@
 pub mod approval;
 pub mod changes;
 pub mod content;
+pub mod embedding;
 pub mod event;
 pub mod exit;
 pub mod id;

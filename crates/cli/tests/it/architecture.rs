@@ -18,7 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hooks", &["domain", "config", "exec"]),
     ("model", &["domain", "config", "net"]),
     ("tools", &["domain", "config", "exec", "net"]),
-    ("agent", &["domain", "config", "policy", "session", "extend"]),
+    ("embed", &["domain", "config", "net"]),
+    ("memory", &["domain", "config"]),
+    ("mcp", &["domain", "config", "exec", "net"]),
+    ("agent", &["domain", "config", "policy", "session", "extend", "hooks"]),
     (
         "cli",
         &[
@@ -35,6 +38,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "rewind",
             "hooks",
             "tools",
+            "embed",
+            "memory",
+            "mcp",
             "agent",
         ],
     ),
@@ -55,6 +61,9 @@ const ADAPTERS: &[&str] = &[
     "pollux_extend",
     "pollux_foreign",
     "pollux_catalogue",
+    "pollux_embed",
+    "pollux_memory",
+    "pollux_mcp",
 ];
 
 /// What a library never does: values come in, results go out.
