@@ -6,6 +6,8 @@
 mod cuts;
 #[path = "it/forms.rs"]
 mod forms;
+#[path = "it/growth.rs"]
+mod growth;
 #[path = "it/listing.rs"]
 mod listing;
 #[path = "it/recording.rs"]

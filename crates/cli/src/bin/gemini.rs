@@ -1,7 +1,21 @@
-//! The command `gemini`: the same program, so that scripts which spawn that name keep working.
+//! The command `gemini`: becomes the `pollux` beside it, so that scripts which spawn that name keep working.
+//! A second copy of the whole program would double what is built and installed.
 
-use std::process::ExitCode;
+#![expect(clippy::print_stderr, reason = "there is nobody else to say it")]
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    pollux_cli::main(std::env::args_os().skip(1))
+    let program = match std::env::current_exe() {
+        Ok(own) => own.with_file_name("pollux"),
+        Err(_) => "pollux".into(),
+    };
+    // Returns only if it failed.
+    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    eprintln!(
+        "Error: could not start `{}`: {error}. The command `gemini` needs the command `pollux` in the same folder.",
+        program.display()
+    );
+    ExitCode::FAILURE
 }
