@@ -67,8 +67,24 @@ fn script_lines() -> String {
     lines.map(|line| format!("{line}\n")).concat()
 }
 
-/// Prompts, and replies with a call whose result is 8 KiB of code.
-fn write_session(folder: &Path, hash: &str, megabytes: usize, format: SessionFormat) -> PathBuf {
+/// 8 KiB of a program's source, another piece each time.
+fn excerpt(turn: usize) -> String {
+    const SOURCE: &str =
+        concat!(include_str!("scenes.rs"), include_str!("measure.rs"), include_str!("resume.rs"));
+    let lines = SOURCE.lines().cycle().skip(turn % 300);
+    let mut text = String::new();
+    lines
+        .take_while(|line| {
+            text.push_str(line);
+            text.push('\n');
+            text.len() < 8 * 1024
+        })
+        .for_each(drop);
+    text
+}
+
+/// Prompts, and replies with a call whose result is a piece of code.
+fn write_session(folder: &Path, hash: &str, megabytes: u64, format: SessionFormat) -> PathBuf {
     let now = Timestamp::from_millis(1_767_225_600_000);
     let mut recorder = Recorder::create(NewSession {
         id: SessionId::random(),
@@ -79,8 +95,10 @@ fn write_session(folder: &Path, hash: &str, megabytes: usize, format: SessionFor
         now,
     })
     .unwrap();
-    let output = "fn main() {\n\tprintln!(\"größe {}\", 1);\n}\n".repeat(200);
-    for turn in 0..megabytes * 120 {
+    let mut turn = 0;
+    while recorder.path().is_none_or(|path| fs::metadata(path).unwrap().len() < megabytes * 1_000_000) {
+        turn += 1;
+
         recorder.user(&[Part::text(format!("prompt {turn}"))], None, now).unwrap();
         let id = CallId::from_file(format!("read_file__{turn}"));
         let args = json!({"file_path": format!("src/part{turn}.rs")});
@@ -101,7 +119,7 @@ fn write_session(folder: &Path, hash: &str, megabytes: usize, format: SessionFor
             calls: vec![call],
         };
         recorder.reply(&record, now).unwrap();
-        let response = json!({"output": output});
+        let response = json!({"output": excerpt(turn)});
         let response = FunctionResponse {
             id: Some(id.as_str().to_owned()),
             name: "read_file".into(),

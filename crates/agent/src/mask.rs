@@ -1,9 +1,8 @@
 //! Old tool outputs leave the conversation for a file when they have grown too many.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::{fs, io, thread};
 
 use pollux_config::groups::Model;
 use pollux_domain::content::{Body, FunctionResponse, Part, Role};
@@ -17,37 +16,41 @@ use crate::truncate;
 const MARK: &str = "<tool_output_masked>";
 /// Characters kept from each end of a masked output.
 const PREVIEW: usize = 250;
-/// More than these at once share a file.
+/// More than these at once share files: a file costs more than what is in it, and a resumed session may have
+/// thousands of outputs.
 const SINGLE_FILES: usize = 32;
-const BUFFER: usize = 256 * 1024;
+/// Outputs that share a file.
+const BLOCK: usize = 64;
+const MAX_THREADS: usize = 4;
 /// Tools whose answers steer the conversation and stay.
 const EXEMPT: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 
 /// Masks old outputs; how many tokens were freed.
 pub(crate) fn mask_old(history: &mut History, settings: &Model, temp_dir: &Path, session: &SessionId) -> u64 {
     let found = prunable(history, settings);
-    let total: u64 = found.iter().map(|(_, _, tokens)| tokens).sum();
+    let total: u64 = found.iter().map(|place| place.tokens).sum();
     if found.is_empty() || total < settings.mask_min_prunable_tokens {
         return 0;
     }
-    let mut store = Store { temp_dir, session, bundle: None, bundles: found.len() > SINGLE_FILES };
-    let mut buffer = Vec::new();
-    let masked: Vec<Masked> =
-        found.into_iter().filter_map(|place| mask(history, place, &mut store, &mut buffer)).collect();
-    // Nothing leaves the conversation before it is in a file.
-    if store.finish().is_err() {
-        return 0;
-    }
+    let masking = Masking { history, temp_dir, session };
     let mut freed = 0;
-    for Masked { turn, part, body, saved } in masked {
-        history.rewrite(turn, part, body);
+    for Masked { place, body, saved } in masking.all(&found) {
+        history.rewrite(place.turn, place.part, body);
         freed += saved;
     }
     freed
 }
 
-/// Outputs beyond the protected newest ones: turn, part and tokens.
-fn prunable(history: &History, settings: &Model) -> Vec<(usize, usize, u64)> {
+/// Where an output is in the conversation, and what it costs.
+#[derive(Clone, Copy)]
+struct Place {
+    turn: usize,
+    part: usize,
+    tokens: u64,
+}
+
+/// Outputs beyond the protected newest ones, the oldest first.
+fn prunable(history: &History, settings: &Model) -> Vec<Place> {
     let mut protected = 0;
     let mut found = Vec::new();
     let skip = usize::from(settings.mask_protect_latest);
@@ -60,97 +63,122 @@ fn prunable(history: &History, settings: &Model) -> Vec<(usize, usize, u64)> {
             if EXEMPT.contains(&response.name.as_str()) || is_masked(response) {
                 continue;
             }
-            let cost = tokens::of_part(part);
+            let tokens = tokens::of_part(part);
             if protected <= settings.mask_protected_tokens {
-                protected += cost;
+                protected += tokens;
             }
             if protected > settings.mask_protected_tokens {
-                found.push((turn, index, cost));
+                found.push(Place { turn, part: index, tokens });
             }
         }
     }
+    found.reverse();
     found
 }
 
-/// An output whose text is on its way to a file.
+/// An output whose text is in a file.
 struct Masked {
-    turn: usize,
-    part: usize,
+    place: Place,
     body: Body,
     saved: u64,
 }
 
-fn mask(
-    history: &History,
-    (turn, index, cost): (usize, usize, u64),
-    store: &mut Store<'_>,
-    buffer: &mut Vec<u8>,
-) -> Option<Masked> {
-    let part = history.entries().get(turn)?.content.parts.get(index)?;
-    let Body::Response(response) = &part.body else { return None };
-    buffer.clear();
-    serde_json::to_writer_pretty(&mut *buffer, &response.response).ok()?;
-    let whole = std::str::from_utf8(buffer).ok()?;
-    let preview = preview(whole);
-    // Not worth a file, wherever that will be.
-    if tokens::of_part(&masked_response(response, &preview, "")) >= cost {
-        return None;
-    }
-    let place = store.keep(response, whole).ok()?;
-    let masked = masked_response(response, &preview, &place);
-    let saved = cost.checked_sub(tokens::of_part(&masked)).filter(|saved| *saved > 0)?;
-    Some(Masked { turn, part: index, body: masked.body, saved })
-}
-
-/// Where masked outputs go: each to a file of its own, very many at once to a common one. A file costs more
-/// than what is in it, and a resumed session may have thousands.
-struct Store<'a> {
+struct Masking<'a> {
+    history: &'a History,
     temp_dir: &'a Path,
     session: &'a SessionId,
-    bundles: bool,
-    bundle: Option<Bundle>,
 }
 
-struct Bundle {
-    path: PathBuf,
-    writer: BufWriter<File>,
-    lines: usize,
-}
+impl Masking<'_> {
+    fn all(&self, found: &[Place]) -> Vec<Masked> {
+        if found.len() <= SINGLE_FILES {
+            return found.iter().filter_map(|place| self.alone(*place)).collect();
+        }
+        // Counted from the oldest, the blocks of a session that is resumed again are the same again.
+        let blocks: Vec<&[Place]> = found.chunks(BLOCK).collect();
+        let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
+        let shares = blocks.chunks(blocks.len().div_ceil(threads).max(1));
+        let work = |blocks: &[&[Place]]| blocks.iter().flat_map(|block| self.together(block)).collect();
+        thread::scope(|scope| {
+            let workers: Vec<_> = shares
+                .map(|blocks| thread::Builder::new().spawn_scoped(scope, move || -> Vec<Masked> { work(blocks) }))
+                .collect();
+            // Whatever a thread could not be had for stays as it is.
+            workers.into_iter().flatten().filter_map(|worker| worker.join().ok()).flatten().collect()
+        })
+    }
 
-impl Store<'_> {
-    /// Saves an output; the words that say where it is.
-    fn keep(&mut self, response: &FunctionResponse, whole: &str) -> io::Result<String> {
-        let id = response.id.as_deref().unwrap_or_default();
-        let call = CallId::from_file(format!("{id}_masked"));
-        let file = truncate::file_for(self.temp_dir, self.session, &response.name, &call);
-        // An earlier run of the same session may have saved it.
-        let is_there = fs::symlink_metadata(&file)
-            .is_ok_and(|found| found.is_file() && found.len() == whole.len() as u64);
-        if is_there {
-            return Ok(file.display().to_string());
-        }
-        if !self.bundles {
-            truncate::save(&file, whole)?;
-            return Ok(file.display().to_string());
-        }
-        let bundle = match &mut self.bundle {
-            Some(bundle) => bundle,
-            None => {
-                let path = truncate::file_for(self.temp_dir, self.session, "outputs", &call);
-                let writer = BufWriter::with_capacity(BUFFER, truncate::create(&path)?);
-                self.bundle.insert(Bundle { path, writer, lines: 0 })
+    /// Saves an output in a file of its own.
+    fn alone(&self, place: Place) -> Option<Masked> {
+        let response = self.response(place)?;
+        let whole = serde_json::to_string_pretty(&response.response).ok()?;
+        let preview = worth_a_file(response, &whole, place.tokens)?;
+        let file = truncate::file_for(self.temp_dir, self.session, &response.name, &saved_as(response));
+        keep(&file, whole.as_bytes()).ok()?;
+        masked(place, response, &preview, &file.display().to_string())
+    }
+
+    /// Saves outputs in a common file. Nothing leaves the conversation before it is there.
+    fn together(&self, block: &[Place]) -> Vec<Masked> {
+        let mut text = Vec::new();
+        let mut chosen = Vec::new();
+        let mut line = 1;
+        for place in block {
+            let Some(response) = self.response(*place) else { continue };
+            let start = text.len();
+            if serde_json::to_writer_pretty(&mut text, &response.response).is_err() {
+                text.truncate(start);
+                continue;
             }
+            let whole = text.get(start..).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+            let lines = whole.bytes().filter(|byte| *byte == b'\n').count() + 1;
+            let Some(preview) = worth_a_file(response, whole, place.tokens).map(Cow::into_owned) else {
+                text.truncate(start);
+                continue;
+            };
+            text.push(b'\n');
+            chosen.push((*place, response, preview, line..line + lines));
+            line += lines;
+        }
+        let Some((_, first, ..)) = chosen.first() else { return Vec::new() };
+        let file = truncate::file_for(self.temp_dir, self.session, "outputs", &saved_as(first));
+        if keep(&file, &text).is_err() {
+            return Vec::new();
+        }
+        let file = file.display();
+        let masked = |(place, response, preview, lines): (Place, &FunctionResponse, String, std::ops::Range<usize>)| {
+            masked(place, response, &preview, &format!("{file}, lines {}-{}", lines.start, lines.end - 1))
         };
-        bundle.writer.write_all(whole.as_bytes())?;
-        bundle.writer.write_all(b"\n")?;
-        let first = bundle.lines + 1;
-        bundle.lines += whole.lines().count();
-        Ok(format!("{}, lines {first}-{}", bundle.path.display(), bundle.lines))
+        chosen.into_iter().filter_map(masked).collect()
     }
 
-    fn finish(self) -> io::Result<()> {
-        self.bundle.map_or(Ok(()), |mut bundle| bundle.writer.flush())
+    fn response(&self, place: Place) -> Option<&FunctionResponse> {
+        let part = self.history.entries().get(place.turn)?.content.parts.get(place.part)?;
+        if let Body::Response(response) = &part.body { Some(response) } else { None }
     }
+}
+
+fn saved_as(response: &FunctionResponse) -> CallId {
+    CallId::from_file(format!("{}_masked", response.id.as_deref().unwrap_or_default()))
+}
+
+/// Saves a text, unless an earlier run of the same session did.
+fn keep(file: &Path, text: &[u8]) -> io::Result<()> {
+    let is_there =
+        fs::symlink_metadata(file).is_ok_and(|found| found.is_file() && found.len() == text.len() as u64);
+    if is_there { Ok(()) } else { truncate::save(file, text) }
+}
+
+/// What the conversation keeps of an output, if saving it frees anything.
+fn worth_a_file<'a>(response: &FunctionResponse, whole: &'a str, cost: u64) -> Option<Cow<'a, str>> {
+    let preview = preview(whole);
+    (tokens::of_part(&masked_response(response, &preview, "")) < cost).then_some(preview)
+}
+
+fn masked(place: Place, response: &FunctionResponse, preview: &str, at: &str) -> Option<Masked> {
+    let part = masked_response(response, preview, at);
+    let saved = place.tokens.checked_sub(tokens::of_part(&part)).filter(|saved| *saved > 0)?;
+    Some(Masked { place, body: part.body, saved })
 }
 
 /// Both ends of an output.

@@ -46,12 +46,12 @@ pub(crate) fn folder(temp_dir: &Path, session: &SessionId) -> PathBuf {
 }
 
 /// Saves a text with restricted access.
-pub(crate) fn save(path: &Path, text: &str) -> std::io::Result<()> {
-    std::io::Write::write_all(&mut create(path)?, text.as_bytes())
+pub(crate) fn save(path: &Path, text: impl AsRef<[u8]>) -> std::io::Result<()> {
+    std::io::Write::write_all(&mut create(path)?, text.as_ref())
 }
 
 /// Creates a file with restricted access, and its folder if need be.
-pub(crate) fn create(path: &Path) -> std::io::Result<std::fs::File> {
+fn create(path: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
