@@ -96,7 +96,9 @@ fn write_session(folder: &Path, hash: &str, megabytes: u64, format: SessionForma
     })
     .unwrap();
     let mut turn = 0;
-    while recorder.path().is_none_or(|path| fs::metadata(path).unwrap().len() < megabytes * 1_000_000) {
+    let size =
+        |recorder: &Recorder| recorder.path().and_then(|path| fs::metadata(path).ok()).map_or(0, |m| m.len());
+    while size(&recorder) < megabytes * 1_000_000 {
         turn += 1;
 
         recorder.user(&[Part::text(format!("prompt {turn}"))], None, now).unwrap();

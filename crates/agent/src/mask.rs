@@ -98,10 +98,15 @@ impl Masking<'_> {
         let blocks: Vec<&[Place]> = found.chunks(BLOCK).collect();
         let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
         let shares = blocks.chunks(blocks.len().div_ceil(threads).max(1));
-        let work = |blocks: &[&[Place]]| blocks.iter().flat_map(|block| self.together(block)).collect();
+        let work = |blocks: &[&[Place]]| {
+            let mut text = Vec::new();
+            blocks.iter().filter_map(|block| self.together(block, &mut text)).flatten().collect()
+        };
         thread::scope(|scope| {
             let workers: Vec<_> = shares
-                .map(|blocks| thread::Builder::new().spawn_scoped(scope, move || -> Vec<Masked> { work(blocks) }))
+                .map(|blocks| {
+                    thread::Builder::new().spawn_scoped(scope, move || -> Vec<Masked> { work(blocks) })
+                })
                 .collect();
             // Whatever a thread could not be had for stays as it is.
             workers.into_iter().flatten().filter_map(|worker| worker.join().ok()).flatten().collect()
@@ -112,44 +117,40 @@ impl Masking<'_> {
     fn alone(&self, place: Place) -> Option<Masked> {
         let response = self.response(place)?;
         let whole = serde_json::to_string_pretty(&response.response).ok()?;
-        let preview = worth_a_file(response, &whole, place.tokens)?;
         let file = truncate::file_for(self.temp_dir, self.session, &response.name, &saved_as(response));
+        let masked = masked(place, response, &preview(&whole), &file.display().to_string())?;
         keep(&file, whole.as_bytes()).ok()?;
-        masked(place, response, &preview, &file.display().to_string())
+        Some(masked)
     }
 
     /// Saves outputs in a common file. Nothing leaves the conversation before it is there.
-    fn together(&self, block: &[Place]) -> Vec<Masked> {
-        let mut text = Vec::new();
-        let mut chosen = Vec::new();
+    fn together(&self, block: &[Place], text: &mut Vec<u8>) -> Option<Vec<Masked>> {
+        let first = self.response(*block.first()?)?;
+        let file = truncate::file_for(self.temp_dir, self.session, "outputs", &saved_as(first));
+        let shown = file.display().to_string();
+        let mut chosen = Vec::with_capacity(block.len());
         let mut line = 1;
+        text.clear();
         for place in block {
             let Some(response) = self.response(*place) else { continue };
             let start = text.len();
-            if serde_json::to_writer_pretty(&mut text, &response.response).is_err() {
-                text.truncate(start);
-                continue;
+            serde_json::to_writer_pretty(&mut *text, &response.response).ok()?;
+            let whole = std::str::from_utf8(text.get(start..)?).ok()?;
+            let next = line + memchr::memchr_iter(b'\n', whole.as_bytes()).count() + 1;
+            let at = format!("{shown}, lines {line}-{}", next - 1);
+            match masked(*place, response, &preview(whole), &at) {
+                Some(masked) => {
+                    chosen.push(masked);
+                    text.push(b'\n');
+                    line = next;
+                }
+                None => text.truncate(start),
             }
-            let whole = text.get(start..).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
-            let lines = whole.bytes().filter(|byte| *byte == b'\n').count() + 1;
-            let Some(preview) = worth_a_file(response, whole, place.tokens).map(Cow::into_owned) else {
-                text.truncate(start);
-                continue;
-            };
-            text.push(b'\n');
-            chosen.push((*place, response, preview, line..line + lines));
-            line += lines;
         }
-        let Some((_, first, ..)) = chosen.first() else { return Vec::new() };
-        let file = truncate::file_for(self.temp_dir, self.session, "outputs", &saved_as(first));
-        if keep(&file, &text).is_err() {
-            return Vec::new();
+        if !chosen.is_empty() {
+            keep(&file, text).ok()?;
         }
-        let file = file.display();
-        let masked = |(place, response, preview, lines): (Place, &FunctionResponse, String, std::ops::Range<usize>)| {
-            masked(place, response, &preview, &format!("{file}, lines {}-{}", lines.start, lines.end - 1))
-        };
-        chosen.into_iter().filter_map(masked).collect()
+        Some(chosen)
     }
 
     fn response(&self, place: Place) -> Option<&FunctionResponse> {
@@ -169,12 +170,7 @@ fn keep(file: &Path, text: &[u8]) -> io::Result<()> {
     if is_there { Ok(()) } else { truncate::save(file, text) }
 }
 
-/// What the conversation keeps of an output, if saving it frees anything.
-fn worth_a_file<'a>(response: &FunctionResponse, whole: &'a str, cost: u64) -> Option<Cow<'a, str>> {
-    let preview = preview(whole);
-    (tokens::of_part(&masked_response(response, &preview, "")) < cost).then_some(preview)
-}
-
+/// What the conversation keeps of an output, if that frees anything.
 fn masked(place: Place, response: &FunctionResponse, preview: &str, at: &str) -> Option<Masked> {
     let part = masked_response(response, preview, at);
     let saved = place.tokens.checked_sub(tokens::of_part(&part)).filter(|saved| *saved > 0)?;

@@ -20,7 +20,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
 use crate::index::{IndexRecord, summarise};
-use crate::load::{SessionKind, StoredSession, load};
+use crate::load::{SessionKind, StoredSession};
 use crate::message::{Message, UserMessage, UserText, user_text_kind};
 use crate::projects::KnownProject;
 use crate::recorder::sanitised;
@@ -179,12 +179,29 @@ fn describe(path: &Path, now: Timestamp) -> Result<Option<SessionInfo>, String> 
         Peek::NotListed => return Ok(None),
         Peek::ReadWhole => {}
     }
-    let session = load(path).map_err(|error| match error.source() {
+    let record = summarise(path).map_err(|error| match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     })?;
-    let is_listed = session.kind == SessionKind::Main && session.messages.iter().any(Message::is_resumable);
-    Ok(is_listed.then(|| SessionInfo::from(&session)))
+    Ok((record.kind == SessionKind::Main && record.resumable).then(|| SessionInfo::from(record)))
+}
+
+impl From<IndexRecord> for SessionInfo {
+    fn from(record: IndexRecord) -> Self {
+        let empty = || "Empty conversation".to_owned();
+        let first_user_message =
+            Some(record.first_user).filter(|text| !text.is_empty()).unwrap_or_else(empty);
+        Self {
+            id: record.session_id,
+            path: record.file,
+            start: record.start,
+            last_updated: record.last_updated,
+            title: title(record.summary.as_deref(), &first_user_message),
+            first_user_message,
+            message_count: usize::try_from(record.messages).ok(),
+            kind: record.kind,
+        }
+    }
 }
 
 impl From<&StoredSession> for SessionInfo {

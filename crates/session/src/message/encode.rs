@@ -111,7 +111,8 @@ fn parts_json(parts: &[Part]) -> Value {
     parts.iter().map(Part::to_json).collect()
 }
 
-fn display(display: &Display) -> Value {
+/// What people see of a result, as session files and hooks have it.
+pub fn display(display: &Display) -> Value {
     match display {
         Display::Nothing => json!(""),
         Display::Text(text) => json!(text),
