@@ -23,6 +23,8 @@ use crate::redo;
 
 /// Larger files are refused: reading one would take several times its size in memory.
 const MAX_BYTES: u64 = 1 << 30;
+/// Fewer messages are decoded faster than a thread starts.
+const WORTH_A_THREAD: usize = 1000;
 
 /// A session as it is on disk.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,16 +200,36 @@ struct Decoded {
 
 impl Folded {
     fn decoded(self, blobs: &Blobs) -> Decoded {
-        let mut lost_blobs = 0;
         let mut messages = Vec::with_capacity(self.messages.len());
-        for message in self.messages {
-            let Value::Object(fields) = message else { continue };
-            let (message, lost) = decoded(fields, blobs);
+        let mut lost_blobs = 0;
+        for (message, lost) in decoded_all(self.messages, blobs) {
             messages.push(message);
             lost_blobs += lost;
         }
         Decoded { meta: self.meta, messages, layout: self.layout, repaired: self.repaired, lost_blobs }
     }
+}
+
+/// Every object of these as a message; half of very many on another thread.
+fn decoded_all(mut values: Vec<Value>, blobs: &Blobs) -> Vec<(Message, usize)> {
+    let decode = |values: Vec<Value>| -> Vec<(Message, usize)> {
+        let objects = values.into_iter().filter_map(|value| match value {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        });
+        objects.map(|fields| decoded(fields, blobs)).collect()
+    };
+    if values.len() < WORTH_A_THREAD {
+        return decode(values);
+    }
+    let others = values.split_off(values.len() / 2);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| decode(others));
+        let mut messages = decode(values);
+        // A panic there would have been one here.
+        messages.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        messages
+    })
 }
 
 /// A message, and how much of it could not be found.

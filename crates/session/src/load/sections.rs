@@ -22,7 +22,7 @@ use crate::message::Message;
 /// How much of a file's beginning is looked at to tell what it is.
 const HEAD: u64 = 64 * 1024;
 /// What is read at once of a section.
-const BUFFER: usize = 256 * 1024;
+const PIECE: usize = 512 * 1024;
 /// A section has at least so many bytes; a thread for less is not worth its start.
 const SECTION: u64 = 2 << 20;
 const MAX_SECTIONS: usize = 8;
@@ -92,15 +92,36 @@ impl Frame {
 fn read_document(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> Option<Decoded> {
     let frame = frame_after(file, stamp, head)?;
     let read_section = |section: Range<u64>| {
+        let is_last = section.end == frame.body.end;
         let mut messages = Vec::new();
         let mut lost_blobs = 0;
-        frame.for_each_in(file, section, |line| {
-            let fields = object(line)?;
-            fields.get("id").filter(|id| id.is_string())?;
-            let (message, lost) = decoded(fields, blobs);
-            messages.push(message);
-            lost_blobs += lost;
-            Some(())
+        for_each_piece(file, section, |piece, is_end| {
+            let mut begin = 0;
+            // The line break at the end of a section belongs to none: there is one too many.
+            if is_end && piece.ends_with(b"\n") {
+                return None;
+            }
+            while begin < piece.len() {
+                let line = line_at(piece, begin);
+                begin = line.end + 1;
+                let is_last = is_last && is_end && begin > piece.len();
+                let line = piece.get_mut(line)?;
+                let comma = line.strip_prefix(b"    {")?.last() == Some(&b',');
+                // A comma stands behind every message but the last. Without it the lines are a stream of objects.
+                if comma == is_last {
+                    return None;
+                }
+                if comma {
+                    *line.last_mut()? = b' ';
+                }
+            }
+            for_each_object(piece, |fields| {
+                fields.get("id").filter(|id| id.is_string())?;
+                let (message, lost) = decoded(fields, blobs);
+                messages.push(message);
+                lost_blobs += lost;
+                Some(())
+            })
         })?;
         Some((messages, lost_blobs))
     };
@@ -136,9 +157,11 @@ fn read_log(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> Option
     }
     let read_section = |section: Range<u64>| {
         let mut records = Vec::new();
-        for_each_line(file, section, |line| {
-            records.push(object(line)?);
-            Some(())
+        for_each_piece(file, section, |piece, _| {
+            for_each_object(piece, |record| {
+                records.push(record);
+                Some(())
+            })
         })?;
         Some(records)
     };
@@ -213,36 +236,70 @@ fn split(file: &File, body: Range<u64>) -> Option<Vec<Range<u64>>> {
 
 /// Hands every line over, without its line break, until one is refused.
 fn for_each_line(file: &File, section: Range<u64>, mut take: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
-    let mut missing = section.end - section.start;
-    let mut reader = section_reader(file, section);
-    // What was read of a line whose end was not.
-    let mut begun = Vec::new();
-    while missing > 0 {
-        let chunk = reader.fill_buf().ok().filter(|chunk| !chunk.is_empty())?;
-        let used = match memchr::memchr(b'\n', chunk).and_then(|length| chunk.get(..length)) {
-            Some(line) if begun.is_empty() => {
-                take(line)?;
-                line.len() + 1
-            }
-            Some(line) => {
-                begun.extend_from_slice(line);
-                take(&begun)?;
-                begun.clear();
-                line.len() + 1
-            }
-            None => {
-                begun.extend_from_slice(chunk);
-                chunk.len()
-            }
+    for_each_piece(file, section, |piece, _| {
+        let mut begin = 0;
+        while begin < piece.len() {
+            let line = line_at(piece, begin);
+            begin = line.end + 1;
+            take(piece.get(line)?)?;
+        }
+        Some(())
+    })
+}
+
+/// Where the line is that begins here.
+fn line_at(piece: &[u8], begin: usize) -> Range<usize> {
+    let rest = piece.get(begin..).unwrap_or_default();
+    begin..begin + memchr::memchr(b'\n', rest).unwrap_or(rest.len())
+}
+
+/// Hands over pieces of whole lines, and whether it is the last one, until one is refused.
+fn for_each_piece(
+    file: &File,
+    section: Range<u64>,
+    mut take: impl FnMut(&mut [u8], bool) -> Option<()>,
+) -> Option<()> {
+    let mut piece = Vec::new();
+    let mut at = section.start;
+    while at < section.end {
+        // What is there already is a line whose end was not read.
+        let begun = piece.len();
+        let more = usize::try_from(section.end - at).map_or(PIECE, |left| left.min(PIECE));
+        piece.resize(begun + more, 0);
+        file.read_exact_at(piece.get_mut(begun..)?, at).ok()?;
+        at += more as u64;
+        let is_end = at == section.end;
+        let whole = match memchr::memrchr(b'\n', piece.get(begun..)?) {
+            _ if is_end => piece.len(),
+            Some(line_break) => begun + line_break + 1,
+            None => continue,
         };
-        reader.consume(used);
-        missing -= used as u64;
+        take(piece.get_mut(..whole)?, is_end)?;
+        piece.drain(..whole);
     }
-    if begun.is_empty() { Some(()) } else { take(&begun) }
+    Some(())
+}
+
+/// Hands over the objects of these lines; `None` if one is refused, or if there is not one in each line.
+fn for_each_object(piece: &[u8], mut take: impl FnMut(JsonObject) -> Option<()>) -> Option<()> {
+    // Checked once as a whole, which is faster than string by string. One reader for all of them keeps the
+    // room it needed for the longest string.
+    let text = std::str::from_utf8(piece).ok()?;
+    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<JsonObject>();
+    let mut begin = 0;
+    while begin < piece.len() {
+        let line = line_at(piece, begin);
+        take(objects.next()?.ok()?)?;
+        if !line.contains(&objects.byte_offset().checked_sub(1)?) {
+            return None;
+        }
+        begin = line.end + 1;
+    }
+    objects.next().is_none().then_some(())
 }
 
 fn section_reader(file: &File, section: Range<u64>) -> BufReader<Section<'_>> {
-    BufReader::with_capacity(BUFFER, Section { file, left: section })
+    BufReader::with_capacity(PIECE, Section { file, left: section })
 }
 
 /// A part of a file, read from its own place.
