@@ -19,6 +19,8 @@ mod measure;
 mod resume;
 #[path = "program/scenes.rs"]
 mod scenes;
+#[path = "program/servers.rs"]
+mod servers;
 
 use std::path::PathBuf;
 
@@ -42,7 +44,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, Scene); 7] = [
+    let scenes: [(&str, Scene); 8] = [
         ("start", scenes::start),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),
@@ -50,6 +52,7 @@ fn main() {
         ("list", scenes::list),
         ("bytes", scenes::bytes),
         ("resume", resume::resume),
+        ("servers", servers::servers),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -21,6 +21,7 @@ use pollux_policy::plan_file::placed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::hooked::Marks;
 use crate::schema;
 use crate::toolbox::Toolbox;
 
@@ -28,6 +29,9 @@ pub(crate) use answer::{Answer, Offload, fingerprint};
 
 /// How long a tool may take to end after it was told to; a process group needs a moment.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// What the model is told of arguments that it did not write; upstream's words.
+const CHANGED: &str = "\n\n[System] Tool input parameters were modified by a hook before execution.";
 
 /// A call as the model asked for it.
 #[derive(Debug, Clone)]
@@ -53,6 +57,8 @@ pub(crate) struct Ready {
     pub(crate) reads_only: bool,
     /// Why arguments that a person changed could not be used.
     pub(crate) rejected_edit: Option<String>,
+    /// What hooks did to it.
+    pub(crate) marks: Marks,
     run: Result<Box<dyn Invocation>, Refusal>,
 }
 
@@ -67,10 +73,19 @@ enum Refusal {
 pub(crate) struct Finished {
     pub(crate) call: Call,
     pub(crate) spec: Option<Arc<ToolSpec>>,
+    pub(crate) tool: Option<Arc<dyn Tool>>,
+    /// The arguments as the tool took them.
+    pub(crate) args: JsonObject,
     pub(crate) effect: Effect,
     pub(crate) decision: Option<CallDecision>,
     pub(crate) outcome: ToolOutcome,
     pub(crate) duration: Duration,
+    /// The tool itself said how it ended.
+    pub(crate) ran: bool,
+    /// A hook asked for it; the call is the one that the model made.
+    pub(crate) is_tail: bool,
+    /// What hooks add to what the model reads.
+    pub(crate) appended: String,
 }
 
 /// Looks at a call without running it or deciding on it. `plans` is where plans are written, in plan mode.
@@ -85,6 +100,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
         must_ask: false,
         reads_only: false,
         rejected_edit: None,
+        marks: Marks::default(),
         run: Err(Refusal::Failure(failure)),
         call,
     };
@@ -114,6 +130,7 @@ pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> 
         must_ask: false,
         reads_only: false,
         rejected_edit: None,
+        marks: Marks::default(),
         run: Ok(invocation),
     })
 }
@@ -176,8 +193,9 @@ pub(crate) async fn run_group(
 }
 
 async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Finished {
-    let Ready { call, spec, effect, decision, must_ask, run, .. } = ready;
+    let Ready { call, spec, tool, args, effect, decision, must_ask, marks, run, .. } = ready;
     let started = Instant::now();
+    let mut ran = false;
     let outcome = match run {
         Err(Refusal::Failure(failure)) => ToolOutcome::Failed(failure),
         Err(Refusal::ByPerson(message)) => ToolOutcome::Refused(message),
@@ -188,17 +206,20 @@ async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &Cancellati
             let run = AssertUnwindSafe(async { invocation.run(&context).await }).catch_unwind();
             tokio::select! {
                 biased;
-                outcome = run => outcome.unwrap_or_else(|_| {
-                    ToolOutcome::failed(
-                        ToolErrorKind::UnhandledException,
-                        format!("{} failed unexpectedly.", call.name),
-                    )
-                }),
+                outcome = run => {
+                    ran = matches!(outcome, Ok(ToolOutcome::Done(_) | ToolOutcome::Failed(_)));
+                    outcome.unwrap_or_else(|_| {
+                        let message = format!("{} failed unexpectedly.", call.name);
+                        ToolOutcome::failed(ToolErrorKind::UnhandledException, message)
+                    })
+                }
                 () = overdue(cancel) => ToolOutcome::Cancelled { partial: None },
             }
         }
     };
-    Finished { call, spec, effect, decision, outcome, duration: started.elapsed() }
+    let appended = if marks.changed && ran { CHANGED.to_owned() } else { String::new() };
+    let (is_tail, duration) = (marks.original.is_some(), started.elapsed());
+    Finished { call, spec, tool, args, effect, decision, outcome, duration, ran, is_tail, appended }
 }
 
 /// Over when a tool has had its time to end in order after a cancel.

@@ -1,32 +1,41 @@
 //! Where calls wait for a person.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
+use pollux_domain::BoxFuture;
+use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why};
 use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::hooked::Hooked;
+
 /// The questions that are open, and the way to the front ends.
 pub(crate) struct Desk {
     open: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
-    events: mpsc::Sender<Event>,
+    /// Whoever holds the desk does not keep the session's stream of events open.
+    events: mpsc::WeakSender<Event>,
+    hooked: Arc<Hooked>,
+    /// Questions that belong to no call of the model's.
+    asides: AtomicU64,
 }
 
 impl Desk {
-    pub(crate) fn new(events: mpsc::Sender<Event>) -> Self {
-        Self { open: Mutex::default(), events }
+    pub(crate) fn new(events: mpsc::WeakSender<Event>, hooked: Arc<Hooked>) -> Self {
+        Self { open: Mutex::default(), events, hooked, asides: AtomicU64::new(0) }
     }
 
     /// Asks and waits. Whoever cancels the turn, or goes away, has said no.
     pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+        self.hooked.notify(&request, cancel).await;
         let call = request.call.clone();
         let (sender, receiver) = oneshot::channel();
         self.with(|open| open.insert(call.as_str().to_owned(), sender));
         let request = Arc::new(request);
-        let _ = self.events.send(Event::ApprovalWanted(Arc::clone(&request))).await;
+        self.tell(Event::ApprovalWanted(Arc::clone(&request))).await;
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => Answer::Cancel,
@@ -47,11 +56,34 @@ impl Desk {
 
     /// Tells the front ends.
     pub(crate) async fn tell(&self, event: Event) {
-        let _ = self.events.send(event).await;
+        if let Some(events) = self.events.upgrade() {
+            let _ = events.send(event).await;
+        }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<String, oneshot::Sender<Answer>>) -> T) -> T {
         act(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Person for Desk {
+    fn ask<'a>(
+        &'a self,
+        who: &'a str,
+        questions: Vec<Question>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Answer> {
+        let number = self.asides.fetch_add(1, Ordering::Relaxed);
+        let request = ApprovalRequest {
+            call: CallId::new("question", &number.to_string()),
+            tool: who.to_owned(),
+            display_name: who.to_owned(),
+            args: pollux_domain::JsonObject::new(),
+            subject: Subject::Questions(questions),
+            why: Why::default(),
+            offers: vec![Offer { outcome: Outcome::Refuse, covers: String::new() }],
+        };
+        Box::pin(Desk::ask(self, request, cancel))
     }
 }
 

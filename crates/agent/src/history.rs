@@ -36,14 +36,35 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     entries: Vec<Entry>,
+    /// What hooks added to the first turn.
+    added: Vec<Part>,
 }
 
 impl History {
     /// Starts with the environment, then what an earlier run left.
     pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = Entry>) -> Self {
-        let mut history = Self { entries: vec![Entry::new(None, environment)] };
+        let mut history = Self { entries: vec![Entry::new(None, environment)], added: Vec::new() };
         history.entries.extend(restored);
         history
+    }
+
+    /// Says in the first turn what the model is to know about tools that come and go.
+    pub(crate) fn describe_tools(&mut self, text: Option<String>) {
+        let Some(entry) = self.entries.first_mut() else { return };
+        let content = Arc::make_mut(&mut entry.content);
+        content.parts.truncate(1);
+        content.parts.extend(text.map(Part::text));
+        content.parts.extend(self.added.iter().cloned());
+        entry.tokens = tokens::of_content(&entry.content);
+    }
+
+    /// Adds to the description of the environment, which every request begins with.
+    pub(crate) fn add_to_environment(&mut self, part: Part) {
+        self.added.push(part.clone());
+        if let Some(first) = self.entries.first_mut() {
+            Arc::make_mut(&mut first.content).parts.push(part);
+            first.tokens = tokens::of_content(&first.content);
+        }
     }
 
     /// Adds a prompt. If the last turn was never answered, that is said first, so that the prompt is a

@@ -1,7 +1,7 @@
 //! The agent: session, turn, step, call.
 //!
 //! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
-//! mode, loop detection, compression, and the system prompt. It never prints, parses no file format, and names no
+//! mode, what hooks bring about, loop detection, compression, and the system prompt. It never prints, parses no file format, and names no
 //! provider: the model and the tools come in through ports, and whatever happens goes out as one stream of events.
 //! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
@@ -13,6 +13,7 @@ mod control;
 mod desk;
 pub mod environment;
 mod history;
+mod hooked;
 mod loop_guard;
 mod mask;
 mod permission;
@@ -27,6 +28,7 @@ mod toolbox;
 mod truncate;
 mod turn;
 
+pub use hooked::HookPort;
 pub use permission::GrantReach;
 pub use schema::check as check_arguments;
 pub use session::{Handle, Planning, Ports, SessionSpec, open};

@@ -36,16 +36,18 @@ enum Settled {
 impl Session {
     /// Decides on the calls of a group, one after the other: an answer may decide on the next call too.
     pub(crate) async fn permit(&mut self, group: &mut [Ready], cancel: &CancellationToken) {
-        for ready in group {
+        let wishes = self.before_tools(group, cancel).await;
+        for (ready, wanted) in group.iter_mut().zip(wishes) {
             if self.stopped_by_person {
                 ready.refuse_by_person(QUEUED);
                 continue;
             }
+            self.heed(ready, wanted, cancel);
             // A person may change the arguments more than once.
-            while ready.may_run() {
+            while ready.may_run() && !cancel.is_cancelled() {
                 match self.settle(ready, cancel).await {
                     Settled::Done => break,
-                    Settled::Again(args) => self.exchange(ready, args).await,
+                    Settled::Again(args) => self.exchange(ready, args, cancel).await,
                     Settled::Stop => {
                         self.stopped_by_person = true;
                         ready.refuse_by_person(DENIED_BY_PERSON);
@@ -69,6 +71,7 @@ impl Session {
             }
             None => without_checkers(verdict),
         };
+        let verdict = self.with_hooks_word(verdict, ready.marks.asks.as_deref());
         ready.reads_only = changes::reads_only(&request, &verdict);
         match verdict.decision {
             Decision::Allow => {
@@ -107,7 +110,8 @@ impl Session {
         verdict: &Verdict,
         cancel: &CancellationToken,
     ) -> Settled {
-        let grants = self.grants(request);
+        // A hook asks anew each time, so there is no "always" to offer.
+        let grants = if ready.marks.asks.is_some() { Grants::default() } else { self.grants(request) };
         let question = ApprovalRequest {
             call: ready.call.id.clone(),
             tool: request.tool.to_owned(),
@@ -145,6 +149,18 @@ impl Session {
         Settled::Done
     }
 
+    /// A hook's wish that somebody be asked counts in every mode; what the rules refuse stays refused.
+    fn with_hooks_word(&self, mut verdict: Verdict, asks: Option<&str>) -> Verdict {
+        let Some(message) = asks.filter(|_| verdict.decision != Decision::Deny) else { return verdict };
+        verdict.would_ask = true;
+        verdict.decision = if self.approvals.interactive { Decision::Ask } else { Decision::Deny };
+        verdict.reason = match message {
+            "" => "A hook wants a person to decide.".to_owned(),
+            message => format!("A hook wants a person to decide: {message}"),
+        };
+        verdict
+    }
+
     /// What "always" would mean for this call, as far as it may be offered.
     fn grants(&self, request: &Request<'_>) -> Grants {
         if !self.reach.session {
@@ -160,13 +176,18 @@ impl Session {
 
     /// Puts arguments that a person changed in place of the model's. What cannot be used is said in the next
     /// question.
-    async fn exchange(&mut self, ready: &mut Ready, args: JsonObject) {
+    async fn exchange(&mut self, ready: &mut Ready, args: JsonObject, cancel: &CancellationToken) {
         let call = Call { args: args.clone(), ..ready.call.clone() };
         let changed = ready.tool.clone().map(|tool| accept(call, &tool, self.plans_now()));
         match changed {
             Some(Ok(changed)) => {
+                let original = ready.marks.original.take();
                 *ready = changed;
+                ready.marks.original = original;
                 ready.decision = Some(CallDecision::Modify);
+                // Hooks have judged other arguments.
+                let wanted = self.before_tool(ready, cancel).await;
+                self.heed(ready, wanted, cancel);
             }
             Some(Err(failure)) => ready.rejected_edit = Some(failure.message),
             None => {}

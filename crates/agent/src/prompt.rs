@@ -16,6 +16,8 @@ pub struct PromptInputs {
     pub global_context: Option<String>,
     /// Private notes about this project, framed.
     pub project_memory: Option<String>,
+    /// What earlier sessions taught about the user's wishes.
+    pub learnings: Option<String>,
     pub in_git_repository: bool,
     /// What kind of sandbox the program runs in, if any.
     pub sandbox: Option<String>,
@@ -213,6 +215,9 @@ fn memory(inputs: &PromptInputs) -> String {
     if let Some(text) = &inputs.project_memory {
         blocks.push_str(&format!("<user_project_memory>\n{text}\n</user_project_memory>\n"));
     }
+    if let Some(text) = &inputs.learnings {
+        blocks.push_str(&format!("<learnings>\n{text}\n</learnings>\n"));
+    }
     if blocks.is_empty() { String::new() } else { format!("\n\n<loaded_context>\n{blocks}</loaded_context>") }
 }
 
@@ -273,10 +278,12 @@ mod tests {
         let inputs = PromptInputs {
             disabled: BTreeSet::from(["sandbox".to_owned()]),
             global_context: Some("use tabs".into()),
+            learnings: Some("- be brief".into()),
             ..Default::default()
         };
         let text = build(&inputs, &[SHELL]);
         assert!(!text.contains("sandbox") && text.contains("<global_context>\nuse tabs\n"));
+        assert!(text.ends_with("<learnings>\n- be brief\n</learnings>\n</loaded_context>"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 use pollux_domain::content::Body;
 use pollux_domain::event::{CompressionStatus, Event, RequestEnded, TurnEnd};
 use pollux_domain::model::{ModelRequest, ReplyChunk, RequestRole};
+use pollux_hooks::CompressTrigger;
 use tokio_util::sync::CancellationToken;
 
 use crate::compress;
@@ -99,7 +100,7 @@ impl Session {
         let outcome = if freed && self.size() <= self.threshold() {
             Err(CompressionStatus::Nothing)
         } else {
-            self.summarise(prompt_id, cancel).await
+            self.summarise(prompt_id, CompressTrigger::Auto, cancel).await
         };
         let status = match outcome {
             Ok(()) => CompressionStatus::Compressed,
@@ -121,7 +122,7 @@ impl Session {
         let prompt_id = self.next_prompt_id();
         self.counters.summary_failed = false;
         let before = self.size();
-        let status = match self.summarise(&prompt_id, cancel).await {
+        let status = match self.summarise(&prompt_id, CompressTrigger::Manual, cancel).await {
             Ok(()) => CompressionStatus::Compressed,
             Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
             Err(status) => status,
@@ -134,15 +135,19 @@ impl Session {
     async fn summarise(
         &mut self,
         prompt_id: &str,
+        trigger: CompressTrigger,
         cancel: &CancellationToken,
     ) -> Result<(), CompressionStatus> {
         if self.counters.summary_failed {
             return Err(CompressionStatus::Nothing);
         }
-        let plan = compress::plan(&self.history).ok_or(CompressionStatus::Nothing)?;
+        let keeps = self.witness.as_ref().map(|witness| witness.keeps_from(&self.history.contents()));
+        let plan = compress::plan(&self.history, keeps).ok_or(CompressionStatus::Nothing)?;
+        let before = self.size();
+        self.before_compression(trigger, cancel).await;
         let window = self.client.resolve(compress::ALIAS).context_window;
         let request = compress::request(&self.history, &plan, window);
-        let mut snapshot = self.ask(request.clone(), prompt_id, cancel).await?;
+        let mut snapshot = self.ask_with_notes(&request, prompt_id, cancel).await?;
         if !compress::is_whole(&snapshot) && !snapshot.trim().is_empty() {
             let again = compress::verification(&request, &snapshot);
             if let Ok(better) = self.ask(again, prompt_id, cancel).await
@@ -155,8 +160,33 @@ impl Session {
             return Err(CompressionStatus::Failed);
         }
         let done = compress::apply(&self.history, &plan, &snapshot)?;
+        if let Some(witness) = &self.witness {
+            witness.compressed(&done.snapshot, before);
+        }
         self.adopt(done).await;
         Ok(())
+    }
+
+    /// Asks for a snapshot. What else should be kept of those turns is asked at the same time, so that nobody waits
+    /// longer for it.
+    async fn ask_with_notes(
+        &self,
+        request: &ModelRequest,
+        prompt_id: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, CompressionStatus> {
+        // Whoever only plans writes nothing down.
+        let witness = self.witness.as_ref().filter(|_| self.plans_now().is_none());
+        let wish = witness.and_then(|witness| Some((witness, witness.before_compression()?)));
+        let Some((witness, instruction)) = wish else {
+            return self.ask(request.clone(), prompt_id, cancel).await;
+        };
+        let noting = self.ask(compress::noting(request, &instruction), prompt_id, cancel);
+        let (snapshot, notes) = tokio::join!(self.ask(request.clone(), prompt_id, cancel), noting);
+        if let Ok(notes) = notes {
+            witness.notes(&notes);
+        }
+        snapshot
     }
 
     /// The last way out when nothing else made room: the conversation before the last prompt is left out.

@@ -1,31 +1,35 @@
 //! A session: the actor that owns a conversation.
 
-use std::collections::{HashSet, VecDeque};
+mod life;
+
+use std::collections::HashSet;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::{Model, Tools};
-use pollux_domain::approval::ApprovalMode;
+use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::changes::Changes;
-use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity, TurnEnd};
+use pollux_domain::content::Content;
+use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, Timestamp};
-use pollux_domain::tool::Tool;
+use pollux_domain::tool::{Tool, ToolSource};
+use pollux_domain::witness::Witness;
 use pollux_extend::context::ContextFiles;
+use pollux_hooks::Scene;
 use pollux_policy::checker::CheckerPort;
 use pollux_policy::engine::Engine;
 use pollux_session::{RecordError, Recorder, RestoredTurn};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approvals;
 use crate::control;
 use crate::desk::Desk;
 use crate::history::{Entry, History};
+use crate::hooked::{Dialogue, HookPort, Hooked};
 use crate::permission::GrantReach;
 use crate::prompt::{self, PromptInputs};
 use crate::tokens;
@@ -61,17 +65,12 @@ pub struct SessionSpec {
     pub restored: Vec<RestoredTurn>,
 }
 
-/// What takes a turn.
-enum Work {
-    Prompt(Vec<Part>, String),
-    Propose(Vec<Part>),
-    Compress,
-}
-
 /// What a session works with.
 pub struct Ports {
     pub model: Arc<dyn ModelClient>,
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools that join later and may go again.
+    pub late_tools: Option<Arc<dyn ToolSource>>,
     pub clock: Arc<dyn Clock>,
     pub recorder: Recorder,
     pub context: ContextFiles,
@@ -79,6 +78,10 @@ pub struct Ports {
     pub checkers: Option<Arc<dyn CheckerPort>>,
     /// Keeps what calls change; without it, nothing can be taken back.
     pub changes: Option<Arc<dyn Changes>>,
+    /// Commands of the user's at certain moments.
+    pub hooks: Option<HookPort>,
+    /// Remembers the conversation beyond this session.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// Whether and where plans are made.
@@ -99,6 +102,8 @@ pub struct Handle {
     pub task: JoinHandle<()>,
     /// The system prompt as it is sent.
     pub system_prompt: Arc<str>,
+    /// Whoever answers questions at the front end; only for interactive sessions.
+    pub person: Option<Arc<dyn Person>>,
 }
 
 /// Starts a session on the current runtime.
@@ -107,7 +112,8 @@ pub fn open(spec: SessionSpec, ports: Ports) -> Handle {
     let (outbox, events) = mpsc::channel(EVENT_QUEUE);
     let session = Session::new(spec, ports, outbox);
     let system_prompt = Arc::clone(&session.system);
-    Handle { ops, events, task: tokio::spawn(session.live(inbox)), system_prompt }
+    let person = session.interactive.then(|| Arc::clone(&session.desk) as Arc<dyn Person>);
+    Handle { ops, events, task: tokio::spawn(session.live(inbox)), system_prompt, person }
 }
 
 /// The state of a session.
@@ -121,9 +127,12 @@ pub(crate) struct Session {
     pub(crate) reach: GrantReach,
     pub(crate) checkers: Option<Arc<dyn CheckerPort>>,
     pub(crate) changes: Option<Arc<dyn Changes>>,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
     /// The prompt under way.
     pub(crate) prompted: Prompted,
     pub(crate) desk: Arc<Desk>,
+    pub(crate) hooked: Arc<Hooked>,
+    pub(crate) dialogue: Dialogue,
     /// A person ended the turn at a question.
     pub(crate) stopped_by_person: bool,
     pub(crate) toolbox: Toolbox,
@@ -176,15 +185,23 @@ impl Session {
             Planning::Off => None,
         };
         let approvals = Arc::new(Approvals::new(spec.policy, spec.approval, spec.interactive, spec.trusted));
-        let desk = Arc::new(Desk::new(events.clone()));
+        let scene = Scene {
+            session_id: spec.session.to_string(),
+            transcript_path: ports.recorder.path().map(Path::to_path_buf),
+            plans_dir: plans.clone(),
+            ..Scene::default()
+        };
+        let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
+        let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
         let mut tools = ports.tools;
         tools.extend(control::tools(&desk, &approvals, plans.as_deref()));
         let prompt =
             PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
-        let toolbox = Toolbox::new(tools, &approvals);
+        let toolbox = Toolbox::new(tools, ports.late_tools, &approvals);
         let (system, overhead) = instructions(&prompt, &toolbox);
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
-        let history = History::new(spec.first_turn, restored);
+        let mut history = History::new(spec.first_turn, restored);
+        history.describe_tools(toolbox.context());
         let call_ids = history.call_ids();
         Self {
             id: spec.session,
@@ -196,8 +213,11 @@ impl Session {
             reach: spec.grants,
             checkers: ports.checkers,
             changes: ports.changes,
+            witness: ports.witness,
             prompted: Prompted::default(),
             desk,
+            hooked,
+            dialogue: Dialogue::default(),
             stopped_by_person: false,
             toolbox,
             prompt,
@@ -211,77 +231,6 @@ impl Session {
             events,
             counters: Counters::default(),
             call_ids,
-        }
-    }
-
-    /// Serves operations until the front end is gone.
-    async fn live(mut self, mut inbox: mpsc::Receiver<Op>) {
-        let (session, model) = (self.id.clone(), self.model_settings.name.clone());
-        self.emit(Event::SessionReady { session, model }).await;
-        let mut queue: VecDeque<Op> = VecDeque::new();
-        let mut open = true;
-        while open {
-            let op = match queue.pop_front() {
-                Some(waiting) => waiting,
-                None => match inbox.recv().await {
-                    None => return,
-                    Some(op) => op,
-                },
-            };
-            let Some(work) = self.serve(op).await else { continue };
-            let (desk, approvals) = (Arc::clone(&self.desk), Arc::clone(&self.approvals));
-            let cancel = CancellationToken::new();
-            let events = self.events.clone();
-            let end = {
-                let turn = self.work(work, &cancel);
-                tokio::pin!(turn);
-                loop {
-                    tokio::select! {
-                        biased;
-                        op = inbox.recv(), if !cancel.is_cancelled() => match op {
-                            Some(Op::Cancel) => cancel.cancel(),
-                            Some(Op::Decide { call, answer }) => desk.answer(&call, answer),
-                            Some(Op::SetMode(mode)) => approvals.enter(mode, &desk).await,
-                            Some(later) => queue.push_back(later),
-                            None => {
-                                open = false;
-                                cancel.cancel();
-                            }
-                        },
-                        end = &mut turn => break end,
-                    }
-                }
-            };
-            let _ = events.send(Event::TurnEnded(end)).await;
-        }
-    }
-
-    /// Does what is done at once; what takes a turn is handed back.
-    async fn serve(&mut self, op: Op) -> Option<Work> {
-        match op {
-            Op::Prompt { parts, typed } => return Some(Work::Prompt(parts, typed)),
-            Op::Compress => return Some(Work::Compress),
-            Op::Propose { parts } => return Some(Work::Propose(parts)),
-            // An answer that comes too late has nobody to go to.
-            Op::Cancel | Op::Decide { .. } => {}
-            Op::SetMode(mode) => self.approvals.enter(mode, &self.desk).await,
-            Op::Describe => {
-                self.follow_mode();
-                self.emit(Event::Conversation(Arc::new(self.view()))).await;
-            }
-            Op::Rewind { to } => {
-                let problem = self.rewind(&to).err();
-                self.emit(Event::Rewound { to, problem }).await;
-            }
-        }
-        None
-    }
-
-    async fn work(&mut self, work: Work, cancel: &CancellationToken) -> TurnEnd {
-        match work {
-            Work::Prompt(parts, typed) => self.run_turn(parts, typed, cancel).await,
-            Work::Propose(parts) => self.propose(parts, cancel).await,
-            Work::Compress => self.compress_now(cancel).await,
         }
     }
 
@@ -312,11 +261,15 @@ impl Session {
         Ok(())
     }
 
-    /// Shows the model the tools and instructions of the mode, if it changed.
+    /// Shows the model the tools and instructions of the mode, and tools that joined or left, if that changed.
     pub(crate) fn follow_mode(&mut self) {
         let mode = self.approvals.mode();
-        if mode == self.prompt.mode {
+        let joined = self.toolbox.follow();
+        if mode == self.prompt.mode && !joined {
             return;
+        }
+        if joined {
+            self.history.describe_tools(self.toolbox.context());
         }
         self.prompt.mode = mode;
         self.toolbox.look_again(&self.approvals);

@@ -7,8 +7,10 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, Part, Role};
 use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Thought};
 use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
+use pollux_hooks::{Event as Moment, LlmRequest};
 use tokio_util::sync::CancellationToken;
 
+use crate::hooked::Piece;
 use crate::loop_guard::LoopGuard;
 use crate::reply::{Fault, Reply};
 use crate::session::Session;
@@ -31,6 +33,8 @@ pub(crate) enum StepEnd {
     Failed(ModelError),
     /// Stopped by the user, with the text that had arrived.
     Cancelled(Reply),
+    /// A hook keeps the agent from going on; the reply is what counted until then.
+    Halted(Reply),
 }
 
 /// How one attempt ended.
@@ -41,6 +45,7 @@ enum Attempt {
     Broken(Reply, ModelError),
     Refused(ModelError),
     Cancelled(Reply),
+    Halted(Reply),
 }
 
 impl Session {
@@ -56,8 +61,11 @@ impl Session {
         let mut nudge = false;
         let mut attempt = 0;
         loop {
+            let mut request = self.request(nudge);
+            if let Some(end) = self.before_model(&mut request, cancel).await {
+                return end;
+            }
             let started = Instant::now();
-            let request = self.request(nudge);
             let model = self.announce(&request, prompt_id).await;
             let outcome = self.attempt(request, guard, cancel).await;
             let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
@@ -68,6 +76,10 @@ impl Session {
                 Attempt::Refused(error) => {
                     self.emit(ended(&Reply::default(), Some(error.clone()), None)).await;
                     return StepEnd::Failed(error);
+                }
+                Attempt::Halted(reply) => {
+                    self.emit(ended(&reply, None, None)).await;
+                    return StepEnd::Halted(reply);
                 }
                 Attempt::Chanting(reply, passage) => {
                     self.emit(ended(&reply, None, None)).await;
@@ -144,6 +156,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Attempt {
         guard.reply_begins();
+        let asked = self.hooked.listens_to(Moment::AfterModel).then(|| LlmRequest::of(&request));
         let mut stream = self.client.stream(request);
         let mut reply = Reply::default();
         let mut begun = false;
@@ -163,19 +176,41 @@ impl Session {
                 Some(Ok(ReplyEvent::Waiting(wait))) => self.emit(Event::Waiting(wait)).await,
                 Some(Ok(ReplyEvent::Chunk(chunk))) => {
                     begun = true;
+                    let piece = match &asked {
+                        Some(asked) => self.after_model(asked, &chunk, cancel).await,
+                        None => Piece::Same,
+                    };
+                    let shown = match piece {
+                        Piece::Same => None,
+                        Piece::Reworded(words) => Some(words),
+                        Piece::Last(_) if cancel.is_cancelled() => return Attempt::Cancelled(reply),
+                        Piece::Last(words) => {
+                            self.show(Some(&words.concat())).await;
+                            return Attempt::Halted(reply);
+                        }
+                    };
                     reply.absorb(&chunk);
                     for part in chunk.parts {
-                        if let Some(passage) = self.take_part(part, &mut reply, guard).await {
+                        let silent = shown.is_some();
+                        if let Some(passage) = self.take_part(part, silent, &mut reply, guard).await {
                             return Attempt::Chanting(reply, passage);
                         }
                     }
+                    self.show(shown.map(|words| words.concat()).as_deref()).await;
                 }
             }
         }
     }
 
-    /// Shows and keeps a part; the passage if the model is found chanting.
-    async fn take_part(&self, part: Part, reply: &mut Reply, guard: &mut LoopGuard) -> Option<String> {
+    /// Shows and keeps a part; the passage if the model is found chanting. The words of a silent one are
+    /// shown in another form.
+    async fn take_part(
+        &self,
+        part: Part,
+        silent: bool,
+        reply: &mut Reply,
+        guard: &mut LoopGuard,
+    ) -> Option<String> {
         match &part.body {
             Body::Thought(text) => {
                 let thought = Thought::parse(text);
@@ -185,9 +220,7 @@ impl Session {
             }
             Body::Text(text) => {
                 let passage = if self.model_settings.loop_detection { guard.chants(text) } else { None };
-                if !text.is_empty() {
-                    self.emit(Event::Text(text.clone())).await;
-                }
+                self.show(Some(text.as_str()).filter(|_| !silent)).await;
                 reply.push(part);
                 passage
             }

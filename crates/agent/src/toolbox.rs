@@ -1,10 +1,12 @@
 //! The tools of a session: which exist, which the model may see, and what a wrong name gets.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::spelling::distance;
-use pollux_domain::tool::{Tool, ToolSpec};
-use pollux_policy::canonical_tool_name;
+use pollux_domain::tool::{Tool, ToolSource, ToolSpec};
+use pollux_policy::{canonical_tool_name, qualified_tool_name};
+use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approvals;
 
@@ -14,16 +16,60 @@ const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
 /// The tools of one session.
 pub(crate) struct Toolbox {
     all: Vec<Arc<dyn Tool>>,
+    /// How many of `all` are the session's own; those after them came from `late`.
+    own: usize,
+    late: Option<Arc<dyn ToolSource>>,
+    /// Which of its states `late` was last seen in.
+    version: u64,
     /// What the approvals let the model see now.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
 }
 
 impl Toolbox {
-    pub(crate) fn new(all: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
-        let mut toolbox = Self { all, tools: Vec::new(), declared: Arc::new([]) };
+    pub(crate) fn new(
+        all: Vec<Arc<dyn Tool>>,
+        late: Option<Arc<dyn ToolSource>>,
+        approvals: &Approvals,
+    ) -> Self {
+        let own = all.len();
+        let mut toolbox = Self { all, own, late, version: 0, tools: Vec::new(), declared: Arc::new([]) };
+        toolbox.follow();
         toolbox.look_again(approvals);
         toolbox
+    }
+
+    /// Takes in tools that joined and lets go of those that left; whether anything changed. What the model
+    /// sees follows with [`Self::look_again`].
+    pub(crate) fn follow(&mut self) -> bool {
+        let Some(late) = &self.late else { return false };
+        let version = late.version();
+        if version == self.version {
+            return false;
+        }
+        self.version = version;
+        self.all.truncate(self.own);
+        // Nobody takes the name of a tool that is there already.
+        let mut names: HashSet<String> = self.all.iter().map(|tool| tool.spec().name.clone()).collect();
+        self.all.extend(late.tools().into_iter().filter(|tool| names.insert(tool.spec().name.clone())));
+        true
+    }
+
+    /// What the model is to know about tools that joined.
+    pub(crate) fn context(&self) -> Option<String> {
+        self.late.as_ref()?.context()
+    }
+
+    /// Whether a name that is unknown may belong to a tool that is on its way.
+    pub(crate) fn may_still_come(&self, name: &str) -> bool {
+        self.late.is_some() && self.find(name).is_err()
+    }
+
+    /// Waits for the tools that are on their way.
+    pub(crate) async fn settled(&self, cancel: &CancellationToken) {
+        if let Some(late) = &self.late {
+            late.settled(cancel).await;
+        }
     }
 
     /// Keeps what the approvals let the model see; another mode shows other tools.
@@ -42,7 +88,21 @@ impl Toolbox {
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
         // A tool's own name comes before an alias for another.
         let named = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
-        named(name).or_else(|| named(canonical_tool_name(name))).ok_or_else(|| self.unknown(name))
+        named(name)
+            .or_else(|| named(canonical_tool_name(name)))
+            .or_else(|| self.formerly(name))
+            .ok_or_else(|| self.unknown(name))
+    }
+
+    /// The one server's tool that older conversations call by its bare name or as `server__tool`.
+    fn formerly(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        let mut meant = self.tools.iter().filter(|tool| {
+            let Some(server) = tool.server() else { return false };
+            let full = tool.spec().name.as_str();
+            let called = name.split_once("__").filter(|(given, _)| *given == server);
+            full == qualified_tool_name(server, called.map_or(name, |(_, bare)| bare))
+        });
+        meant.next().filter(|_| meant.next().is_none())
     }
 
     fn unknown(&self, name: &str) -> String {

@@ -1,28 +1,27 @@
 //! One prompt until the model has nothing left to do.
 
-use std::sync::Arc;
+mod batch;
+
+use std::ops::ControlFlow;
 
 use pollux_domain::content::{Body, Content, Part};
-use pollux_domain::event::{CallReport, CallStatus, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::event::{Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::model::FinishReason;
-use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
-use pollux_session::{CallRecord, CallResult, ReplyRecord};
+use pollux_domain::tool::ToolErrorKind;
+use pollux_hooks::Event as Moment;
+use pollux_session::{CallRecord, ReplyRecord};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{self, Answer, Call, Finished, Offload, Ready};
+use crate::calls::{self, Call, Ready};
+use crate::hooked::{Dialogue, Gate, MAX_TURNS, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
 use crate::session::{Prompted, Session};
 use crate::step::StepEnd;
 
-/// Tools that lead to new places, where more context files may lie.
-const EXPLORERS: [&str; 5] = ["read_file", "list_directory", "write_file", "replace", "read_many_files"];
-
 const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
 result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";
-
-const AFTER_FATAL: &str = "Not run: an earlier call failed in a way that ends the run.";
 
 /// What a committed reply leads to.
 enum Next {
@@ -40,13 +39,38 @@ impl Session {
         cancel: &CancellationToken,
     ) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
-        let now = self.now();
-        let result = self.recorder.user(&parts, Some(&typed), now);
-        let message = self.recorded(result).await;
-        self.began(message.as_deref(), &prompt_id);
-        self.history.push_prompt(message, parts);
-        self.emit(Event::PromptAccepted { typed, prompt_id: prompt_id.clone() }).await;
-        self.go_on(&prompt_id, None, cancel).await
+        self.dialogue = Dialogue { prompt: spoken(&parts), replies: Vec::new() };
+        let (mut parts, mut typed) = (parts, Some(typed));
+        for turn in 0..MAX_TURNS {
+            let gate = self.before_agent(&mut parts, cancel).await;
+            if gate != Gate::Blocked {
+                let now = self.now();
+                let result = self.recorder.user(&parts, typed.as_deref(), now);
+                let message = self.recorded(result).await;
+                self.began(message.as_deref(), &prompt_id);
+                if let Some(witness) = &self.witness {
+                    witness.prompt(typed.as_deref());
+                }
+                self.history.push_prompt(message, parts);
+            }
+            // What a hook sends to the model nobody typed.
+            if let Some(typed) = typed.take() {
+                self.emit(Event::PromptAccepted { typed, prompt_id: prompt_id.clone() }).await;
+            }
+            match gate {
+                Gate::Open => {}
+                Gate::Stopped if cancel.is_cancelled() => return TurnEnd::Cancelled,
+                Gate::Stopped | Gate::Blocked => return TurnEnd::Finished(None),
+            }
+            let end = self.go_on(&prompt_id, None, cancel).await;
+            match self.after_agent(end, turn > 0, cancel).await {
+                ControlFlow::Break(end) => return end,
+                ControlFlow::Continue(reason) => parts = vec![Part::text(reason)],
+            }
+        }
+        let text = format!("A hook sent the model back {MAX_TURNS} times; that is enough.");
+        self.notice(Severity::Warning, NoticeCode::Hook, text).await;
+        TurnEnd::Finished(None)
     }
 
     /// Goes on as if the model had just made this reply.
@@ -89,6 +113,10 @@ impl Session {
                     Next::End(TurnEnd::InvalidReply { kind: fault.kind, message: fault.message })
                 }
                 StepEnd::Failed(error) => Next::End(TurnEnd::Failed(error)),
+                StepEnd::Halted(reply) => {
+                    self.keep_partial(reply).await;
+                    Next::End(TurnEnd::Finished(None))
+                }
                 StepEnd::Cancelled(reply) => {
                     self.keep_partial(reply).await;
                     Next::End(TurnEnd::Cancelled)
@@ -122,6 +150,10 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Next {
         let calls = self.name_calls(&mut reply.parts);
+        if calls.iter().any(|call| self.toolbox.may_still_come(&call.name)) {
+            self.toolbox.settled(cancel).await;
+            self.follow_mode();
+        }
         let mut ready: Vec<Ready> =
             calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, self.plans_now())).collect();
         // Some servers count nothing and say 0.
@@ -131,6 +163,9 @@ impl Session {
         self.show_citations(&reply).await;
         if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
             self.notice(Severity::Warning, NoticeCode::Model, note).await;
+        }
+        if self.hooked.listens_to(Moment::AfterAgent) {
+            self.dialogue.replies.extend(Some(reply.text()).filter(|text| !text.is_empty()));
         }
         let records = call_records(&reply, &ready);
         self.record_reply(&reply, records).await;
@@ -164,99 +199,6 @@ impl Session {
             );
         }
         end
-    }
-
-    async fn run_calls(
-        &mut self,
-        ready: Vec<Ready>,
-        prompt_id: &str,
-        mut guard: Option<&mut LoopGuard>,
-        cancel: &CancellationToken,
-    ) -> Next {
-        let mut parts = Vec::new();
-        let mut deferred = Vec::new();
-        let mut fatal = None;
-        let mut left = ready.len();
-        let mut refused = 0;
-        let all = ready.len();
-        self.stopped_by_person = false;
-        for mut group in calls::groups(ready) {
-            if fatal.is_some() {
-                group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, AFTER_FATAL));
-            }
-            self.permit(&mut group, cancel).await;
-            // What is done is on disk before it is told, and told before the next call begins.
-            let mut results = Vec::with_capacity(group.len());
-            let mut reports = Vec::with_capacity(group.len());
-            self.keep_before(&group, cancel).await;
-            let finished = calls::run_group(group, &self.events, cancel).await;
-            self.keep_after(&finished).await;
-            for done in finished {
-                left -= 1;
-                let answer = self.answer(&done).await;
-                if let Some(guard) = &mut guard {
-                    guard.result(left, &calls::fingerprint(&answer.parts));
-                }
-                let report = done.report(&answer.parts, prompt_id);
-                results.push(call_result(&report, &answer.parts));
-                match done.outcome {
-                    ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
-                        fatal = Some((failure.kind, failure.message));
-                    }
-                    ToolOutcome::Refused(_) => refused += 1,
-                    ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
-                }
-                reports.push(report);
-                parts.extend(answer.parts);
-                deferred.extend(answer.deferred);
-            }
-            let now = self.now();
-            let recorded = self.recorder.results(&results, now);
-            self.recorded(recorded).await;
-            for report in reports {
-                self.emit(Event::CallFinished(Arc::new(report))).await;
-            }
-        }
-        self.history.push(None, Content::user(parts));
-        if !deferred.is_empty() {
-            self.history.push(None, Content::model(vec![Part::text("I will look at the media now.")]));
-            self.history.push(None, Content::user(deferred));
-        }
-        match fatal {
-            Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
-            // Nothing came of the whole batch: the model would only try again.
-            None if self.stopped_by_person && refused == all => Next::End(TurnEnd::Cancelled),
-            None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
-            None => Next::Continue,
-        }
-    }
-
-    async fn answer(&mut self, done: &Finished) -> Answer {
-        let context = self.context_near(done);
-        for warning in self.context.take_warnings() {
-            self.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
-        }
-        let offload = Offload {
-            settings: &self.tool_settings,
-            temp_dir: &self.temp_dir,
-            session: &self.id,
-            window_left: self.window_left(),
-        };
-        let answer = Answer::build(done, context.as_deref(), &offload);
-        if let Some(problem) = &answer.problem {
-            self.notice(Severity::Warning, NoticeCode::ToolOutput, problem.clone()).await;
-        }
-        answer
-    }
-
-    fn context_near(&mut self, done: &Finished) -> Option<String> {
-        let explores = done.spec.as_ref().is_some_and(|spec| EXPLORERS.contains(&spec.name.as_str()));
-        if !explores || !matches!(done.outcome, ToolOutcome::Done(_)) {
-            return None;
-        }
-        let found: Vec<String> =
-            done.effect.paths().iter().filter_map(|path| self.context.near(path)).collect();
-        (!found.is_empty()).then(|| found.join("\n\n"))
     }
 
     /// Gives every call its id, on the part itself and in the list that is run.
@@ -296,6 +238,9 @@ impl Session {
         let now = self.now();
         let result = self.recorder.reply(&record, now);
         let message = self.recorded(result).await;
+        if let Some(witness) = &self.witness {
+            witness.reply(&reply.text(), &record.model);
+        }
         if !reply.parts.is_empty() {
             self.history.push(message, Content::model(reply.parts.clone()));
         }
@@ -370,20 +315,6 @@ fn unusual_end(reason: &FinishReason) -> Option<String> {
         | FinishReason::UnexpectedToolCall
         | FinishReason::Unspecified => None,
         FinishReason::Named(word) => Some(format!("The reply ended early: {word}.")),
-    }
-}
-
-/// What the session file keeps of a call that ended.
-fn call_result(report: &CallReport, answer: &[Part]) -> CallResult {
-    CallResult {
-        id: report.call.clone(),
-        status: report.status,
-        result: answer.to_vec(),
-        display: if report.status == CallStatus::Cancelled {
-            Display::Nothing
-        } else {
-            report.display.clone()
-        },
     }
 }
 

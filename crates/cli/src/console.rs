@@ -43,11 +43,16 @@ impl Console {
         let _ = writeln!(self.err, "{}", redacted(&plain(line)));
     }
 
-    /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
-    pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
+    /// Exports an event that is shown in another way.
+    pub(crate) fn export(&mut self, event: &Event) {
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
         }
+    }
+
+    /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
+    pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
+        self.export(event);
         if self.broken.is_none() {
             self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
         }

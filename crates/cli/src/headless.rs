@@ -179,7 +179,7 @@ impl Run {
                 self.piece = if self.style.raw { text.clone() } else { self.filter.push(text) };
                 self.answer.push(&self.piece);
             }
-            Event::Notice { code: NoticeCode::LoopDetected, message, .. } => {
+            Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 self.warnings.push(plain(message).into_owned());
             }
             _ => {}

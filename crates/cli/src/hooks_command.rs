@@ -13,7 +13,7 @@ use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use crate::launch::HooksCommand;
+use crate::launch::{HooksCommand, Scope};
 use crate::report::{Failure, print_result};
 
 pub(crate) use trial::{Outcome, Trial, TrialRun};
@@ -54,7 +54,7 @@ pub(crate) trait HookSet {
     fn problems(&self) -> Vec<String>;
 
     /// Switches a hook on or off; says what was done.
-    fn switch(&mut self, name: &str, on: bool) -> Result<String, Failure>;
+    fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure>;
 
     /// Takes over the hooks of Claude Code; says what was done.
     fn migrate(&mut self) -> Result<String, Failure>;
@@ -78,8 +78,8 @@ pub(crate) fn run(
             warn_of_problems(hooks);
             show(out, &page::text(hooks))
         }
-        HooksCommand::Enable { name } => show(out, &hooks.switch(name, true)?),
-        HooksCommand::Disable { name } => show(out, &hooks.switch(name, false)?),
+        HooksCommand::Enable { name, scope } => show(out, &hooks.switch(name, true, *scope)?),
+        HooksCommand::Disable { name, scope } => show(out, &hooks.switch(name, false, *scope)?),
         HooksCommand::Migrate => show(out, &hooks.migrate()?),
         HooksCommand::Run { event, input, json } => {
             let input = match input {

@@ -5,6 +5,8 @@
 
 mod args;
 mod help;
+mod mcp;
+mod memory;
 mod sessions;
 mod usage;
 
@@ -19,6 +21,8 @@ use serde_json::Value;
 
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
+pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
+pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question};
 pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
 pub(crate) use usage::UsageError;
 
@@ -55,6 +59,10 @@ pub(crate) enum Launch {
         command: HooksCommand,
         options: Box<Options>,
     },
+    Mcp {
+        command: McpCommand,
+        options: Box<Options>,
+    },
     Trust {
         command: TrustCommand,
         /// The working directory if none is named.
@@ -63,6 +71,14 @@ pub(crate) enum Launch {
     },
     Sessions {
         command: SessionsCommand,
+        options: Box<Options>,
+    },
+    Memory {
+        command: MemoryCommand,
+        options: Box<Options>,
+    },
+    Auth {
+        command: AuthCommand,
         options: Box<Options>,
     },
     Demo(Box<Options>),
@@ -203,9 +219,11 @@ pub(crate) enum HooksCommand {
     },
     Enable {
         name: String,
+        scope: Scope,
     },
     Disable {
         name: String,
+        scope: Scope,
     },
     /// From Claude Code's settings.
     Migrate,
@@ -232,6 +250,25 @@ pub(crate) enum TrustCommand {
     },
     Deny,
     Diff {
+        json: bool,
+    },
+}
+
+/// `pollux auth …`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AuthCommand {
+    Login {
+        /// The key comes on standard input.
+        stdin: bool,
+    },
+    Logout {
+        /// Sign-ins at servers, too.
+        all: bool,
+    },
+    Status {
+        json: bool,
+    },
+    List {
         json: bool,
     },
 }

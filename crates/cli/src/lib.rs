@@ -4,6 +4,7 @@
 //! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
+mod auth_command;
 mod config_command;
 mod console;
 mod demo;
@@ -11,6 +12,8 @@ mod headless;
 mod hooks_command;
 mod input;
 mod launch;
+mod mcp_command;
+mod memory_command;
 mod mentions;
 mod plain_terminal;
 mod policy_command;

@@ -75,7 +75,7 @@ async fn converse(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let interrupt = signal(SignalKind::interrupt()).map_err(|error| cannot_start(&error))?;
-    let mut conversation = wire::open_conversation(turn, &[]).await?;
+    let mut conversation = wire::open_conversation(turn, None).await?;
     let mode = turn.permission.approval;
     console.note(&format!("Pollux {VERSION}. Mode {mode}. /help explains; /quit ends."));
     let keyboard = Keyboard::open().map_err(|error| cannot_start(&error))?;
@@ -93,10 +93,10 @@ async fn converse(
     loop {
         front.warn(&mut conversation);
         let ended = front.talk(&mut conversation).await;
-        front.leave(conversation).await;
+        front.leave(conversation, matches!(ended, Ok(Some(_)))).await;
         let Some(anew) = ended? else { return Ok(()) };
         front.turn.begin_anew();
-        conversation = wire::open_conversation(front.turn, &anew.turns).await?;
+        conversation = wire::open_conversation(front.turn, Some(&anew.turns)).await?;
         if front.mode != front.turn.permission.approval {
             let _ = conversation.handle.ops.send(Op::SetMode(front.mode)).await;
         }
@@ -129,11 +129,25 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Ends a conversation and says how to come back to it.
-    async fn leave(&mut self, mut conversation: wire::Conversation) {
+    /// Ends a conversation and says how to come back to it. Another one takes its place if `cleared`.
+    async fn leave(&mut self, mut conversation: wire::Conversation, cleared: bool) {
         conversation.beside().iter().for_each(|event| self.take(event));
+        conversation.end(cleared).await;
+        loop {
+            tokio::select! {
+                biased;
+                // Whoever presses Ctrl+C now does not want to wait for hooks.
+                _ = self.interrupt.recv() => {
+                    let _ = conversation.handle.ops.send(Op::Cancel).await;
+                }
+                event = conversation.handle.events.recv() => match event {
+                    Some(event) => self.take(&event),
+                    None => break,
+                },
+            }
+        }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
-        conversation.close().await;
+        conversation.close().await.iter().for_each(|line| self.console.note(line));
         if resumable {
             let id = &self.turn.session.id;
             self.console.note(&format!("To continue this conversation: pollux --resume {id}"));
@@ -157,11 +171,11 @@ impl Front<'_, '_> {
                     self.shell(command, conversation).await;
                     Then::GoOn
                 }
-                Line::Unknown(word) => {
+                Line::Unknown(word) if !conversation.has_prompt(word) => {
                     self.no_such_command(word);
                     Then::GoOn
                 }
-                Line::Prompt => match self.read_prompt(typed, conversation).await {
+                Line::Unknown(_) | Line::Prompt => match self.read_prompt(typed, conversation).await {
                     Some(op) => Then::Work(op),
                     None => Then::GoOn,
                 },
@@ -193,7 +207,8 @@ impl Front<'_, '_> {
                 event = conversation.handle.events.recv() => {
                     let event = event?;
                     self.take(&event);
-                    if matches!(event, Event::ModeChanged(_) | Event::Notice { .. }) {
+                    let said = matches!(&event, Event::HookRan(report) if report.message.is_some());
+                    if said || matches!(event, Event::ModeChanged(_) | Event::Notice { .. }) {
                         show("> ");
                     }
                 }
@@ -281,6 +296,13 @@ impl Front<'_, '_> {
     }
 
     fn take(&mut self, event: &Event) {
+        if let Event::HookRan(report) = event {
+            self.console.export(event);
+            if let Some(line) = words::hook(report) {
+                self.console.note(&line);
+            }
+            return;
+        }
         let _ = self.console.take(event);
         self.stats.fold(event);
         match event {

@@ -22,14 +22,18 @@ use crate::console::Console;
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::headless::Style;
 use crate::input::{self, Pipe};
-use crate::launch::{Launch, Options, RawOutput, Replies, ReplyOrder, SessionsCommand, help_text};
+use crate::launch::{
+    AuthCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies, ReplyOrder, SessionsCommand,
+    help_text,
+};
 use crate::report::{Colour, Failure, print_result};
 use crate::sessions_command::Streams;
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
 use crate::{
-    config_command, hooks_command, plain_terminal, policy_command, sessions_command, trust_command, wire,
+    auth_command, config_command, hooks_command, mcp_command, memory_command, plain_terminal, policy_command,
+    sessions_command, trust_command, wire,
 };
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -58,6 +62,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             note(hooks.notes());
             hooks_command::run(command, &mut *hooks, env.cwd(), &mut io::stdout())
         }),
+        Launch::Mcp { command, options } => mcp(command, options, env),
         Launch::Trust { command, folder, options } => {
             wire::folder(folder.as_deref(), options, env).and_then(|folder| {
                 let mut person = Person {
@@ -69,6 +74,8 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             })
         }
         Launch::Sessions { command, options } => sessions(command, options, env),
+        Launch::Memory { command, options } => memory(command, options, env),
+        Launch::Auth { command, options } => auth(command, options, env),
         Launch::Interactive(options) => {
             wire::hide_credentials();
             return plain_terminal::run(options, env);
@@ -104,6 +111,45 @@ fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(
     let bold = terminal && env.get("NO_COLOR").is_none_or(str::is_empty);
     let mut streams = Streams { out: &mut out, err: &mut err, terminal, bold };
     sessions_command::run(command, &mut *archive, &mut person, &mut streams)
+}
+
+/// `pollux mcp`
+fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    wire::hide_credentials();
+    let mut servers = wire::server_set(options, env)?;
+    note(servers.notes());
+    let mut somebody = mcp_command::Somebody {
+        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+        input: &mut io::BufReader::new(io::stdin()),
+        screen: &mut io::stderr(),
+    };
+    mcp_command::run(command, &mut *servers, &mut somebody, &mut io::stdout(), &mut io::stderr())
+}
+
+/// `pollux auth`
+fn auth(command: &AuthCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    wire::hide_credentials();
+    let sign_ins = wire::sign_ins(options, env)?;
+    let mut owner = auth_command::Owner {
+        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+        input: &mut io::stdin().lock(),
+        screen: &mut io::stderr(),
+    };
+    auth_command::run(command, &*sign_ins, &mut owner, &mut io::stdout())
+}
+
+/// `pollux memory`
+fn memory(command: &MemoryCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let (terminal, watched) = (out.is_terminal(), err.is_terminal());
+    let mut notebook = wire::notebook(options, env)?;
+    let mut person = Person {
+        at_terminal: io::stdin().is_terminal() && watched,
+        input: &mut io::stdin().lock(),
+        screen: &mut io::stderr(),
+    };
+    let mut streams = Streams { out: &mut out, err: &mut err, terminal, bold: false };
+    memory_command::run(command, &mut *notebook, &mut person, &mut streams)
 }
 
 /// Prints a result.

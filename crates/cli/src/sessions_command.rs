@@ -358,7 +358,7 @@ fn told(out: &mut dyn Write, as_json: bool, value: Value, text: &str) -> Result<
 }
 
 /// Whether it may be done: `--yes`, or a person's word.
-fn agreed(yes: bool, question: &str, plan: &str, person: &mut Person<'_>) -> Result<(), Failure> {
+pub(crate) fn agreed(yes: bool, question: &str, plan: &str, person: &mut Person<'_>) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }

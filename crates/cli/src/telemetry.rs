@@ -103,6 +103,7 @@ impl Exporter {
             Event::Compressed { tokens_before, tokens_after, .. } => {
                 self.log(&record::compression(*tokens_before, *tokens_after));
             }
+            Event::HookRan(report) => self.log(&record::hook_call(report, self.texts)),
             Event::TurnEnded(end) => self.turn_ended(end),
             Event::SessionReady { .. }
             | Event::Text(_)

@@ -2,9 +2,13 @@
 //!
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
+mod auth;
 mod checker;
 mod hooks;
 mod machine;
+mod mcp;
+mod mcp_command;
+mod memory;
 mod policy;
 mod policy_command;
 mod prompt;
@@ -32,8 +36,8 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_model::auth::{self, Auth, AuthKind};
-use pollux_net::credentials::stored_api_key;
+use pollux_model::auth::Auth;
+use pollux_net::google::GoogleCredentials;
 use serde_json::{Value, json};
 
 use crate::launch::Options;
@@ -41,7 +45,10 @@ use crate::report::Failure;
 
 pub(crate) use pollux_exec::own_process::hide_credentials;
 
+pub(crate) use auth::{check_credentials, sign_ins};
 pub(crate) use hooks::hook_set;
+pub(crate) use mcp_command::server_set;
+pub(crate) use memory::notebook;
 pub(crate) use policy_command::rules;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
 pub(crate) use sessions::{Chosen, archive, choose_session, delete_session, list_sessions, tidy_up};
@@ -71,6 +78,8 @@ pub(crate) struct Loaded {
 /// What the model is asked with.
 pub(crate) struct Credentials {
     pub(crate) auth: Auth,
+    /// What tokens for Vertex AI are made of.
+    pub(crate) google: Option<GoogleCredentials>,
     pub(crate) auth_type: Option<String>,
     pub(crate) api_key: bool,
     pub(crate) vertex: bool,
@@ -157,24 +166,6 @@ fn overrides(options: &Options) -> Vec<(String, Value)> {
         given.push(("tools.sandbox".to_owned(), json!(sandbox)));
     }
     given
-}
-
-/// Whether the model can be asked (41).
-pub(crate) fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
-    let stored = || {
-        let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
-        stored_api_key(loaded.home.gemini_dir(), &host, &user)
-    };
-    let security = &loaded.groups.security;
-    let auth = auth::choose(&loaded.env, security, stored, &loaded.home.settings_file())
-        .map_err(|error| Failure::from_error(ExitKind::Auth, &error))?;
-    Ok(Credentials {
-        auth_type: Some(auth.kind.as_str().to_owned()),
-        api_key: auth.kind == AuthKind::ApiKey,
-        vertex: false,
-        secrets: vec![auth.key.clone()],
-        auth,
-    })
 }
 
 /// Whether the policy files that flags name are there (52). Without them a run would have fewer rules than

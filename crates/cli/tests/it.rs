@@ -10,6 +10,10 @@
 mod approvals;
 #[path = "it/architecture.rs"]
 mod architecture;
+#[path = "it/auth.rs"]
+mod auth;
+#[path = "it/auth_keychain.rs"]
+mod auth_keychain;
 #[path = "it/canary.rs"]
 mod canary;
 #[path = "it/compression.rs"]
@@ -32,12 +36,26 @@ mod edges;
 mod exits;
 #[path = "it/failures.rs"]
 mod failures;
+#[path = "it/hooks.rs"]
+mod hooks;
 #[path = "it/hooks_command.rs"]
 mod hooks_command;
 #[path = "it/hygiene.rs"]
 mod hygiene;
 #[path = "it/input.rs"]
 mod input;
+#[path = "it/mcp.rs"]
+mod mcp;
+#[path = "it/mcp_command.rs"]
+mod mcp_command;
+#[path = "it/mcp_real.rs"]
+mod mcp_real;
+#[path = "it/memory.rs"]
+mod memory;
+#[path = "it/memory_command.rs"]
+mod memory_command;
+#[path = "it/memory_safety.rs"]
+mod memory_safety;
 #[path = "it/mentions.rs"]
 mod mentions;
 #[path = "it/output.rs"]
@@ -72,3 +90,9 @@ mod start;
 mod telemetry;
 #[path = "it/trust.rs"]
 mod trust;
+
+/// Serves when a test started this binary as an MCP server; see `pollux_test_support::mcp`.
+#[test]
+fn fake_mcp_server() {
+    pollux_test_support::mcp::serve_if_asked();
+}

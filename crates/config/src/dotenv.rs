@@ -26,8 +26,13 @@ const GUARDED: &[&str] = &[
     "BROWSER",
     "BUILD_SANDBOX",
     "CDPATH",
+    // Keys would go to whatever answers there as the keychain.
+    "DBUS_SESSION_BUS_ADDRESS",
     "EDITOR",
     "ENV",
+    // Whose tokens the model is asked with.
+    "GCE_METADATA_HOST",
+    "GEMINI_FORCE_FILE_STORAGE",
     "GEMINI_RESTRICTED_MODE",
     // Any file could be sent to the model as its instructions, or be replaced by them.
     "GEMINI_SYSTEM_MD",
@@ -50,6 +55,7 @@ const GUARDED: &[&str] = &[
     "SHELLOPTS",
     "USERPROFILE",
     "VISUAL",
+    "XDG_RUNTIME_DIR",
     "ZDOTDIR",
 ];
 const GUARDED_PREFIXES: &[&str] = &[
@@ -59,6 +65,8 @@ const GUARDED_PREFIXES: &[&str] = &[
     "GEMINI_CLI_",
     "GEMINI_SANDBOX",
     "GEMINI_TELEMETRY_",
+    // What is remembered would go into the project.
+    "GIMLI_",
     "GIT_",
     "LD_",
     "NPM_CONFIG_",

@@ -189,7 +189,8 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     for mut layer in layers {
         let kept_back = match layer.layer {
             Layer::Project => {
-                let withheld = project::withhold(&mut layer.values, widening);
+                let mut withheld = project::withhold(&mut layer.values, widening);
+                withheld.extend(project::yield_servers(&mut layer.values, &effective));
                 project::narrow(&mut layer.values, &effective);
                 withheld
             }

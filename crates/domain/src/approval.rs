@@ -4,9 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::JsonObject;
+use tokio_util::sync::CancellationToken;
+
 use crate::id::CallId;
 use crate::tool::FileDiff;
+use crate::{BoxFuture, JsonObject};
 
 /// The approval mode of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -199,6 +201,17 @@ pub struct Question {
     pub header: String,
     pub text: String,
     pub form: QuestionForm,
+}
+
+/// The person at the front end, for whoever has to ask while a call runs.
+pub trait Person: Send + Sync {
+    /// Asks and waits; `who` asks is shown. Whoever cancels, or goes away, has said no.
+    fn ask<'a>(
+        &'a self,
+        who: &'a str,
+        questions: Vec<Question>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Answer>;
 }
 
 /// What an answer looks like.

@@ -29,6 +29,8 @@ pub enum Op {
     Compress,
     /// Go on as if the model had just asked for these calls. A turn of its own.
     Propose { parts: Vec<Part> },
+    /// The session ends; `cleared` when another conversation takes its place. [`Op::Cancel`] hurries it.
+    End { cleared: bool },
 }
 
 /// What a session tells.
@@ -70,6 +72,8 @@ pub enum Event {
     Conversation(Arc<ConversationView>),
     /// The answer to [`Op::Rewind`]: the prompt and what followed are gone, unless there was a problem.
     Rewound { to: String, problem: Option<String> },
+    /// A hook ran.
+    HookRan(Arc<HookReport>),
     /// Something worth a line for the person.
     Notice { severity: Severity, code: NoticeCode, message: String },
     /// The turn is over. Always the last event of a turn.
@@ -237,6 +241,29 @@ pub enum CompressionStatus {
     Truncated,
 }
 
+/// A hook that ran.
+#[derive(Debug, Clone)]
+pub struct HookReport {
+    /// The moment, such as `BeforeTool`.
+    pub event: &'static str,
+    /// Its name, or its command.
+    pub hook: String,
+    pub duration: Duration,
+    pub exit_code: Option<i32>,
+    /// Why it did not end in order.
+    pub error: Option<String>,
+    /// What it was told, and what it answered.
+    pub input: JsonObject,
+    pub output: JsonObject,
+    /// Their beginnings, without control sequences.
+    pub stdout: String,
+    pub stderr: String,
+    /// For the person.
+    pub message: Option<String>,
+    /// The message stays out of logs.
+    pub suppressed: bool,
+}
+
 /// How loud a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -257,6 +284,12 @@ pub enum NoticeCode {
     Model,
     /// What could not be kept for a way back.
     Rewind,
+    /// What a hook does, or why it failed.
+    Hook,
+    /// A hook stopped the agent, or blocked it.
+    Halted,
+    /// An MCP server.
+    Server,
 }
 
 /// How a turn ended.

@@ -19,6 +19,8 @@ pub mod spelling;
 pub mod terminal_text;
 pub mod time;
 pub mod tool;
+pub mod untrusted;
+pub mod witness;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -5,6 +5,7 @@
 //! text; no regular expressions, so that nothing has to be compiled when the program starts.
 
 mod format;
+mod randomness;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -32,15 +33,65 @@ const SECRET_NAMES: &[&str] = &[
     "cookie",
 ];
 
+/// Last parts of names whose value is a secret; as endings they would be parts of other words.
+const SECRET_WORDS: &[&str] = &["pass", "pwd", "passcode"];
+
+/// A name with one of these in it stands before a secret if the value looks like chance.
+const TELLING_WORDS: &[&str] = &["key", "token", "secret", "password", "passwd", "credential", "auth"];
+
+/// A secret in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// Begins and ends at a character.
+    pub range: Range<usize>,
+    pub kind: SecretKind,
+}
+
+/// How a secret was known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    /// The format of a service's key.
+    Key,
+    /// A signed token.
+    Jwt,
+    /// A private key or certificate.
+    Block,
+    /// A password in an address.
+    Password,
+    /// What stands behind `Bearer` or `Basic`.
+    Header,
+    /// The name before it.
+    Named,
+}
+
+impl SecretKind {
+    /// The word in a mask.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Jwt => "jwt",
+            Self::Block => "private-key",
+            Self::Password => "password",
+            Self::Header => "authorization",
+            Self::Named => "value",
+        }
+    }
+}
+
+/// The secrets in a text, in order.
+pub fn find(text: &str) -> Vec<Secret> {
+    secrets(text, Look::ForFormatsAndNames)
+}
+
 /// The text without its secrets.
 pub fn redacted(text: &str) -> Cow<'_, str> {
-    let found = secrets(text, Look::ForFormatsAndNames);
+    let found = find(text);
     if found.is_empty() {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
     let mut from = 0;
-    for secret in found {
+    for Secret { range: secret, .. } in found {
         clean.push_str(text.get(from..secret.start).unwrap_or_default());
         clean.push_str(MASK);
         from = secret.end;
@@ -79,7 +130,16 @@ pub fn holds_secret(value: &str) -> bool {
 pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect();
+    let last = name.rsplit(['-', '_', '.']).next().unwrap_or_default();
     SECRET_NAMES.iter().any(|ending| plain.ends_with(ending))
+        || SECRET_WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))
+}
+
+/// Whether what stands behind this name may be a secret.
+fn is_telling_name(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect();
+    TELLING_WORDS.iter().any(|word| plain.contains(word)) && !plain.contains("public")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +149,7 @@ enum Look {
 }
 
 /// Where the secrets are, in order. Every range begins and ends at a character.
-fn secrets(text: &str, look: Look) -> Vec<Range<usize>> {
+fn secrets(text: &str, look: Look) -> Vec<Secret> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
@@ -103,7 +163,7 @@ fn secrets(text: &str, look: Look) -> Vec<Range<usize>> {
         });
         match secret {
             Some(secret) => {
-                at = secret.end.max(at + 1);
+                at = secret.range.end.max(at + 1);
                 found.push(secret);
             }
             None => at += 1,
@@ -117,12 +177,13 @@ fn is_name(byte: u8) -> bool {
 }
 
 /// The value behind a name that begins here, if the name says that it is a secret.
-fn behind_name(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+fn behind_name(bytes: &[u8], at: usize) -> Option<Secret> {
     let end = at + length_of(bytes, at, is_name);
     // Longer than any name; a text without blanks must not be taken apart again and again.
     let name =
         std::str::from_utf8(bytes.get(at..end)?).ok().filter(|name| (5..=128).contains(&name.len()))?;
-    if !is_secret_name(name) {
+    let is_certain = is_secret_name(name);
+    if !is_certain && !is_telling_name(name) {
         return None;
     }
     let closed = end + length_of(bytes, end, |byte| matches!(byte, b'"' | b'\'' | b'\\')).min(2);
@@ -144,7 +205,9 @@ fn behind_name(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     };
     next += length_of(bytes, next, |byte| byte == b' ').min(3);
     let is_header = name.to_ascii_lowercase().ends_with("authorization");
-    value(bytes, next, sign, is_header)
+    let range = value(bytes, next, sign, is_header)?;
+    let is_secret = is_certain || randomness::is_random(bytes.get(range.clone())?);
+    is_secret.then_some(Secret { range, kind: SecretKind::Named })
 }
 
 fn value(bytes: &[u8], at: usize, sign: u8, is_header: bool) -> Option<Range<usize>> {

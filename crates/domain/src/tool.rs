@@ -20,6 +20,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// How that server is reached and what it calls the tool, for whoever has to judge a call.
+    fn server_link(&self) -> Option<ServerLink> {
+        None
+    }
+
     /// What its server says of it.
     fn annotations(&self) -> Option<&JsonObject> {
         None
@@ -32,6 +37,35 @@ pub trait Tool: Send + Sync {
 
     /// Checks the arguments beyond the schema. No side effects.
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError>;
+}
+
+/// Where a tool of an MCP server comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerLink {
+    /// The server's own name for the tool.
+    pub tool: String,
+    /// The program that is the server, its arguments and its folder.
+    pub command: Option<String>,
+    pub args: Vec<String>,
+    pub cwd: Option<PathBuf>,
+    /// Where it is, if it is no program of ours.
+    pub url: Option<String>,
+}
+
+/// Tools that come and go while a session lives, such as those of MCP servers.
+pub trait ToolSource: Send + Sync {
+    /// Another number whenever [`Self::tools`] or [`Self::context`] would answer differently.
+    fn version(&self) -> u64;
+
+    /// What there is now.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
+
+    /// What the model is to know about them; others wrote it.
+    fn context(&self) -> Option<String>;
+
+    /// Waits, for a limited time, until what is still on its way has arrived or failed. Ready at once when
+    /// nothing is.
+    fn settled<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, ()>;
 }
 
 /// One accepted call. What it will do is known before it runs, so it can be shown and decided on.
@@ -252,6 +286,8 @@ pub enum ToolErrorKind {
     ShellExecuteError,
     MemoryToolExecutionError,
     DiscoveredToolExecutionError,
+    McpToolError,
+    McpResourceNotFound,
     WebFetchFallbackFailed,
     WebFetchProcessingError,
     WebSearchFailed,
@@ -291,6 +327,8 @@ impl ToolErrorKind {
             Self::ShellExecuteError => "shell_execute_error",
             Self::MemoryToolExecutionError => "memory_tool_execution_error",
             Self::DiscoveredToolExecutionError => "discovered_tool_execution_error",
+            Self::McpToolError => "mcp_tool_error",
+            Self::McpResourceNotFound => "mcp_resource_not_found",
             Self::WebFetchFallbackFailed => "web_fetch_fallback_failed",
             Self::WebFetchProcessingError => "web_fetch_processing_error",
             Self::WebSearchFailed => "web_search_failed",

@@ -17,6 +17,7 @@ pub mod environment;
 mod lifeline;
 mod live;
 pub mod own_process;
+pub mod partner;
 mod process;
 pub mod program;
 pub mod sandbox;

@@ -54,6 +54,26 @@ pub struct Answer {
     pub specific: JsonObject,
 }
 
+impl Answer {
+    /// In the keys in which hooks give it; what was not said is not there.
+    pub fn to_json(&self) -> JsonObject {
+        let mut fields = JsonObject::new();
+        let mut add = |key: &str, value: Option<Value>| {
+            fields.extend(value.map(|value| (key.to_owned(), value)));
+        };
+        let text = |text: &Option<String>| text.as_deref().map(Value::from);
+        add("continue", self.stop.then_some(Value::Bool(false)));
+        add("stopReason", text(&self.stop_reason));
+        add("decision", (self.decision != Decision::None).then(|| self.decision.word().into()));
+        add("reason", text(&self.reason));
+        add("systemMessage", text(&self.system_message));
+        add("suppressOutput", self.suppress_output.then_some(Value::Bool(true)));
+        let specific = (!self.specific.is_empty()).then(|| Value::Object(self.specific.clone()));
+        add("hookSpecificOutput", specific);
+        fields
+    }
+}
+
 /// An answer and what is to be said about how it came.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Reading {
@@ -324,6 +344,10 @@ mod tests {
         assert_eq!(answer.decision, Decision::Ask);
         assert_eq!((answer.stop_reason.as_deref(), answer.reason.as_deref()), (Some("s"), Some("r")));
         assert_eq!(answer.specific["additionalContext"], "c");
+        let told = json!({"continue": false, "stopReason": "s", "decision": "ask", "reason": "r",
+            "systemMessage": "m", "suppressOutput": true, "hookSpecificOutput": {"additionalContext": "c"}});
+        assert_eq!(Value::Object(answer.to_json()), told);
+        assert!(Answer::default().to_json().is_empty());
         let odd = json!({"continue": "false", "decision": 5, "reason": [], "hookSpecificOutput": "x"});
         let reading = said(0, &odd.to_string(), "");
         assert_eq!(reading.answer, Answer::default());

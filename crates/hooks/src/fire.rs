@@ -22,7 +22,7 @@ use crate::registry::Registry;
 use crate::run::{Run, run};
 
 /// Hooks that run at the same time at most.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 
 /// What every hook of a run shares.
 #[derive(Clone)]
@@ -126,18 +126,15 @@ impl Hooks {
         input.extend(fields);
         let ask = |hook: &Arc<Hook>, input: JsonObject| {
             let hook = Arc::clone(hook);
-            async move {
-                let run = run(&hook, &input, scene, &self.surroundings, cancel).await;
-                Asked { run, saw: input }
-            }
+            async move { run(&hook, input, scene, &self.surroundings, cancel).await }
         };
-        let mut asked: Vec<Asked> = if plan.sequential {
+        let mut asked: Vec<Run> = if plan.sequential {
             let mut asked = Vec::with_capacity(plan.hooks.len());
             let mut input = input.clone();
             for hook in &plan.hooks {
                 let one = ask(hook, input.clone()).await;
-                if one.run.success() {
-                    carry(event, &mut input, &one.run.answer);
+                if one.success() {
+                    carry(event, &mut input, &one.answer);
                 }
                 asked.push(one);
             }
@@ -148,21 +145,17 @@ impl Hooks {
         };
         let mut answer = sum(event, &asked);
         if let Some(changed) = changed_arguments(event, &input, &answer) {
-            let unseen: Vec<Arc<Hook>> = asked
-                .iter()
-                .filter(|one| !one.knows(&changed))
-                .map(|one| Arc::clone(&one.run.hook))
-                .collect();
+            let unseen: Vec<Arc<Hook>> =
+                asked.iter().filter(|one| !knows(one, &changed)).map(|one| Arc::clone(&one.hook)).collect();
             input.insert("tool_input".to_owned(), changed.clone());
             let all: Vec<_> = unseen.iter().map(|hook| ask(hook, input.clone())).collect();
-            let again: Vec<Asked> = stream::iter(all).buffered(AT_ONCE).collect().await;
-            asked.extend(again.into_iter().map(Asked::again));
+            let second: Vec<Run> = stream::iter(all).buffered(AT_ONCE).collect().await;
+            asked.extend(second.into_iter().map(again));
             answer = sum(event, &asked);
             // What everybody judged is what happens.
             answer.specific.insert("tool_input".to_owned(), changed);
         }
-        let runs = asked.into_iter().map(|one| one.run).collect();
-        Combined { answer, runs, sequential: plan.sequential }
+        Combined { answer, runs: asked, sequential: plan.sequential }
     }
 
     fn common(&self, event: Event, scene: &Scene) -> JsonObject {
@@ -189,29 +182,20 @@ impl Combined {
     }
 }
 
-/// A hook that ran, and what it was asked about.
-struct Asked {
-    run: Run,
-    saw: JsonObject,
+/// Whether a hook judged these arguments, or wants them itself.
+fn knows(one: &Run, arguments: &Value) -> bool {
+    one.input.get("tool_input") == Some(arguments) || one.answer.specific.get("tool_input") == Some(arguments)
 }
 
-impl Asked {
-    /// Whether it judged these arguments, or wants them itself.
-    fn knows(&self, arguments: &Value) -> bool {
-        self.saw.get("tool_input") == Some(arguments)
-            || self.run.answer.specific.get("tool_input") == Some(arguments)
-    }
-
-    /// Of a second look only the judgement counts; another change would need a third.
-    fn again(mut self) -> Self {
-        self.run.again = true;
-        self.run.answer.specific.shift_remove("tool_input");
-        self
-    }
+/// Of a second look only the judgement counts; another change would need a third.
+fn again(mut one: Run) -> Run {
+    one.again = true;
+    one.answer.specific.shift_remove("tool_input");
+    one
 }
 
-fn sum(event: Event, asked: &[Asked]) -> Answer {
-    let answers: Vec<&Answer> = asked.iter().map(|one| &one.run.answer).collect();
+fn sum(event: Event, asked: &[Run]) -> Answer {
+    let answers: Vec<&Answer> = asked.iter().map(|one| &one.answer).collect();
     merge(event, &answers)
 }
 

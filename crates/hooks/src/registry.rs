@@ -18,6 +18,8 @@ pub struct LoadRequest<'a> {
     pub env: &'a Env,
     pub extensions: &'a [ExtensionHooks],
     pub workspace: &'a Path,
+    /// Hooks of the project that the project itself switches off.
+    pub project_off: &'a [String],
     /// The present name of a tool that older releases called differently.
     pub current_name: fn(&str) -> &str,
 }
@@ -37,6 +39,8 @@ pub struct Registry {
     hooks: Vec<Arc<Hook>>,
     problems: Vec<Problem>,
     enabled: bool,
+    /// One bit for each event that concerns somebody.
+    heard: u16,
 }
 
 /// The hooks of one event, and how they run.
@@ -49,7 +53,7 @@ pub(crate) struct Plan {
 impl Registry {
     /// Reads every definition. What is wrong with one is among [`Self::problems`]; the others stay.
     pub fn load(request: &LoadRequest<'_>) -> Self {
-        let LoadRequest { settings, env, extensions, workspace, current_name } = *request;
+        let LoadRequest { settings, env, extensions, workspace, project_off, current_name } = *request;
         let mut reader = Reader { env, current_name, hooks: Vec::new(), problems: Vec::new() };
         for (place, value) in settings.hooks_by_layer() {
             let Value::Object(events) = value else { continue };
@@ -72,11 +76,15 @@ impl Registry {
         let off: Vec<&str> = off.into_iter().flatten().filter_map(Value::as_str).collect();
         let Reader { mut hooks, problems, .. } = reader;
         for hook in &mut hooks {
-            hook.enabled = !off.contains(&hook.title());
+            // A project's list is about its own hooks, never about somebody's guard.
+            let by_project = hook.source == Source::Project && project_off.iter().any(|o| o == hook.title());
+            hook.enabled = !by_project && !off.contains(&hook.title());
         }
         // Stable: inside of a source the order of the files stays.
         hooks.sort_by_key(|hook| rank(&hook.source));
-        Self { hooks: hooks.into_iter().map(Arc::new).collect(), problems, enabled }
+        let on = hooks.iter().filter(|hook| enabled && hook.enabled);
+        let heard = on.fold(0, |heard, hook| heard | bit(hook.event));
+        Self { hooks: hooks.into_iter().map(Arc::new).collect(), problems, enabled, heard }
     }
 
     /// All of them, those that are switched off too.
@@ -96,7 +104,7 @@ impl Registry {
 
     /// Whether an event concerns anybody.
     pub fn listens_to(&self, event: Event) -> bool {
-        self.enabled && self.hooks.iter().any(|hook| hook.enabled && hook.event == event)
+        self.heard & bit(event) != 0
     }
 
     pub(crate) fn plan(&self, event: Event, subject: &str) -> Plan {
@@ -116,6 +124,10 @@ impl Registry {
         let sequential = hooks.iter().any(|hook| hook.sequential);
         Plan { hooks, sequential }
     }
+}
+
+fn bit(event: Event) -> u16 {
+    1 << event as u16
 }
 
 fn rank(source: &Source) -> u8 {

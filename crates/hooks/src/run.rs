@@ -54,6 +54,8 @@ impl fmt::Display for Ending {
 #[derive(Debug, Clone)]
 pub struct Run {
     pub hook: Arc<Hook>,
+    /// What it was told.
+    pub input: JsonObject,
     pub ending: Ending,
     pub duration: Duration,
     /// Its beginning, without control sequences.
@@ -72,18 +74,28 @@ impl Run {
     pub fn success(&self) -> bool {
         self.ending == Ending::Exited(0)
     }
+
+    /// The code that it ended with.
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.ending {
+            Ending::Exited(code) => Some(code),
+            Ending::Signalled(_) | Ending::TimedOut { .. } | Ending::Cancelled | Ending::NotStarted(_) => {
+                None
+            }
+        }
+    }
 }
 
 /// Runs a hook with this input.
 pub(crate) async fn run(
     hook: &Arc<Hook>,
-    input: &JsonObject,
+    input: JsonObject,
     scene: &Scene,
     surroundings: &Surroundings,
     cancel: &CancellationToken,
 ) -> Run {
     let started = Instant::now();
-    let (ending, stdout, stderr) = started_and_ended(hook, input, scene, surroundings, cancel).await;
+    let (ending, stdout, stderr) = started_and_ended(hook, &input, scene, surroundings, cancel).await;
     let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     let mut reading = read(&Said { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });
@@ -94,6 +106,7 @@ pub(crate) async fn run(
     }
     Run {
         hook: Arc::clone(hook),
+        input,
         duration: started.elapsed(),
         stdout: shown(&stdout),
         stderr: shown(&stderr),

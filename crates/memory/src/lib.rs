@@ -2,3 +2,55 @@
 //!
 //! Owns: the state directory, its session store and transcripts, the index (full text and vectors), search,
 //! learnings. Does not own: making vectors (`embed`), when things are remembered, printing.
+//! Start at [`Memory`]: [`Memory::sync`] brings the index up to date, [`Memory::search`] asks it. Nothing is
+//! opened, made or watched before something is asked.
+
+mod chunk;
+mod dates;
+mod excerpt;
+mod export;
+mod forget;
+mod forgotten;
+mod index;
+mod indexer;
+mod learnings;
+mod lock;
+mod memory;
+mod recall;
+mod recency;
+mod redaction;
+mod search;
+mod session_key;
+mod settings;
+mod source;
+mod state;
+mod status;
+mod store;
+mod transcript;
+mod vector;
+
+pub use excerpt::{Excerpt, GetError};
+pub use export::ExportError;
+pub use forget::{Forget, Forgotten};
+pub use index::error::IndexError;
+pub use index::sync::{Progress, Scope, Step, Synced};
+pub use indexer::{Indexer, Trigger};
+pub use learnings::{
+    Added, Candidate, Category, Confidence, EXTRACTION_PROMPT, Learning, Learnings, LearningsError, Turn,
+    extract, from_model,
+};
+pub use lock::OwnedLockError;
+pub use memory::{Memory, Setup};
+pub use recall::render;
+pub use recency::{MessageKind, recency_split};
+pub use search::answer::{Answer, Explain, Hit, Request};
+pub use session_key::SessionKey;
+pub use settings::{
+    CacheSettings, ChunkMode, Chunking, Provider, QuerySettings, SearchMode, Settings, StoreSettings,
+    SyncSettings,
+};
+pub use source::{Provenance, Source};
+pub use state::{AgentDir, AgentId, STATE_DIR_VARIABLE, StateDir, StateError};
+pub use status::{Finding, Level, Status};
+pub use store::{CACHE_TTL_VARIABLE, SessionStore, StoreError, cache_ttl};
+pub use transcript::{Transcript, TranscriptError};

@@ -10,19 +10,46 @@ use pollux_net::credentials::CredentialError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Auth {
     pub kind: AuthKind,
-    /// Empty for a gateway that asks for none.
+    /// Empty for a gateway that asks for none, and where tokens are asked for.
     pub key: Secret,
+    /// Where the key was found.
+    pub origin: Origin,
     /// `None` means Google's own endpoint.
     pub base_url: Option<String>,
     /// Whether the key also travels as a bearer token.
     pub bearer: bool,
+    /// Where in Vertex AI the model is, for that kind alone.
+    pub vertex: Option<VertexPlace>,
 }
 
 /// The kinds of credentials this program can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthKind {
     ApiKey,
+    Vertex,
     Gateway,
+}
+
+/// Where a key was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// In this variable.
+    Variable(&'static str),
+    /// In the keychain or its substitute.
+    Stored,
+    /// In `api.key`.
+    Settings,
+    /// There is none, and none is needed.
+    Nothing,
+}
+
+/// A model's place in Vertex AI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VertexPlace {
+    /// Wherever the key belongs to.
+    Express,
+    /// Asked with tokens of Google's credentials.
+    Project { project: String, location: String },
 }
 
 impl AuthKind {
@@ -30,6 +57,7 @@ impl AuthKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ApiKey => API_KEY,
+            Self::Vertex => VERTEX,
             Self::Gateway => GATEWAY,
         }
     }
@@ -41,6 +69,9 @@ const GOOGLE_LOGIN: &str = "oauth-personal";
 const VERTEX: &str = "vertex-ai";
 const COMPUTE: &str = "compute-default-credentials";
 const CLOUD_SHELL: &str = "cloud-shell";
+
+/// Variables that hold a key, the first one first.
+pub const KEY_VARIABLES: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 
 /// Why nobody is let in. Every one of these ends the program with the exit code for authentication.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +96,22 @@ pub enum AuthError {
     #[error("The auth type 'gateway' needs the address of the gateway in GOOGLE_GEMINI_BASE_URL.")]
     GatewayWithoutUrl,
     #[error(
-        "The auth type '{kind}' ({what}) is not supported yet. What works: an API key in GEMINI_API_KEY, \
-         or a gateway named by GOOGLE_GEMINI_BASE_URL."
+        "Vertex AI needs one of these:\n  \
+         - GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials\n  \
+         - GOOGLE_API_KEY (express mode)\n\
+         Set them in your environment or in a .env file and try again."
+    )]
+    VertexWithoutPlace,
+    #[error("GOOGLE_CLOUD_LOCATION is no location (one looks like `us-central1` or `global`)")]
+    BadLocation,
+    #[error(
+        "The auth type '{kind}' ({what}) is not available in Pollux: it signs in as gemini-cli's own registered \
+         application, which another program may not do. What works: `pollux auth login` with an API key, \
+         GEMINI_API_KEY, Vertex AI (GOOGLE_GENAI_USE_VERTEXAI=true), or a gateway named by GOOGLE_GEMINI_BASE_URL."
     )]
     Unsupported { kind: String, what: &'static str },
     #[error(
-        "Invalid auth method selected. `security.auth.selectedType` is '{kind}'; use '{API_KEY}' or '{GATEWAY}'."
+        "Invalid auth method selected. `security.auth.selectedType` is '{kind}'; use '{API_KEY}', '{VERTEX}' or '{GATEWAY}'."
     )]
     Unknown { kind: String },
     #[error(transparent)]
@@ -81,8 +122,8 @@ const NEWCOMER: &str = "\
 To get going, do one of these:
   - get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
       export GEMINI_API_KEY=\"<your key>\"
+  - or keep it in the keychain: `pollux auth login`; a key that Gemini CLI has stored is found, too
   - or put the line GEMINI_API_KEY=<your key> into the file ~/.gemini/.env
-  - or use the key that Gemini CLI has stored on this machine: it is found by itself
   - or just look around first: `pollux demo` needs neither a key nor a network";
 
 /// Chooses the credentials.
@@ -107,26 +148,50 @@ pub fn choose(
     let base_url = env.non_empty("GOOGLE_GEMINI_BASE_URL").map(str::to_owned);
     let bearer = env.get("GEMINI_API_KEY_AUTH_MECHANISM").is_some_and(|mechanism| mechanism == "bearer");
     let unsupported = |what| Err(AuthError::Unsupported { kind: current.clone(), what });
+    let auth =
+        |kind, (key, origin)| Auth { kind, key, origin, base_url: base_url.clone(), bearer, vertex: None };
+    let nothing = || (Secret::new(""), Origin::Nothing);
     match current.as_str() {
-        API_KEY => {
-            let key = match keys.find()? {
-                Some(key) => key,
-                None if security.auth_external => Secret::new(""),
-                None => return Err(AuthError::NoKey),
-            };
-            Ok(Auth { kind: AuthKind::ApiKey, key, base_url, bearer })
-        }
+        API_KEY => match keys.find()? {
+            Some(found) => Ok(auth(AuthKind::ApiKey, found)),
+            None if security.auth_external => Ok(auth(AuthKind::ApiKey, nothing())),
+            None => Err(AuthError::NoKey),
+        },
         GATEWAY if base_url.is_none() && !security.auth_external => Err(AuthError::GatewayWithoutUrl),
         // The store is not asked: Google's key is none of the gateway's business.
-        GATEWAY => {
-            let key = keys.given().unwrap_or_else(|| Secret::new(""));
-            Ok(Auth { kind: AuthKind::Gateway, key, base_url, bearer })
-        }
+        GATEWAY => Ok(auth(AuthKind::Gateway, keys.given().unwrap_or_else(nothing))),
+        VERTEX => vertex(env),
         GOOGLE_LOGIN => unsupported("login with Google"),
-        VERTEX => unsupported("Vertex AI"),
-        COMPUTE | CLOUD_SHELL => unsupported("credentials of the machine"),
+        COMPUTE | CLOUD_SHELL => unsupported("login with the machine's Google account"),
         _ => Err(AuthError::Unknown { kind: current }),
     }
+}
+
+/// As upstream, a key means express mode, whatever else is set.
+fn vertex(env: &Env) -> Result<Auth, AuthError> {
+    const KEY: &str = "GOOGLE_API_KEY";
+    let key = env.get(KEY).map(str::trim).filter(|key| !key.is_empty());
+    let (key, origin, place) = match (key, vertex_project(env)) {
+        (Some(key), _) => (Secret::new(key), Origin::Variable(KEY), VertexPlace::Express),
+        // It becomes part of the server's name, and tokens go there.
+        (None, Some((_, location))) if !is_location(location) => return Err(AuthError::BadLocation),
+        (None, Some((project, location))) => {
+            let place = VertexPlace::Project { project: project.to_owned(), location: location.to_owned() };
+            (Secret::new(""), Origin::Nothing, place)
+        }
+        (None, None) => return Err(AuthError::VertexWithoutPlace),
+    };
+    let base_url = env.non_empty("GOOGLE_VERTEX_BASE_URL").map(str::to_owned);
+    Ok(Auth { kind: AuthKind::Vertex, key, origin, base_url, bearer: false, vertex: Some(place) })
+}
+
+fn is_location(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+fn vertex_project(env: &Env) -> Option<(&str, &str)> {
+    let project = env.non_empty("GOOGLE_CLOUD_PROJECT").or_else(|| env.non_empty("GOOGLE_CLOUD_PROJECT_ID"));
+    project.zip(env.non_empty("GOOGLE_CLOUD_LOCATION"))
 }
 
 /// The kind that the environment and the stored keys suggest.
@@ -150,6 +215,9 @@ where
     }
     if keys.find()?.is_some() {
         return Ok(Some(API_KEY));
+    }
+    if env.non_empty("GOOGLE_APPLICATION_CREDENTIALS").is_some() && vertex_project(env).is_some() {
+        return Ok(Some(VERTEX));
     }
     let on_google = env.is_true("CLOUD_SHELL") || env.is_true("GEMINI_CLI_USE_COMPUTE_ADC");
     Ok(on_google.then_some(COMPUTE))
@@ -178,21 +246,25 @@ enum Stored<F> {
 }
 
 impl<F: FnOnce() -> Result<Option<Secret>, CredentialError>> Keys<'_, F> {
-    fn in_environment(&self) -> Option<Secret> {
-        ["GEMINI_API_KEY", "GOOGLE_API_KEY"]
-            .iter()
-            .find_map(|name| self.env.get(name).map(str::trim).filter(|key| !key.is_empty()))
-            .map(Secret::new)
+    fn in_environment(&self) -> Option<(Secret, Origin)> {
+        KEY_VARIABLES.iter().find_map(|name| {
+            let key = self.env.get(name).map(str::trim).filter(|key| !key.is_empty())?;
+            Some((Secret::new(key), Origin::Variable(name)))
+        })
+    }
+
+    fn in_settings(&self) -> Option<(Secret, Origin)> {
+        self.settings.cloned().map(|key| (key, Origin::Settings))
     }
 
     /// A key that the user gave to this program.
-    fn given(&self) -> Option<Secret> {
-        self.in_environment().or_else(|| self.settings.cloned())
+    fn given(&self) -> Option<(Secret, Origin)> {
+        self.in_environment().or_else(|| self.in_settings())
     }
 
-    fn find(&mut self) -> Result<Option<Secret>, AuthError> {
-        if let Some(key) = self.in_environment() {
-            return Ok(Some(key));
+    fn find(&mut self) -> Result<Option<(Secret, Origin)>, AuthError> {
+        if let Some(found) = self.in_environment() {
+            return Ok(Some(found));
         }
         let stored = match std::mem::replace(&mut self.stored, Stored::Asked(None)) {
             Stored::Asked(key) => key,
@@ -204,7 +276,7 @@ impl<F: FnOnce() -> Result<Option<Secret>, CredentialError>> Keys<'_, F> {
             },
         };
         self.stored = Stored::Asked(stored.clone());
-        Ok(stored.or_else(|| self.settings.cloned()))
+        Ok(stored.map(|key| (key, Origin::Stored)).or_else(|| self.in_settings()))
     }
 }
 

@@ -7,6 +7,7 @@ mod headers;
 mod history;
 pub(crate) mod reply;
 mod stream;
+mod vertex;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use pollux_domain::model::{
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_net::backoff::Backoff;
+use pollux_net::google::GoogleTokens;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Request, Url};
 use serde::Serialize;
 
-use crate::auth::Auth;
+use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::{Catalogue, Occasion, Resolved, merge};
 use attempt::Connection;
 use stream::GeminiStream;
@@ -40,6 +42,8 @@ const API_VERSION: &str = "v1beta";
 pub struct GeminiOptions {
     pub http: reqwest::Client,
     pub auth: Auth,
+    /// What Vertex AI is asked with when it is not a key.
+    pub tokens: Option<GoogleTokens>,
     pub catalogue: Arc<Catalogue>,
     pub api_version: String,
     pub user_agent: String,
@@ -62,11 +66,13 @@ pub struct GeminiOptions {
 impl GeminiOptions {
     /// Options with upstream's defaults.
     pub fn new(http: reqwest::Client, auth: Auth, catalogue: Arc<Catalogue>) -> Self {
+        let api_version = if auth.vertex.is_some() { vertex::API_VERSION } else { API_VERSION };
         Self {
             http,
             auth,
+            tokens: None,
             catalogue,
-            api_version: API_VERSION.to_owned(),
+            api_version: api_version.to_owned(),
             user_agent: user_agent(env!("CARGO_PKG_VERSION"), "unknown", "terminal"),
             custom_headers: Vec::new(),
             max_attempts: 10,
@@ -110,6 +116,7 @@ pub struct GeminiClient {
     catalogue: Arc<Catalogue>,
     /// `https://host/v1beta`
     base: String,
+    vertex: Option<VertexPlace>,
     headers: HeaderMap,
     max_attempts: u32,
 }
@@ -117,7 +124,8 @@ pub struct GeminiClient {
 impl GeminiClient {
     /// Checks the address and the headers; nothing is sent.
     pub fn new(options: GeminiOptions) -> Result<Self, GeminiSetupError> {
-        let address = options.auth.base_url.as_deref().unwrap_or(GOOGLE).trim().trim_end_matches('/');
+        let usual = options.auth.vertex.as_ref().map_or_else(|| GOOGLE.to_owned(), vertex::address);
+        let address = options.auth.base_url.as_deref().unwrap_or(&usual).trim().trim_end_matches('/');
         let bad_url = || GeminiSetupError::BaseUrl(address.to_owned());
         let parsed = Url::parse(address).map_err(|_| bad_url())?;
         if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
@@ -125,6 +133,7 @@ impl GeminiClient {
         }
         Ok(Self {
             base: format!("{address}/{}", options.api_version.trim_matches('/')),
+            vertex: options.auth.vertex.clone(),
             headers: headers::build(&options)?,
             max_attempts: options.max_attempts.max(1),
             catalogue: Arc::clone(&options.catalogue),
@@ -148,7 +157,11 @@ impl GeminiClient {
 
     fn post(&self, model: &str, verb: &str, body: &impl Serialize) -> Result<Request, ModelError> {
         let unsendable = |message: String| ModelError::new(ModelErrorKind::BadRequest, None, message);
-        let url = Url::parse(&format!("{}/{}:{verb}", self.base, resource(model)))
+        let resource = match &self.vertex {
+            Some(place) => vertex::resource(place, model),
+            None => resource(model),
+        };
+        let url = Url::parse(&format!("{}/{resource}:{verb}", self.base))
             .map_err(|error| unsendable(format!("the address for model `{model}` is not valid: {error}")))?;
         let body = serde_json::to_vec(body)
             .map_err(|error| unsendable(format!("the request cannot be written as JSON: {error}")))?;
@@ -201,8 +214,12 @@ impl ModelClient for GeminiClient {
 /// The path of a model, with whatever could change the path's meaning escaped.
 fn resource(model: &str) -> String {
     let named = model.starts_with("models/") || model.starts_with("tunedModels/");
-    let mut path = String::from(if named { "" } else { "models/" });
-    for byte in model.bytes() {
+    format!("{}{}", if named { "" } else { "models/" }, escaped(model))
+}
+
+fn escaped(text: &str) -> String {
+    let mut path = String::new();
+    for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' | b':' => {
                 path.push(char::from(byte));

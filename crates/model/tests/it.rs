@@ -7,4 +7,5 @@ mod it {
     mod replies;
     mod requests;
     mod script;
+    mod vertex;
 }

@@ -99,6 +99,9 @@ impl Proxies {
     }
 }
 
+/// A client, for those who only hand it on.
+pub type HttpClient = reqwest::Client;
+
 /// Makes a client. Cheap: certificates are loaded at the first TLS handshake, not here.
 pub fn client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {
     builder(options)?.build().map_err(ClientError::Build)

@@ -1,201 +1,441 @@
-//! Credentials that gemini-cli stored in its encrypted files. Read only; nothing is ever changed here.
+//! Where keys and sign-ins are kept: the system's keychain if it works, else an encrypted file.
 //!
-//! The files are encrypted under a key made of public values (host and user name), which hides them from
-//! a casual look and no more; the format is upstream's.
+//! Both are gemini-cli's, in its format. An entry is looked for in both, and the newer one counts, because a
+//! desktop has a keychain that the same user has not got over ssh. Files of earlier releases are read too;
+//! their entries move to the present place, and leave the old one only when the new one has given them back.
+//! Everything here blocks; call it from a thread that may.
 
-use std::io::Read;
+mod file;
+mod keychain;
+mod older;
+mod record;
+mod sealed;
+
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::sync::{Arc, OnceLock};
 
-use aes_gcm::aead::consts::{U12, U16};
-use aes_gcm::aead::{Aead, KeyInit};
-use aes_gcm::aes::Aes256;
-use aes_gcm::{AesGcm, Key, Nonce};
+use pollux_config::env::Env;
+use pollux_config::files::{FileError, LockError};
 use pollux_config::groups::Secret;
 use serde_json::Value;
 
-const FILE: &str = "gemini-credentials.json";
-const OLDER_FILE: &str = "mcp-oauth-tokens-v2.json";
-const API_KEY_SERVICE: &str = "gemini-cli-api-key";
-const API_KEY_ACCOUNT: &str = "default-api-key";
-const PASSWORD: &[u8] = b"gemini-cli-oauth";
-const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+use file::{EncryptedFile, Owner};
+use keychain::{PATIENCE, PROBE_PREFIX, TimedKeychain};
+use older::OlderFiles;
 
-/// Why a stored key could not be read.
+pub use keychain::{KeychainAddress, KeychainError};
+pub use record::{OAuthCredentials, OAuthToken};
+
+/// The model's API key is kept under this service.
+pub const API_KEY_SERVICE: &str = "gemini-cli-api-key";
+/// Sign-ins at MCP servers, by sanitised name, and the login with Google.
+pub const MCP_SERVICE: &str = "gemini-cli-oauth";
+/// Sign-ins at remote agents.
+pub const A2A_SERVICE: &str = "gemini-cli-a2a";
+
+const API_KEY_ACCOUNT: &str = "default-api-key";
+const GOOGLE_ACCOUNT: &str = "main-account";
+/// Secrets that are no sign-ins; upstream's word.
+const SECRET_PREFIX: &str = "__secret__";
+const FILE: &str = "gemini-credentials.json";
+
+/// Why a credential could not be read or stored. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    #[error("could not read the credentials file `{}`", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
     // Upstream's text.
     #[error(
         "Corrupted credentials file detected at: {}\nPlease delete or rename this file to resolve the issue.",
         path.display()
     )]
     Corrupted { path: PathBuf },
-    #[error("could not derive the key for the credentials file `{}`", path.display())]
+    #[error("could not encrypt the credentials file `{}`", path.display())]
     Key { path: PathBuf },
+    #[error("what was stored could not be read back from {place}; the older copy was kept")]
+    NotVerified { place: String },
+    #[error("the credential is in the keychain, which cannot be used: {0}")]
+    Keychain(#[source] KeychainError),
 }
 
-/// The API key that gemini-cli stored for this user on this machine, if there is one.
-///
-/// Costs about 50 ms when a file exists, because its key is slow to derive on purpose.
-pub fn stored_api_key(gemini_dir: &Path, host: &str, user: &str) -> Result<Option<Secret>, CredentialError> {
-    let newer = gemini_dir.join(FILE);
-    if let Some(entries) = decrypted(&newer, host, user)? {
-        let entry = entries.get(API_KEY_SERVICE).and_then(|service| service.get(API_KEY_ACCOUNT));
-        if let Some(key) = entry.and_then(access_token) {
-            return Ok(Some(key));
+impl CredentialError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Corrupted { .. } => Some(
+                "a file made under another host or user name cannot be opened either; it was left as it is",
+            ),
+            Self::Keychain(_) => Some("unlock the keychain, or give the key in the environment"),
+            Self::Lock(error) => error.hint(),
+            Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,
         }
     }
-    let older = decrypted(&gemini_dir.join(OLDER_FILE), host, user)?;
-    Ok(older.as_ref().and_then(|entries| entries.get(API_KEY_ACCOUNT)).and_then(access_token))
 }
 
-/// An entry is an object, or the same object as text.
-fn access_token(entry: &Value) -> Option<Secret> {
-    let parsed;
-    let credentials = match entry {
-        Value::String(text) => {
-            parsed = serde_json::from_str::<Value>(text).ok()?;
-            &parsed
+/// Where and whose the credentials are.
+#[derive(Debug, Clone, Default)]
+pub struct StoreOptions {
+    pub gemini_dir: PathBuf,
+    /// The machine's name, which the file's key is made of.
+    pub host: String,
+    pub user: String,
+    /// `GEMINI_FORCE_FILE_STORAGE`: the keychain is not asked.
+    pub force_file: bool,
+    pub keychain: KeychainAddress,
+}
+
+impl StoreOptions {
+    /// Takes what the environment says about the keychain.
+    pub fn from_env(env: &Env, gemini_dir: &Path, host: String, user: String) -> Self {
+        Self {
+            gemini_dir: gemini_dir.to_owned(),
+            host,
+            user,
+            force_file: env.get("GEMINI_FORCE_FILE_STORAGE") == Some("true"),
+            keychain: KeychainAddress::from_env(env),
         }
-        other => other,
-    };
-    let key = credentials.get("token")?.get("accessToken")?.as_str()?.trim();
-    (!key.is_empty()).then(|| Secret::new(key))
-}
-
-fn decrypted(path: &Path, host: &str, user: &str) -> Result<Option<Value>, CredentialError> {
-    let Some(text) = read_bounded(path)? else { return Ok(None) };
-    let corrupted = || CredentialError::Corrupted { path: path.to_owned() };
-    let sealed = Sealed::parse(&text).ok_or_else(corrupted)?;
-    let key = derive_key(host, user).ok_or_else(|| CredentialError::Key { path: path.to_owned() })?;
-    let plain = sealed.open(&key).ok_or_else(corrupted)?;
-    serde_json::from_slice(&plain).map(Some).map_err(|_| corrupted())
-}
-
-fn read_bounded(path: &Path) -> Result<Option<String>, CredentialError> {
-    let unreadable = |source| CredentialError::Unreadable { path: path.to_owned(), source };
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
-    // A cut or foreign file cannot be opened either; the caller says so.
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// `<iv>:<tag>:<ciphertext>`, each in hex.
-struct Sealed {
-    iv: Vec<u8>,
-    /// Ciphertext followed by the tag, as the cipher wants it.
-    sealed: Vec<u8>,
-}
-
-impl Sealed {
-    fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.trim().split(':');
-        let (iv, tag, cipher) = (fields.next()?, fields.next()?, fields.next()?);
-        if fields.next().is_some() {
-            return None;
-        }
-        let tag = unhex(tag).filter(|tag| tag.len() == 16)?;
-        let mut sealed = unhex(cipher)?;
-        sealed.extend(tag);
-        Some(Self { iv: unhex(iv)?, sealed })
-    }
-
-    /// Writers use 12 bytes today and used 16 before.
-    fn open(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
-        let key = Key::<AesGcm<Aes256, U12>>::from(*key);
-        if let Ok(iv) = <[u8; 12]>::try_from(self.iv.as_slice()) {
-            return AesGcm::<Aes256, U12>::new(&key).decrypt(&Nonce::from(iv), self.sealed.as_slice()).ok();
-        }
-        let iv = <[u8; 16]>::try_from(self.iv.as_slice()).ok()?;
-        AesGcm::<Aes256, U16>::new(&key).decrypt(&Nonce::from(iv), self.sealed.as_slice()).ok()
     }
 }
 
-/// N = 16384, r = 8, p = 1: the defaults of Node's scrypt, which upstream uses.
-fn derive_key(host: &str, user: &str) -> Option<[u8; 32]> {
-    let salt = format!("{host}-{user}-gemini-cli");
-    let params = scrypt::Params::new(14, 8, 1).ok()?;
-    let mut key = [0u8; 32];
-    scrypt::scrypt(PASSWORD, salt.as_bytes(), &params, &mut key).ok()?;
-    Some(key)
+impl KeychainAddress {
+    /// The session bus that the environment names, or the usual one of the session.
+    fn from_env(env: &Env) -> Self {
+        if cfg!(target_os = "macos") {
+            return Self::Bus(String::new());
+        }
+        if let Some(address) = env.non_empty("DBUS_SESSION_BUS_ADDRESS") {
+            return Self::Bus(address.to_owned());
+        }
+        let socket = env.non_empty("XDG_RUNTIME_DIR").map(|folder| Path::new(folder).join("bus"));
+        match socket.filter(|socket| socket.exists()) {
+            Some(socket) => Self::Bus(format!("unix:path={}", socket.display())),
+            None => Self::NoBus,
+        }
+    }
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.as_bytes();
-    if !bytes.len().is_multiple_of(2) {
-        return None;
+/// The place where new entries go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    Keychain,
+    File(FileReason),
+}
+
+/// Why entries go to the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileReason {
+    /// `GEMINI_FORCE_FILE_STORAGE`
+    Forced,
+    Keychain(KeychainError),
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    Keychain,
+    File(PathBuf),
+    /// In plain text, as gemini-cli stores some by default.
+    PlainFile(PathBuf),
+}
+
+/// An entry without its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub service: String,
+    pub account: String,
+    pub place: Place,
+    /// `ApiKey`, `Bearer`, …; `None` for what cannot be read.
+    pub token_type: Option<String>,
+    pub server_url: Option<String>,
+    pub expires_at: Option<i64>,
+    pub updated_at: Option<i64>,
+    pub renewable: bool,
+}
+
+impl Entry {
+    /// Whether it is gemini-cli's login with Google rather than a sign-in at a server.
+    pub fn is_google_login(&self) -> bool {
+        self.service == MCP_SERVICE && self.account == GOOGLE_ACCOUNT
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    bytes
-        .chunks_exact(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
+}
+
+/// Keeps credentials. Making one touches nothing.
+pub struct CredentialStore {
+    file: EncryptedFile,
+    older: OlderFiles,
+    keychain: Result<TimedKeychain, FileReason>,
+    probed: OnceLock<Result<(), KeychainError>>,
+}
+
+impl CredentialStore {
+    pub fn new(options: StoreOptions) -> Self {
+        let keychain = if options.force_file {
+            Err(FileReason::Forced)
+        } else {
+            let opener = keychain::system(&options.keychain).map_err(FileReason::Keychain);
+            opener.map(|opener| TimedKeychain::new(opener, PATIENCE))
+        };
+        Self::with(options, keychain)
+    }
+
+    fn with(options: StoreOptions, keychain: Result<TimedKeychain, FileReason>) -> Self {
+        let owner = Arc::new(Owner::new(options.host, options.user));
+        Self {
+            file: EncryptedFile::new(options.gemini_dir.join(FILE), Arc::clone(&owner)),
+            older: OlderFiles::new(&options.gemini_dir, owner),
+            keychain,
+            probed: OnceLock::new(),
+        }
+    }
+
+    /// Where new entries go. The first question probes the keychain, within its time limit.
+    pub fn backend(&self) -> Backend {
+        match &self.keychain {
+            Err(reason) => Backend::File(reason.clone()),
+            Ok(keychain) => match self.probed.get_or_init(|| keychain.probe(API_KEY_SERVICE)) {
+                Ok(()) => Backend::Keychain,
+                Err(error) => Backend::File(FileReason::Keychain(error.clone())),
+            },
+        }
+    }
+
+    /// The encrypted file.
+    pub fn file(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The key that the user stored, if there is one.
+    pub fn api_key(&self) -> Result<Option<Secret>, CredentialError> {
+        let found = self.credentials(API_KEY_SERVICE, API_KEY_ACCOUNT)?;
+        Ok(found.map(|found| found.token.access_token))
+    }
+
+    /// Stores the key in place of the one before.
+    pub fn set_api_key(&self, key: &Secret, now_ms: i64) -> Result<Backend, CredentialError> {
+        let entry = OAuthCredentials::api_key(API_KEY_ACCOUNT, key, now_ms);
+        self.set_credentials(API_KEY_SERVICE, &entry)
+    }
+
+    /// Whether there was a key to remove.
+    pub fn delete_api_key(&self) -> Result<bool, CredentialError> {
+        self.delete(API_KEY_SERVICE, API_KEY_ACCOUNT)
+    }
+
+    /// The sign-in under a name, the newest of all copies. One of an older file moves to the present place.
+    pub fn credentials(
+        &self,
+        service: &str,
+        name: &str,
+    ) -> Result<Option<OAuthCredentials>, CredentialError> {
+        let account = account_of(name);
+        let (in_keychain, trouble) = match self.look_in_keychain(service, &account) {
+            Ok(found) => (found.as_deref().and_then(read_text), None),
+            Err(error) => (None, Some(error)),
+        };
+        let in_file = match self.look_in_file(service, &account) {
+            Ok(found) => found.as_ref().and_then(OAuthCredentials::read),
+            // A copy is at hand; the file is a matter for whoever writes to it.
+            Err(_) if in_keychain.is_some() => None,
+            Err(error) => return Err(error),
+        };
+        let newest = [in_keychain, in_file].into_iter().flatten().max_by_key(|found| found.updated_at);
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        if let Some(mut found) = self.older.find(service, &account)? {
+            name.clone_into(&mut found.server_name);
+            // What cannot be moved can still be used.
+            let _ = self.set_credentials(service, &found);
+            return Ok(Some(found));
+        }
+        match trouble {
+            // It is known to be there.
+            Some(error @ KeychainError::Locked) => Err(CredentialError::Keychain(error)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Stores a sign-in under its server's name, reads it back, and then removes older copies.
+    pub fn set_credentials(
+        &self,
+        service: &str,
+        credentials: &OAuthCredentials,
+    ) -> Result<Backend, CredentialError> {
+        let account = account_of(&credentials.server_name);
+        let stored = self.set(service, &account, &credentials.to_json().to_string())?;
+        // The present copy is verified; a copy that cannot be removed is older and loses.
+        let _ = self.older.forget(service, &account);
+        Ok(stored)
+    }
+
+    /// Whether there was a sign-in to remove, in whatever place.
+    pub fn delete_credentials(&self, service: &str, name: &str) -> Result<bool, CredentialError> {
+        self.delete(service, &account_of(name))
+    }
+
+    /// What to lock while a sign-in is renewed.
+    pub(crate) fn renewal_lock(&self, name: &str) -> PathBuf {
+        self.file.path().with_file_name(format!("oauth-renewal-{}", account_of(name)))
+    }
+
+    /// A secret of an extension.
+    pub fn secret(&self, service: &str, name: &str) -> Result<Option<Secret>, CredentialError> {
+        let account = format!("{SECRET_PREFIX}{name}");
+        if let Ok(Some(found)) = self.look_in_keychain(service, &account) {
+            return Ok(Some(Secret::new(found)));
+        }
+        let found = self.look_in_file(service, &account)?;
+        Ok(found.as_ref().and_then(Value::as_str).map(Secret::new))
+    }
+
+    /// Stores a secret of an extension.
+    pub fn set_secret(&self, service: &str, name: &str, value: &Secret) -> Result<(), CredentialError> {
+        self.set(service, &format!("{SECRET_PREFIX}{name}"), value.reveal()).map(drop)
+    }
+
+    /// Whether there was a secret to remove.
+    pub fn delete_secret(&self, service: &str, name: &str) -> Result<bool, CredentialError> {
+        self.delete(service, &format!("{SECRET_PREFIX}{name}"))
+    }
+
+    /// All keys and sign-ins, without moving any.
+    pub fn entries(&self) -> Result<Vec<Entry>, CredentialError> {
+        let mut all = Vec::new();
+        let file = self.file.read()?;
+        for service in [API_KEY_SERVICE, MCP_SERVICE, A2A_SERVICE] {
+            self.keychain_entries(service, &mut all);
+            let accounts = file.get(service).and_then(Value::as_object).into_iter().flatten();
+            for (account, value) in accounts.filter(|(account, _)| is_sign_in(account)) {
+                let place = Place::File(self.file.path().to_owned());
+                all.push(entry(service, account, place, OAuthCredentials::read(value).as_ref()));
+            }
+            for older in self.older.entries(service)? {
+                all.push(entry(service, &older.name, older.place, Some(&older.credentials)));
+            }
+        }
+        if let Some(path) = self.older.google_login() {
+            all.push(entry(MCP_SERVICE, GOOGLE_ACCOUNT, Place::PlainFile(path), None));
+        }
+        Ok(all)
+    }
+
+    /// Removes everything that [`Self::entries`] lists; says what.
+    pub fn delete_all(&self) -> Result<Vec<Entry>, CredentialError> {
+        let entries = self.entries()?;
+        for entry in &entries {
+            self.delete(&entry.service, &account_of(&entry.account))?;
+        }
+        self.older.forget_google_login()?;
+        Ok(entries)
+    }
+
+    fn keychain_entries(&self, service: &str, all: &mut Vec<Entry>) {
+        let Ok(keychain) = &self.keychain else { return };
+        // One that fails has nothing to show; `backend` says why.
+        for account in keychain.accounts(service).unwrap_or_default() {
+            if is_sign_in(&account) {
+                let found = keychain.get(service, &account).ok().flatten();
+                let found = found.as_deref().and_then(read_text);
+                all.push(entry(service, &account, Place::Keychain, found.as_ref()));
+            }
+        }
+    }
+
+    fn look_in_keychain(&self, service: &str, account: &str) -> Result<Option<String>, KeychainError> {
+        match &self.keychain {
+            Ok(keychain) => keychain.get(service, account),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn look_in_file(&self, service: &str, account: &str) -> Result<Option<Value>, CredentialError> {
+        let entries = self.file.read()?;
+        Ok(entries.get(service).and_then(|service| service.get(account)).cloned())
+    }
+
+    fn set(&self, service: &str, account: &str, value: &str) -> Result<Backend, CredentialError> {
+        let mut backend = self.backend();
+        if let (Backend::Keychain, Ok(keychain)) = (&backend, &self.keychain) {
+            match keychain.set(service, account, value) {
+                Ok(()) => {
+                    // A stale copy loses by its age; a file that cannot be opened must stay as it is.
+                    let _ = self.remove_from_file(service, account);
+                    return Ok(backend);
+                }
+                Err(error) => backend = Backend::File(FileReason::Keychain(error)),
+            }
+        }
+        self.file.change(|entries| {
+            let accounts = entries.entry(service).or_insert_with(|| Value::Object(Default::default()));
+            if !accounts.is_object() {
+                *accounts = Value::Object(Default::default());
+            }
+            if let Some(accounts) = accounts.as_object_mut() {
+                accounts.insert(account.to_owned(), Value::String(value.to_owned()));
+            }
+            true
+        })?;
+        Ok(backend)
+    }
+
+    fn delete(&self, service: &str, account: &str) -> Result<bool, CredentialError> {
+        let in_keychain = match &self.keychain {
+            Ok(keychain) => match keychain.delete(service, account) {
+                Ok(deleted) => deleted,
+                Err(error @ KeychainError::Locked) => return Err(CredentialError::Keychain(error)),
+                Err(_) => false,
+            },
+            Err(_) => false,
+        };
+        let in_file = self.remove_from_file(service, account)?;
+        let in_older = self.older.forget(service, account)?;
+        Ok(in_keychain || in_file || in_older)
+    }
+
+    fn remove_from_file(&self, service: &str, account: &str) -> Result<bool, CredentialError> {
+        if !self.file.path().exists() {
+            return Ok(false);
+        }
+        self.file.change(|entries| {
+            let Some(accounts) = entries.get_mut(service).and_then(Value::as_object_mut) else {
+                return false;
+            };
+            let removed = accounts.shift_remove(account).is_some();
+            if accounts.is_empty() {
+                entries.shift_remove(service);
+            }
+            removed
         })
-        .collect()
+    }
+}
+
+/// The name under which a server's sign-in is kept; the replacement is upstream's.
+fn account_of(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
+
+fn is_sign_in(account: &str) -> bool {
+    !account.starts_with(PROBE_PREFIX) && !account.starts_with(SECRET_PREFIX)
+}
+
+fn read_text(text: &str) -> Option<OAuthCredentials> {
+    OAuthCredentials::read(&serde_json::from_str(text).ok()?)
+}
+
+fn entry(service: &str, account: &str, place: Place, found: Option<&OAuthCredentials>) -> Entry {
+    Entry {
+        service: service.to_owned(),
+        account: account.to_owned(),
+        place,
+        token_type: found.map(|found| found.token.token_type.clone()),
+        server_url: found.and_then(|found| found.mcp_server_url.clone()),
+        expires_at: found.and_then(|found| found.token.expires_at),
+        updated_at: found.map(|found| found.updated_at).filter(|moment| *moment > 0),
+        renewable: found.is_some_and(|found| found.token.refresh_token.is_some()),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Both files were made by Node's crypto for host `build-host` and user `alice`.
-    const NEWER: &str = include_str!("../tests/fixtures/gemini-credentials.json");
-    const OLDER: &str = include_str!("../tests/fixtures/mcp-oauth-tokens-v2.json");
-
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            io::Write::write_all(&mut fs::File::create(folder.path().join(name)).unwrap(), text.as_bytes())
-                .unwrap();
-        }
-        folder
-    }
-
-    fn read(folder: &tempfile::TempDir) -> Result<Option<String>, CredentialError> {
-        let key = stored_api_key(folder.path(), "build-host", "alice")?;
-        Ok(key.map(|key| key.reveal().to_owned()))
-    }
-
-    #[test]
-    fn a_key_stored_by_upstream_is_found_in_either_file() {
-        assert_eq!(read(&folder(&[(FILE, NEWER)])).unwrap().as_deref(), Some("stored-key-1"));
-        assert_eq!(read(&folder(&[(OLDER_FILE, OLDER)])).unwrap().as_deref(), Some("older-key-2"));
-        assert_eq!(
-            read(&folder(&[(FILE, NEWER), (OLDER_FILE, "garbage")])).unwrap().as_deref(),
-            Some("stored-key-1")
-        );
-        assert_eq!(read(&folder(&[])).unwrap(), None);
-    }
-
-    #[test]
-    fn a_file_of_another_machine_is_reported_and_left_alone() {
-        let folder = folder(&[(FILE, NEWER)]);
-        let path = folder.path().join(FILE);
-        let error = stored_api_key(folder.path(), "other-host", "alice").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "Corrupted credentials file detected at: {}\n\
-                 Please delete or rename this file to resolve the issue.",
-                path.display()
-            )
-        );
-        assert_eq!(fs::read_to_string(path).unwrap(), NEWER);
-    }
-
-    #[test]
-    fn hostile_files_are_errors_and_not_panics() {
-        for text in ["", ":", "zz:zz:zz", "07:07:07", "a:b:c:d", "070707070707070707070707::", "é:é:é"] {
-            let result = read(&folder(&[(FILE, text)]));
-            assert!(matches!(result, Err(CredentialError::Corrupted { .. })), "{text:?}");
-        }
-    }
-}
+mod tests;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::redirect::Policy;
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{Request, Response, StatusCode, Url};
 
 use crate::address::{AllowedHosts, Host, Refusal, is_public, judge};
 use crate::client::{ClientError, ClientOptions, builder};
@@ -73,6 +73,14 @@ pub struct Page {
     pub url: Url,
     /// The media type in lower case without parameters; empty if the server did not say.
     pub media_type: String,
+    pub body: Vec<u8>,
+}
+
+/// An answer of whatever status.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
@@ -145,6 +153,24 @@ impl GuardedClient {
             .unwrap_or(Err(FetchError::TimedOut(self.limits.time)))
     }
 
+    /// Sends one request and reads its answer; redirects are answers, too.
+    pub async fn exchange(&self, request: Request) -> Result<Answer, FetchError> {
+        tokio::time::timeout(self.limits.time, self.exchanged(request))
+            .await
+            .unwrap_or(Err(FetchError::TimedOut(self.limits.time)))
+    }
+
+    async fn exchanged(&self, request: Request) -> Result<Answer, FetchError> {
+        judge(request.url(), &self.guard.allowed)?;
+        if self.has_proxy {
+            self.screen(request.url()).await?;
+        }
+        let response = self.http.execute(request).await.map_err(|error| failure(&error))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.bounded_body(response).await?;
+        Ok(Answer { status, headers, body })
+    }
+
     async fn follow(&self, mut url: Url) -> Result<Page, FetchError> {
         for _ in 0..=MAX_REDIRECTS {
             judge(&url, &self.guard.allowed)?;
@@ -165,15 +191,21 @@ impl GuardedClient {
         Err(FetchError::TooManyRedirects)
     }
 
-    async fn read(&self, url: Url, mut response: Response) -> Result<Page, FetchError> {
+    async fn read(&self, url: Url, response: Response) -> Result<Page, FetchError> {
         if !response.status().is_success() {
             return Err(FetchError::Status(response.status()));
         }
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let media_type = header(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default();
         let media_type = media_type.trim().to_ascii_lowercase();
+        let body = self.bounded_body(response).await?;
+        Ok(Page { url, media_type, body })
+    }
+
+    async fn bounded_body(&self, mut response: Response) -> Result<Vec<u8>, FetchError> {
         let limit = self.limits.bytes;
-        let announced = header(CONTENT_LENGTH).and_then(|value| value.parse::<u64>().ok());
+        let announced = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let announced = announced.and_then(|value| value.parse::<u64>().ok());
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(FetchError::TooLarge(limit));
         }
@@ -185,7 +217,7 @@ impl GuardedClient {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Page { url, media_type, body })
+        Ok(body)
     }
 }
 

@@ -1,14 +1,21 @@
-//! The way out of the machine: one HTTP client, when to try again, and stored keys.
+//! The way out of the machine: one HTTP client, when to try again, and who is let in.
 //!
 //! Owns: TLS, proxies and connection reuse ([`client`]), the retry schedule and the delays servers ask
-//! for ([`backoff`]), what a failed transfer means ([`transport`]), reading credentials that gemini-cli
-//! stored ([`credentials`]), and fetching pages from public servers only ([`guarded`], judged by
-//! [`address`]). Does not own: any endpoint's JSON, nor the choice of credentials.
-//! Start at [`client::client`].
+//! for ([`backoff`]), what a failed transfer means ([`transport`]), where keys and sign-ins are kept
+//! ([`credentials`]), signing in at servers ([`oauth`]) and with Google's credentials ([`google`]), what of
+//! it a request carries ([`server_access`]), and fetching pages from public servers only ([`guarded`],
+//! judged by [`address`]). Does not own: any endpoint's JSON beyond those of signing in, the choice of
+//! credentials for the model, asking people.
+//! Start at [`client::client`] and [`credentials::CredentialStore`].
 
 pub mod address;
 pub mod backoff;
 pub mod client;
 pub mod credentials;
+pub mod google;
+pub mod google_accounts;
 pub mod guarded;
+pub mod oauth;
+mod random;
+pub mod server_access;
 pub mod transport;

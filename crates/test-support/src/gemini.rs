@@ -1,6 +1,7 @@
 //! A local server that answers as scripted and remembers what it was asked.
 
 mod connection;
+mod embedding;
 pub(crate) mod reply;
 pub(crate) mod request;
 
@@ -55,7 +56,11 @@ impl Shared {
     pub(crate) fn answer(&self, request: Request) -> Reply {
         let mut state = self.state();
         let counts = request.path.ends_with(":countTokens");
+        let vectors = embedding::answer(&request);
         state.requests.push(request);
+        if let Some(vectors) = vectors {
+            return vectors;
+        }
         if counts && !state.script.front().is_some_and(Reply::is_count) {
             return Reply::count_tokens(100);
         }
@@ -133,7 +138,7 @@ impl FakeGemini {
     /// Panics if any generating request breaks the rules of the API.
     pub fn assert_valid(&self) {
         for (index, request) in self.requests().iter().enumerate() {
-            if request.path.ends_with(":countTokens") {
+            if request.path.ends_with(":countTokens") || embedding::is_asked(request) {
                 continue;
             }
             if let Err(problems) = validate_request(&request.body) {

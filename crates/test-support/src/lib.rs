@@ -1,6 +1,7 @@
 //! What tests share: a scripted Gemini server and a scratch home to run the program in.
 //!
-//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], and [`TestHome`].
+//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], and an MCP server
+//! that misbehaves on demand ([`mcp`]).
 //! Does not own: any production code; this crate is only ever a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -11,6 +12,8 @@
 
 mod gemini;
 mod home;
+mod http;
+pub mod mcp;
 mod terminal;
 mod validate;
 
@@ -19,5 +22,6 @@ pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
+pub use http::{FakeHttp, HttpAnswer, HttpRequest};
 pub use terminal::Terminal;
 pub use validate::validate_request;

@@ -30,6 +30,7 @@ const PAGES: &[(&str, &str)] = pages![
     "headless.md",
     "hooks.md",
     "introduction.md",
+    "memory.md",
     "output.md",
     "policy.md",
     "sandbox.md",

@@ -50,11 +50,12 @@ impl Answer {
                         "\n\n--- Newly Discovered Project Context ---\n{context}\n--- End Project Context ---"
                     ));
                 }
-                let text = offloaded(text, finished, offload, &mut problem);
+                let text = offloaded(text, finished, offload, &mut problem) + &finished.appended;
                 response.insert("output".into(), json!(text));
             }
             ToolOutcome::Failed(failure) => {
-                response.insert("error".into(), json!(failure.message));
+                let text = format!("{}{}", failure.message, finished.appended);
+                response.insert("error".into(), json!(text));
             }
             ToolOutcome::Cancelled { partial } => {
                 if let Some(partial) = partial {

@@ -295,6 +295,7 @@ impl Scene {
             restored: Vec::new(),
         };
         let ports = Ports {
+            late_tools: None,
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             tools: options.tools,
             clock: Arc::new(SystemClock),
@@ -302,6 +303,8 @@ impl Scene {
             context,
             checkers: None,
             changes: options.changes,
+            hooks: None,
+            witness: None,
         };
         Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{CallReport, CallStatus, Discarded, Event, Severity};
+use pollux_domain::event::{CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
@@ -16,10 +16,15 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         Event::Waiting(wait) => waiting(wait),
         Event::AttemptDiscarded(discarded) => Some(discarded_line(discarded)),
         Event::CallFinished(report) => failed_call(report),
-        Event::Notice { severity, message, .. } => {
+        Event::HookRan(report) => hook_message(report),
+        Event::Notice { severity, code, message } => {
             let message = one_line(message);
             Some(match severity {
                 Severity::Info => message,
+                // Upstream's form, which scripts look for.
+                Severity::Warning if matches!(code, NoticeCode::Hook | NoticeCode::Halted) => {
+                    format!("[WARNING] {message}")
+                }
                 Severity::Warning => format!("Warning: {message}"),
                 Severity::Error => format!("Error: {message}"),
             })
@@ -67,6 +72,10 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
         }
         Event::Compressed { tokens_before, tokens_after, status } => {
             format!("compression {status:?}: {tokens_before} to {tokens_after} tokens")
+        }
+        Event::HookRan(report) => {
+            let how = report.error.as_deref().map_or_else(|| "fine".to_owned(), one_line);
+            format!("hook {} took {} ms: {how}", report.event, report.duration.as_millis())
         }
         Event::PromptAccepted { .. }
         | Event::Text(_)
@@ -124,6 +133,12 @@ fn failed_call(report: &CallReport) -> Option<String> {
         (_, None) => "unknown error",
     };
     Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(text)))
+}
+
+/// What a hook wants to be known; upstream's words.
+fn hook_message(report: &HookReport) -> Option<String> {
+    let message = report.message.as_deref().filter(|_| !report.suppressed)?;
+    Some(format!("Hook system message: {}", one_line(message)))
 }
 
 /// Whole seconds, or tenths below ten.

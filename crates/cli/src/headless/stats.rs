@@ -74,6 +74,7 @@ impl Stats {
             | Event::Compressed { .. }
             | Event::Conversation(_)
             | Event::Rewound { .. }
+            | Event::HookRan(_)
             | Event::Notice { .. }
             | Event::TurnEnded(_) => {}
         }

@@ -124,7 +124,9 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         Event::AttemptDiscarded(discarded) => {
             Some(pollux::error(&notes::discarded_line(discarded), "STREAM_RETRY", at))
         }
-        Event::Notice { severity: Severity::Warning | Severity::Error, code, message } => {
+        Event::Notice { severity: Severity::Warning | Severity::Error, code, message }
+        // Whoever reads only this must learn why there is no answer.
+        | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
             Some(pollux::error(&plain(message), notice_code(*code), at))
         }
         Event::Notice { severity: Severity::Info, .. }
@@ -139,6 +141,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::Compressed { .. }
         | Event::Conversation(_)
         | Event::Rewound { .. }
+        | Event::HookRan(_)
         | Event::TurnEnded(_) => None,
     }
 }
@@ -161,6 +164,9 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::ToolOutput => "TOOL_OUTPUT",
         NoticeCode::Model => "MODEL",
         NoticeCode::Rewind => "REWIND",
+        NoticeCode::Hook => "HOOK",
+        NoticeCode::Halted => "HALTED_BY_HOOK",
+        NoticeCode::Server => "MCP_SERVER",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pollux_domain::event::{CallReport, Discarded, Event};
+use pollux_domain::event::{CallReport, Discarded, Event, NoticeCode};
 use pollux_domain::terminal_text::one_line;
 use serde_json::Value;
 
@@ -18,7 +18,10 @@ impl Text {
     pub(super) fn event(&mut self, run: &Run, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         match event {
             Event::Text(_) => self.write(&run.piece, out),
-            Event::CallRequested { .. } => self.end_line(out),
+            // What follows is another reply.
+            Event::CallRequested { .. } | Event::Notice { code: NoticeCode::Halted, .. } => {
+                self.end_line(out)
+            }
             Event::CallFinished(report) if run.style.shows_calls => self.write(&call_line(report), out),
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
                 self.end_line(out)?;

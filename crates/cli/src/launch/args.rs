@@ -2,7 +2,10 @@
 //!
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
+mod auth;
 mod hooks;
+mod mcp;
+mod memory;
 mod policy;
 mod sessions;
 mod trust;
@@ -28,8 +31,7 @@ pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
 const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
-const LATER_COMMANDS: &[&str] =
-    &["mcp", "extensions", "extension", "skills", "skill", "memory", "auth", "gemma"];
+const LATER_COMMANDS: &[&str] = &["extensions", "extension", "skills", "skill", "gemma"];
 
 /// A command line taken apart.
 pub(super) enum Parsed {
@@ -73,8 +75,11 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
         Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
         Some(("hooks", inner)) => hooks::launch(&given, inner).map(Parsed::Done),
+        Some(("mcp", inner)) => mcp::launch(&given, inner).map(Parsed::Done),
+        Some(("memory", inner)) => memory::launch(&given, inner).map(Parsed::Done),
         Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
         Some(("sessions", inner)) => sessions::launch(&given, inner).map(Parsed::Done),
+        Some(("auth", inner)) => auth::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
         Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
     }
@@ -134,8 +139,11 @@ fn grammar() -> Command {
         .subcommand(config_grammar())
         .subcommand(policy::grammar())
         .subcommand(hooks::grammar())
+        .subcommand(mcp::grammar())
+        .subcommand(memory::grammar())
         .subcommand(trust::grammar())
         .subcommand(sessions::grammar())
+        .subcommand(auth::grammar())
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
@@ -365,10 +373,6 @@ fn remarks(given: &Given<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if given.list("extensions").iter().any(|name| name != "none" && !name.is_empty()) {
         remarks.push("--extensions has no effect: this version has no extensions".to_owned());
-    }
-    if !given.list("allowed-mcp-server-names").is_empty() {
-        remarks
-            .push("--allowed-mcp-server-names has no effect: this version starts no MCP servers".to_owned());
     }
     remarks
 }

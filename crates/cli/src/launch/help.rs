@@ -1,5 +1,7 @@
 //! The help texts.
 
+mod mcp;
+mod memory;
 mod sessions;
 
 pub(crate) use sessions::SessionsPage;
@@ -11,8 +13,11 @@ pub(crate) enum Topic {
     Config,
     Policy,
     Hooks,
+    Mcp,
     Trust,
+    Memory,
     Sessions(SessionsPage),
+    Auth,
     Demo,
 }
 
@@ -22,8 +27,11 @@ pub(crate) fn text(topic: Topic) -> &'static str {
         Topic::Config => CONFIG,
         Topic::Policy => POLICY,
         Topic::Hooks => HOOKS,
+        Topic::Mcp => mcp::MCP,
         Topic::Trust => TRUST,
+        Topic::Memory => memory::MEMORY,
         Topic::Sessions(page) => sessions::text(page),
+        Topic::Auth => AUTH,
         Topic::Demo => DEMO,
     }
 }
@@ -37,9 +45,12 @@ Commands:
   config show|get|set      what is set, and where it comes from
   policy explain|list|replay|test|lint  what the rules say about calls, and whether they are sound
   hooks list|enable|disable|migrate|run  your own commands at certain moments, and what they would do
+  mcp add|remove|list|…    servers whose tools the model may call; `pollux mcp --help` explains
   trust show|allow|deny|diff  what a folder would run, and whether it may
   sessions list|show|search|…  past conversations: find, read, export, delete, go back; `pollux sessions`
                            explains
+  auth login|logout|status|list  keys and sign-ins: store, remove, and which of them is in effect
+  memory enable|search|…   what earlier sessions said and taught, found again; `pollux memory` explains
   demo                     a tour on a throw-away project, without a key or a network
 
 Prompt:
@@ -63,6 +74,7 @@ What it may do:
   -s, --sandbox[=false]          run commands in a sandbox, or not
       --skip-trust               trust this folder for this run
       --include-directories <list>  further folders of the workspace
+      --allowed-mcp-server-names <list>  only these MCP servers
 
 Sessions:
   -r, --resume [which]           latest, an index, an id or its beginning
@@ -151,14 +163,15 @@ Examples:
 const HOOKS: &str = r#"Hooks: your own commands at certain moments, and what they would do
 
 Usage: pollux hooks list [--json]
-       pollux hooks enable <name>
-       pollux hooks disable <name>
-       pollux hooks migrate
+       pollux hooks enable <name> [--scope user|project]
+       pollux hooks disable <name> [--scope user|project]
+       pollux hooks migrate --from-claude
        pollux hooks run <event> [--input FILE|-] [--json]
 
   list     every hook with its event, its command and where it is configured
   enable   take a hook off the list of those that are switched off
-  disable  put a hook on that list, in your own settings; by its name, or by its command if it has none
+  disable  put a hook on that list, by its name, or by its command if it has none; in your own settings unless
+           --scope project, which is for hooks of the project alone
   migrate  write the hooks of Claude Code (.claude/settings.json) into .gemini/settings.json
   run      run the hooks of one event for real, with a sample of its input, and tell what each answered and
            what would come of it
@@ -166,6 +179,7 @@ Usage: pollux hooks list [--json]
 Options:
       --input <file>             the event's own keys as a JSON object, laid over the sample; `-` for stdin
       --json                     for programs
+      --scope <user|project>     which settings file is changed
       --skip-trust               trust this folder for this run
 
 Events:
@@ -202,6 +216,31 @@ Examples:
   pollux trust show
   pollux trust allow
   pollux trust diff ~/src/project
+"#;
+
+const AUTH: &str = r#"Auth: keys and sign-ins
+
+Usage: pollux auth login [--api-key-stdin]
+       pollux auth logout [--all]
+       pollux auth status [--json]
+       pollux auth list [--json]
+
+  login    asks for an API key of the Gemini API and keeps it in the keychain, or in an encrypted file where
+           there is no keychain
+  logout   removes the stored key
+  status   who is signed in and why: variables, stored key, settings, in the order in which they count;
+           exit code 41 if nobody is
+  list     everything that is stored, without the secrets
+
+Options:
+      --api-key-stdin            the key comes on standard input
+      --all                      sign-ins at MCP servers and gemini-cli's login with Google, too
+      --json                     for programs
+
+Examples:
+  pollux auth login
+  pass show gemini | pollux auth login --api-key-stdin
+  pollux auth status
 "#;
 
 const DEMO: &str = r#"A tour on a throw-away project

@@ -70,7 +70,7 @@ fn refused_combinations_have_upstreams_texts() {
 
 #[test]
 fn commands_and_flags_of_later_versions_are_refused_by_name() {
-    for name in ["mcp", "extensions", "skills", "memory", "auth"] {
+    for name in ["mcp", "extensions", "skills", "auth"] {
         let error = refused(&[name, "list", "--whatever"]);
         assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
         assert!(!error.shows_help());
@@ -273,7 +273,7 @@ fn an_argument_that_is_no_text_is_named_by_its_place() {
 
 #[test]
 fn every_flag_of_the_grammar_that_is_not_hidden_stands_in_the_help() {
-    let hidden = ["fake-responses", "record-responses", "acp", "worktree", "allowed-mcp-server-names"];
+    let hidden = ["fake-responses", "record-responses", "acp", "worktree"];
     for name in args::flag_names() {
         let shown = help_text(Topic::Main).contains(&format!("--{name}"));
         let is_hidden = hidden.iter().any(|word| name.contains(word));

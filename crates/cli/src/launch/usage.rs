@@ -42,10 +42,16 @@ pub(crate) enum UsageError {
     NotACount { flag: &'static str, given: String },
     #[error("say what goes back: `--conversation`, `--files` or `--both`")]
     RewindWhat,
+    #[error("say what is to be forgotten: one of `--path`, `--session` and `--query`")]
+    ForgetWhat,
+    #[error("`--lines` takes lines from 1 on, such as `10-40`, `10-` or `10`, not `{0}`")]
+    NotLines(String),
     #[error("`{0}` needs `--resume`")]
     OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
     MissingSubcommand(&'static str),
+    #[error("a key is not given as an argument, where it would stay in the shell's history")]
+    KeyAsArgument,
     #[error("{0}")]
     Malformed(String),
 }
@@ -74,7 +80,10 @@ impl UsageError {
                 | Self::NotAnObject(_)
                 | Self::NotACount { .. }
                 | Self::RewindWhat
+                | Self::ForgetWhat
+                | Self::NotLines(_)
                 | Self::OnlyWithResume(_)
+                | Self::KeyAsArgument
         )
     }
 
@@ -84,6 +93,9 @@ impl UsageError {
             Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))
+            }
+            Self::KeyAsArgument => {
+                Some("`pollux auth login` asks for it; `--api-key-stdin` reads it from a pipe".into())
             }
             _ => None,
         }

@@ -60,10 +60,12 @@ const COMMANDS: &[Entry] = &[
     entry(&["/clear"], "/clear", "begin a new conversation; this one stays on disk"),
     entry(&["/compress", "/summarize"], "/compress", "condense the conversation to a summary"),
     entry(&["/directory", "/dir"], "/directory show", "the folders of the workspace"),
+    entry(&["/mcp"], "/mcp", "MCP servers and how they stand"),
     entry(&["/memory"], "/memory show|refresh", "what the context files say"),
     entry(&["/mode"], "/mode [default|auto_edit|plan|yolo]", "show or change the approval mode"),
     entry(&["/model"], "/model", "the model and how full its window is"),
     entry(&["/permissions"], "/permissions", "whether this folder is trusted, and why"),
+    entry(&["/hooks"], "/hooks [enable|disable <name>]", "your hooks; switch one on or off"),
     entry(&["/policies"], "/policies", "the rules in force"),
     entry(&["/quit", "/exit"], "/quit", "end the conversation"),
     entry(&["/restore"], "/restore [name]", "go back to a checkpoint (`general.checkpointing.enabled`)"),
@@ -81,7 +83,7 @@ Ctrl+C stops the model; at an empty prompt it ends the conversation.";
 #[rustfmt::skip]
 const NOT_YET: &[&str] = &[
     "/agents", "/auth", "/bug", "/commands", "/copy", "/docs", "/editor", "/export-session", "/extensions",
-    "/footer", "/hooks", "/ide", "/init", "/mcp", "/plan", "/privacy", "/profile", "/settings", "/setup-github",
+    "/footer", "/ide", "/init", "/plan", "/privacy", "/profile", "/settings", "/setup-github",
     "/shells", "/shortcuts", "/skills", "/tasks", "/terminal-setup", "/theme", "/upgrade", "/vim",
 ];
 
@@ -200,7 +202,7 @@ mod tests {
         assert!(matches!(read(" /chat  save a b "), Line::Command("/chat", "save a b")));
         assert!(matches!(read("/resume list"), Line::Command("/chat", "list")));
         assert!(matches!(read("/nosuch"), Line::Unknown("/nosuch")));
-        assert!(matches!(read("/mcp list"), Line::Unknown("/mcp")));
+        assert!(matches!(read("/vim on"), Line::Unknown("/vim")));
         assert!(matches!(read("/etc/hosts is odd"), Line::Prompt));
         assert!(matches!(read("!ls -l"), Line::Shell("ls -l")));
         assert!(matches!(read("  "), Line::Empty));

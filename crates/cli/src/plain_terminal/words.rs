@@ -1,6 +1,6 @@
 //! What is said about calls and ends, in one line each.
 
-use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, TurnEnd};
+use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, HookReport, TurnEnd};
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
 
@@ -25,6 +25,12 @@ pub(super) fn call(report: &CallReport) -> String {
     let detail: String = detail.chars().take(SHOWN).collect();
     let name = one_line(&report.name);
     if detail.is_empty() { format!("[{name}: {word}]") } else { format!("[{name}: {word}] {detail}") }
+}
+
+/// What a hook has to say, under its name.
+pub(super) fn hook(report: &HookReport) -> Option<String> {
+    let name: String = one_line(&report.hook).chars().take(SHOWN).collect();
+    report.message.as_ref().map(|message| format!("[{name}] {message}"))
 }
 
 pub(super) fn compressed(before: u64, after: u64, status: CompressionStatus) -> String {

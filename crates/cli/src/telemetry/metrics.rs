@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, Event, RequestEnded};
+use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, Event, HookReport, RequestEnded};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::record::{Identity, high_resolution, resource};
+use super::record::{Identity, high_resolution, resource, short_hook_name};
 use crate::headless::millis;
 
 /// The usual bucket borders of OpenTelemetry.
@@ -56,6 +56,7 @@ impl Metrics {
                 let attributes = json!({"tokens_before": tokens_before, "tokens_after": tokens_after});
                 self.count("chat_compression", attributes, 1);
             }
+            Event::HookRan(report) => self.hook(report),
             Event::SessionReady { .. }
             | Event::PromptAccepted { .. }
             | Event::RequestSent(_)
@@ -113,6 +114,16 @@ impl Metrics {
                 self.count("lines.changed", attributes, lines);
             }
         }
+    }
+
+    fn hook(&mut self, report: &HookReport) {
+        let attributes = json!({
+            "hook_event_name": report.event,
+            "hook_name": short_hook_name(&report.hook),
+            "success": report.error.is_none(),
+        });
+        self.count("hook_call.count", attributes.clone(), 1);
+        self.observe("hook_call.latency", attributes, report.duration);
     }
 
     fn count(&mut self, name: &'static str, attributes: Value, by: u64) {

@@ -1,7 +1,7 @@
 //! Log records: pure functions from what happened to what is written.
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallReport, CallStatus, Discarded, RequestEnded, RequestSent};
+use pollux_domain::event::{CallReport, CallStatus, Discarded, HookReport, RequestEnded, RequestSent};
 use pollux_domain::model::{ModelError, Wait};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
@@ -299,6 +299,41 @@ pub(super) fn file_operation(report: &CallReport) -> Option<Record> {
 pub(super) fn compression(before: u64, after: u64) -> Record {
     let body = format!("Chat compression (Saved {} tokens)", before.saturating_sub(after));
     Record::new("chat_compression", body, json!({"tokens_before": before, "tokens_after": after}))
+}
+
+pub(super) fn hook_call(report: &HookReport, texts: Texts) -> Record {
+    // A command line may hold anything, also a key.
+    let name = match texts {
+        Texts::Written => report.hook.as_str(),
+        Texts::LeftOut => short_hook_name(&report.hook),
+    };
+    let took = millis(report.duration);
+    let success = report.error.is_none();
+    let attributes = json!({
+        "hook_event_name": report.event,
+        "hook_type": "command",
+        "hook_name": name,
+        "duration_ms": took,
+        "success": success,
+        "exit_code": report.exit_code.unwrap_or_default(),
+    });
+    let how = if success { "succeeded" } else { "failed" };
+    let pretty = |object: &JsonObject| format!("{:#}", Value::Object(object.clone()));
+    Record::new("hook_call", format!("Hook call {}.{name} {how} in {took}ms", report.event), attributes)
+        .with("error", report.error.as_deref())
+        .with_text("hook_input", texts, || pretty(&report.input))
+        .with_text("hook_output", texts, || pretty(&report.output))
+        .with_text("stdout", texts, || report.stdout.clone())
+        .with_text("stderr", texts, || report.stderr.clone())
+}
+
+/// The last part of the path of the first word: what runs, without its arguments.
+pub(super) fn short_hook_name(name: &str) -> &str {
+    let word = name.split_whitespace().next().unwrap_or_default();
+    match word.rsplit(['/', '\\']).next() {
+        Some(last) if !last.is_empty() => last,
+        Some(_) | None => "unknown-command",
+    }
 }
 
 /// Upstream writes this one without its prefix.

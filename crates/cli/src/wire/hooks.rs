@@ -3,47 +3,69 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_agent::HookPort;
 use pollux_config::env::Env;
 use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError};
-use pollux_config::trust::Binding;
+use pollux_config::trust::{self, Binding};
 use pollux_domain::JsonObject;
+use pollux_domain::content::Content;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::spelling::distance;
-use pollux_domain::time::SystemClock;
+use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
 use pollux_hooks::{
-    Decision, Ending, Event, Hook, Hooks, LoadRequest, Registry, Run, Scene, Surroundings, migrate,
-    sample_input,
+    Decision, Event, Hook, Hooks, LoadRequest, Registry, Run, Scene, Source, StartSource, Surroundings,
+    migrate, sample_input,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Loaded, load_settings, policy};
+use super::{Loaded, Turn, load_settings, policy};
 use crate::hooks_command::{HookSet, Outcome, Row, Trial, TrialRun};
-use crate::launch::Options;
+use crate::launch::{Options, Scope};
 use crate::report::Failure;
 
 /// Every hook of a run; what is wrong with a definition is among [`Registry::problems`].
 pub(super) fn registry(loaded: &Loaded) -> Registry {
+    let project_off = if loaded.trust.uses_project() { project_list(loaded) } else { Vec::new() };
     Registry::load(&LoadRequest {
         settings: &loaded.settings,
         env: &loaded.env,
         extensions: &[],
         workspace: loaded.project.root(),
+        project_off: &project_off,
         current_name: pollux_policy::canonical_tool_name,
     })
 }
 
-/// A guard that does not stand where one believes it does is worse than none.
-pub(super) fn not_run_yet(loaded: &Loaded) -> Option<String> {
-    let registry = registry(loaded);
-    let count = registry.hooks().len();
-    (registry.is_enabled() && count > 0).then(|| {
-        let hooks = if count == 1 { "1 hook is".to_owned() } else { format!("{count} hooks are") };
-        format!("{hooks} configured, and this version does not run them during a conversation yet. `pollux hooks run EVENT` tries them.")
-    })
+/// The hooks of a conversation; `begin` are the turns that one after another begins with.
+pub(super) fn port(
+    turn: &Turn<'_>,
+    directory: &Path,
+    begin: Option<&[Content]>,
+    background: Arc<Background>,
+    warnings: &mut Vec<String>,
+) -> HookPort {
+    let source = match begin {
+        None if turn.session.is_resumed() => StartSource::Resume,
+        None => StartSource::Startup,
+        Some([]) => StartSource::Clear,
+        Some(_) => StartSource::Resume,
+    };
+    let told = turn.loaded.settings.get("hooksConfig.notifications");
+    let hooks = hooks(turn.loaded, background);
+    if hooks.registry().is_enabled() {
+        // A guard that does not stand where one believes it does is worse than none.
+        warnings.extend(hooks.registry().problems().iter().map(ToString::to_string));
+    }
+    HookPort {
+        hooks,
+        cwd: directory.to_path_buf(),
+        source,
+        tells_waits: !matches!(told, Some((Value::Bool(false), _))),
+    }
 }
 
 /// The hooks of a run, ready to be fired.
@@ -98,38 +120,45 @@ impl HookSet for OfARun {
         self.registry.problems().iter().map(ToString::to_string).collect()
     }
 
-    fn switch(&mut self, name: &str, on: bool) -> Result<String, Failure> {
-        let off = texts(self.loaded.settings.get("hooksConfig.disabled").map(|(value, _)| value));
-        let is_off = off.iter().any(|known| known == name);
-        if !is_off && !self.registry.hooks().iter().any(|hook| hook.title() == name) {
-            return Err(self.unknown(name));
-        }
+    fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure> {
         let (done, how) = if on { ("enabled", "removing it from") } else { ("disabled", "adding it to") };
+        let of_project = scope == Scope::Project;
+        let off = if of_project {
+            project_list(&self.loaded)
+        } else {
+            texts(self.loaded.settings.get("hooksConfig.disabled").map(|(value, _)| value))
+        };
+        let is_off = off.iter().any(|known| known == name);
+        let concerned = |hook: &&Arc<Hook>| !of_project || hook.source == Source::Project;
+        if !is_off && !self.registry.hooks().iter().filter(concerned).any(|hook| hook.title() == name) {
+            return Err(self.unknown(name, of_project));
+        }
         if is_off != on {
-            return Ok(format!("Hook \"{name}\" is already {done}.\n"));
+            let by_project =
+                on && !of_project && project_list(&self.loaded).iter().any(|known| known == name);
+            return match by_project {
+                true => {
+                    Err(Failure::new(ExitKind::Failure, format!("the project disables the hook \"{name}\""))
+                        .hint("`--scope project` changes its settings"))
+                }
+                false => Ok(format!("Hook \"{name}\" is already {done}.\n")),
+            };
         }
-        // A project cannot switch off what may be a protection of the user's, so it is the user's file.
-        let file = self.loaded.home.settings_file();
-        let mut listed = listed(&file)?;
-        listed.retain(|known| known != name);
-        if !on {
-            listed.push(name.to_owned());
+        let (word, file) = match scope {
+            // A project cannot switch off what may be a protection of the user's, so it is the user's file.
+            Scope::User => ("user", self.loaded.home.settings_file()),
+            Scope::Project => ("workspace", self.loaded.project.settings_file()),
+        };
+        write_list(&file, name, on)?;
+        if of_project {
+            // The user's own change needs no second consent.
+            let (home, root) = (&self.loaded.home, self.loaded.project.root());
+            trust::rebind(home, root, &self.loaded.binding, Some(SystemClock.now()))
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         }
-        settings::set_value(&file, "hooksConfig.disabled", &json!(listed))
-            .map_err(|error| refused(&error))?;
-        // The list under its old name counts only where the new one is missing; now it would mislead.
-        settings::remove_value(&file, "hooks.disabled").map_err(|error| refused(&error))?;
-        let after = load_settings(&self.options, &self.env)?;
-        let still = after.settings.get("hooksConfig.disabled");
-        if let Some((value, origin)) = still
-            && on
-            && texts(Some(value)).iter().any(|known| known == name)
-        {
-            let text = format!("the hook \"{name}\" is still disabled by {origin}");
-            return Err(Failure::new(ExitKind::Failure, text).hint("whoever owns that file can enable it"));
-        }
+        self.check_enabled(name, on && !of_project)?;
         let file = file.display();
-        Ok(format!("Hook \"{name}\" {done} by {how} the disabled list in user ({file}) settings.\n"))
+        Ok(format!("Hook \"{name}\" {done} by {how} the disabled list in {word} ({file}) settings.\n"))
     }
 
     fn migrate(&mut self) -> Result<String, Failure> {
@@ -224,15 +253,29 @@ impl HookSet for OfARun {
 }
 
 impl OfARun {
-    fn unknown(&self, name: &str) -> Failure {
-        let titles = self.registry.hooks().iter().map(|hook| hook.title());
+    /// Whether a hook that was switched on is on: somebody else may still say otherwise.
+    fn check_enabled(&self, name: &str, wanted: bool) -> Result<(), Failure> {
+        let after = load_settings(&self.options, &self.env)?;
+        match after.settings.get("hooksConfig.disabled") {
+            Some((value, origin)) if wanted && texts(Some(value)).iter().any(|known| known == name) => {
+                let text = format!("the hook \"{name}\" is still disabled by {origin}");
+                Err(Failure::new(ExitKind::Failure, text).hint("whoever owns that file can enable it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unknown(&self, name: &str, of_project: bool) -> Failure {
+        let known = self.registry.hooks().iter().filter(|hook| !of_project || hook.source == Source::Project);
+        let titles = known.map(|hook| hook.title());
         // A command of hostile length is near to nothing.
         let near = titles
             .filter(|title| title.len() <= 200)
             .map(|title| (distance(title, name), title))
             .min_by_key(|(distance, _)| *distance)
             .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3);
-        let failure = Failure::new(ExitKind::Failure, format!("there is no hook \"{name}\""));
+        let whose = if of_project { "the project has no hook" } else { "there is no hook" };
+        let failure = Failure::new(ExitKind::Failure, format!("{whose} \"{name}\""));
         match near {
             Some((_, title)) => failure.hint(format!("did you mean \"{title}\"?")),
             None => failure.hint("`pollux hooks list` shows them all"),
@@ -292,12 +335,7 @@ fn trial_run(run: &Run) -> TrialRun {
         command: run.hook.command.clone(),
         source: run.hook.source.to_string(),
         ending: run.ending.to_string(),
-        exit_code: match run.ending {
-            Ending::Exited(code) => Some(code),
-            Ending::Signalled(_) | Ending::TimedOut { .. } | Ending::Cancelled | Ending::NotStarted(_) => {
-                None
-            }
-        },
+        exit_code: run.exit_code(),
         duration_ms: run.duration.as_millis(),
         stdout: run.stdout.clone(),
         stderr: run.stderr.clone(),
@@ -324,6 +362,24 @@ fn object(file: &Path) -> Result<Option<JsonObject>, Failure> {
         Failure::new(ExitKind::Config, format!("Error reading {}: {reason}", file.display()))
             .hint("correct the file; nothing was changed")
     })
+}
+
+/// What the project switches off of its own.
+fn project_list(loaded: &Loaded) -> Vec<String> {
+    // A file that cannot be read has stopped the start, or is not used.
+    listed(&loaded.project.settings_file()).unwrap_or_default()
+}
+
+/// Adds a name to the list of a settings file, or takes it off.
+fn write_list(file: &Path, name: &str, on: bool) -> Result<(), Failure> {
+    let mut listed = listed(file)?;
+    listed.retain(|known| known != name);
+    if !on {
+        listed.push(name.to_owned());
+    }
+    settings::set_value(file, "hooksConfig.disabled", &json!(listed)).map_err(|error| refused(&error))?;
+    // The list under its old name counts only where the new one is missing; now it would mislead.
+    settings::remove_value(file, "hooks.disabled").map(|_| ()).map_err(|error| refused(&error))
 }
 
 /// What a settings file itself switches off, under the present key or the older one.

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
+use pollux_mcp::Servers;
 use pollux_tools::{ReadManyRequest, Workspace, read_many};
 use tokio_util::sync::CancellationToken;
 
+use super::mcp;
 use crate::mentions::{self, Mention, Piece};
 use crate::report::Failure;
 
@@ -21,11 +23,38 @@ pub(super) async fn expand(
     typed: &str,
     workspace: &Arc<Workspace>,
     filtering: &FileFiltering,
+    servers: Option<&Servers>,
     cancel: &CancellationToken,
 ) -> Option<Expanded> {
+    // What a server wrote is sent as it is: nothing in it names a file.
+    if let Some(servers) = servers
+        && let Some(text) = mcp::prompt_text(servers, typed, cancel).await
+    {
+        return Some(text.map(|text| (vec![Part::text(text)], Vec::new())));
+    }
     if !typed.contains('@') {
         return Some(Ok((vec![Part::text(typed)], Vec::new())));
     }
+    let resources = match servers {
+        Some(servers) => match mcp::mentioned(servers, typed, cancel).await {
+            Ok(resources) => resources,
+            Err(failure) => return Some(Err(failure)),
+        },
+        None => Vec::new(),
+    };
+    let mut expanded = read_files(typed, workspace, filtering, cancel).await?;
+    if let Ok((parts, _)) = &mut expanded {
+        parts.extend(resources);
+    }
+    Some(expanded)
+}
+
+async fn read_files(
+    typed: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Option<Expanded> {
     let (typed, workspace, filtering) = (typed.to_owned(), Arc::clone(workspace), filtering.clone());
     let stop = cancel.child_token();
     let reading = tokio::task::spawn_blocking(move || read(&typed, &workspace, &filtering, &stop));

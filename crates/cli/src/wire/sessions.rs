@@ -46,6 +46,11 @@ impl Chosen {
         Self { id, notes: Vec::new(), stored: Cell::new(None), file: None }
     }
 
+    /// Whether it goes on with what an earlier run left.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.file.is_some()
+    }
+
     fn stored(session: StoredSession) -> Self {
         let notes = session.repaired.iter().map(ToString::to_string).collect();
         let file = Some(session.path.clone());

@@ -9,6 +9,7 @@ use pollux_config::startup::Start;
 use pollux_config::trust::{self, Binding};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::time::{Clock, SystemClock};
+use serde_json::Value;
 
 use crate::config_command::{Change, Row, Settings};
 use crate::launch::{Options, Scope};
@@ -74,12 +75,37 @@ struct Files {
     notes: Vec<String>,
 }
 
+/// Keys of a server's entry in which `$NAME` may stand for a secret; `env` and `headers` are never shown.
+const EXPANDED: [&str; 6] = ["args", "command", "cwd", "description", "httpUrl", "url"];
+
+impl Files {
+    /// Entries of servers with what their files say, not what it stands for in this run.
+    fn as_written(&self, mut servers: Value) -> Value {
+        for (name, entry) in servers.as_object_mut().into_iter().flatten() {
+            let file = match self.settings.origin(&format!("mcpServers.{name}")).layer {
+                settings::Layer::Project => &self.project_file,
+                _ => &self.user_file,
+            };
+            let written = settings::read_object(file).ok().flatten();
+            let written = written.as_ref().and_then(|object| object.get("mcpServers")?.get(name));
+            for key in EXPANDED {
+                if let (Some(value), Some(shown)) =
+                    (written.and_then(|written| written.get(key)), entry.get_mut(key))
+                {
+                    *shown = value.clone();
+                }
+            }
+        }
+        servers
+    }
+}
+
 impl Settings for Files {
     fn rows(&self) -> Vec<Row> {
         let rows = self.settings.rows().into_iter();
         rows.map(|row| Row {
+            value: if row.key == "mcpServers" { self.as_written(row.value) } else { row.value },
             key: row.key,
-            value: row.value,
             origin: row.origin.to_string(),
             secret: row.secret,
         })

@@ -106,7 +106,7 @@ impl Conversation {
             background_after: None,
             sandbox: None,
         };
-        match pollux_exec::shell::run(&request, &self.background, show, cancel).await {
+        match pollux_exec::shell::run(&request, &self.outside.background, show, cancel).await {
             Err(error) => Some(error.to_string()),
             Ok(ShellEnd::MovedToBackground { pid }) => Some(format!("It goes on as process {pid}.")),
             Ok(ShellEnd::Finished(finished)) => match finished.ending {
@@ -120,14 +120,14 @@ impl Conversation {
 
     /// The context files as a new conversation would have them.
     pub(crate) fn memory(&self, loaded: &Loaded) -> String {
-        let mut context = turn::context_files(loaded, &self.workspace);
+        let mut context = turn::context_files(loaded, &self.outside.workspace);
         let parts = [context.global(), context.project(), context.private()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
     /// The folders that belong to the workspace.
     pub(crate) fn directories(&self) -> &[PathBuf] {
-        self.workspace.directories()
+        self.outside.workspace.directories()
     }
 }
 

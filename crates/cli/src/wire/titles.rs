@@ -57,7 +57,9 @@ impl Titles {
         let task = tokio::spawn(async move {
             let found = spawn_blocking(move || find(&folders, &current)).await.ok().flatten();
             if let Some((path, talk)) = found
-                && let Some(title) = ask(&*model, talk, &sender).await
+                && let Some(text) =
+                    ask(&*model, "session-title", format!("{INSTRUCTION}\n\n{talk}"), &sender).await
+                && let Some(title) = title(&text)
             {
                 // A session without a title is no harm.
                 let _ = spawn_blocking(move || set_summary(&path, &title)).await;
@@ -111,17 +113,23 @@ fn talk(path: &std::path::Path) -> Option<String> {
     (!first.is_empty()).then(|| first.join("\n\n"))
 }
 
-async fn ask(model: &dyn ModelClient, talk: String, events: &mpsc::Sender<Event>) -> Option<String> {
+/// A question beside the conversation, told to the events so that it is counted; the answer's text.
+pub(super) async fn ask(
+    model: &dyn ModelClient,
+    prompt_id: &str,
+    question: String,
+    events: &mpsc::Sender<Event>,
+) -> Option<String> {
     let request = ModelRequest {
         model: ALIAS.to_owned(),
         role: RequestRole::Summarizer,
         system: None,
-        contents: vec![Arc::new(Content::user_text(format!("{INSTRUCTION}\n\n{talk}")))],
+        contents: vec![Arc::new(Content::user_text(question))],
         tools: Arc::from([]),
         settings: JsonObject::new(),
         grounding: Default::default(),
     };
-    let (role, prompt_id, started) = (request.role, "session-title".to_owned(), Instant::now());
+    let (role, prompt_id, started) = (request.role, prompt_id.to_owned(), Instant::now());
     let name = model.resolve(ALIAS).id;
     let sent = RequestSent {
         model: name.clone(),
@@ -148,8 +156,9 @@ async fn ask(model: &dyn ModelClient, talk: String, events: &mpsc::Sender<Event>
         error,
         invalid: None,
     };
+    let failed = ended.error.is_some();
     let _ = events.send(Event::RequestEnded(ended)).await;
-    title(&text)
+    (!failed).then_some(text)
 }
 
 /// One line without the quotes that models like to put around it.

@@ -17,10 +17,11 @@ use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_domain::tool::Tool;
+use pollux_domain::tool::{Tool, ToolSource};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
+use pollux_mcp::Servers;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
@@ -34,9 +35,10 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
-use super::{Done, Loaded, Sink, Turn, checker, hooks, policy, saved_chat, sessions};
+use super::{Done, Loaded, Sink, Turn, auth, checker, hooks, mcp, policy, saved_chat, sessions};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -47,10 +49,13 @@ pub(crate) struct Conversation {
     /// What was noticed while it was assembled.
     pub(crate) warnings: Vec<String>,
     pub(crate) session_file: Option<PathBuf>,
-    pub(super) workspace: Arc<Workspace>,
+    pub(super) outside: Outside,
     pub(super) keeper: Arc<Keeper>,
     pub(super) titles: Option<Titles>,
-    pub(super) background: Arc<Background>,
+    /// It was said that a server failed.
+    said_problem: bool,
+    /// Where the memory is on.
+    remembrance: Option<Remembrance>,
 }
 
 /// A prompt as the model gets it, and what was left out of it.
@@ -63,23 +68,34 @@ pub(crate) async fn run_turn(
     cancel: CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<Done, Failure> {
-    let workspace = Arc::new(workspace(turn.loaded)?);
-    let Some(expanded) = expand(&prompt, turn.loaded, &workspace, &cancel).await else {
+    let outside = Outside::open(turn.loaded, Manner::Headless)?;
+    let Some(expanded) = outside.expand(&prompt, turn.loaded, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
-    let conversation = assemble(&turn, workspace, Manner::Headless, &[]).await?;
-    let Conversation { handle, mut warnings, session_file, background, .. } = conversation;
+    let conversation = assemble(&turn, outside, Manner::Headless, None).await?;
+    let Conversation { handle, mut warnings, session_file, outside, remembrance, .. } = conversation;
     warnings.extend(passed_over);
-    let end = converse(handle, Op::Prompt { parts, typed: prompt }, warnings, &cancel, sink).await;
-    background.shutdown().await;
+    let op = Op::Prompt { parts, typed: prompt };
+    let end = converse(handle, op, warnings, outside.servers.as_deref(), &cancel, sink).await;
+    if let Some(remembrance) = remembrance {
+        let (notes, requests) = remembrance.close(cancel.is_cancelled()).await;
+        let notices = notes.into_iter().map(memory::notice);
+        for event in requests.into_iter().chain(notices) {
+            let _ = sink(&event);
+        }
+    }
+    outside.shutdown().await;
     Ok(Done { end: end?, session_file })
 }
 
-/// Assembles the agent for a person who stays. A new session may begin with turns of another one.
-pub(crate) async fn open_conversation(turn: &Turn<'_>, begin: &[Content]) -> Result<Conversation, Failure> {
-    let workspace = Arc::new(workspace(turn.loaded)?);
-    assemble(turn, workspace, Manner::Interactive, begin).await
+/// Assembles the agent for a person who stays. A session that follows another one may begin with turns.
+pub(crate) async fn open_conversation(
+    turn: &Turn<'_>,
+    begin: Option<&[Content]>,
+) -> Result<Conversation, Failure> {
+    let outside = Outside::open(turn.loaded, Manner::Interactive)?;
+    assemble(turn, outside, Manner::Interactive, begin).await
 }
 
 impl Conversation {
@@ -90,33 +106,90 @@ impl Conversation {
         loaded: &Loaded,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
-        expand(prompt, loaded, &self.workspace, cancel).await
+        self.outside.expand(prompt, loaded, cancel).await
+    }
+
+    /// Whether a word with a slash is a prompt of a server's.
+    pub(crate) fn has_prompt(&self, word: &str) -> bool {
+        let servers = self.outside.servers.as_ref();
+        servers.is_some_and(|servers| servers.has_prompt(word.trim_start_matches('/')))
+    }
+
+    /// How MCP servers stand, in lines.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        self.outside.servers.as_deref().map(mcp::lines).unwrap_or_default()
     }
 
     /// What went on beside it since it was last asked.
     pub(crate) fn beside(&mut self) -> Vec<Event> {
-        self.titles.as_mut().map(Titles::events).unwrap_or_default()
+        let mut events = self.titles.as_mut().map(Titles::events).unwrap_or_default();
+        events.extend(self.remembrance.as_mut().map(Remembrance::events).unwrap_or_default());
+        if !self.said_problem && self.outside.servers.as_deref().is_some_and(Servers::has_problem) {
+            self.said_problem = true;
+            events.push(mcp::problem("/mcp"));
+        }
+        events
     }
 
-    /// Ends it: what runs is cancelled, what is written is on disk.
-    pub(crate) async fn close(self) {
+    /// Asks it to end, for another conversation if `cleared`; it may still have something to say.
+    pub(crate) async fn end(&mut self, cleared: bool) {
+        let _ = self.handle.ops.send(Op::End { cleared }).await;
+    }
+
+    /// Ends it: what runs is cancelled, what is written is on disk. Lines for the person about what is not.
+    pub(crate) async fn close(self) -> Vec<String> {
         drop(self.titles);
         let pollux_agent::Handle { ops, mut events, task, .. } = self.handle;
         drop(ops);
         // A session that still has something to say must not wait for a reader.
         while events.recv().await.is_some() {}
         let _ = task.await;
-        self.background.shutdown().await;
+        let notes = match self.remembrance {
+            Some(remembrance) => remembrance.close(false).await.0,
+            None => Vec::new(),
+        };
+        self.outside.shutdown().await;
+        notes
     }
 }
 
-async fn expand(
-    prompt: &str,
-    loaded: &Loaded,
-    workspace: &Arc<Workspace>,
-    cancel: &CancellationToken,
-) -> Option<Result<Expanded, Failure>> {
-    super::prompt::expand(prompt, workspace, &loaded.groups.context.filtering, cancel).await
+/// What a conversation reaches of the machine.
+pub(super) struct Outside {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) background: Arc<Background>,
+    /// They connect while everything else goes on.
+    servers: Option<Arc<Servers>>,
+    /// Lines about servers that cannot be used.
+    unused: Vec<String>,
+}
+
+impl Outside {
+    fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
+        let workspace = Arc::new(workspace(loaded)?);
+        let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+        let interactive = manner == Manner::Interactive;
+        let (servers, unused) = mcp::start(loaded, workspace.directories(), &background, interactive);
+        Ok(Self { workspace, background, servers, unused })
+    }
+
+    async fn expand(
+        &self,
+        prompt: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        let filtering = &loaded.groups.context.filtering;
+        super::prompt::expand(prompt, &self.workspace, filtering, self.servers.as_deref(), cancel).await
+    }
+
+    async fn shutdown(self) {
+        let servers = async {
+            if let Some(servers) = &self.servers {
+                servers.shutdown().await;
+            }
+        };
+        tokio::join!(servers, self.background.shutdown());
+    }
 }
 
 /// Whether a person is there to be asked.
@@ -128,23 +201,25 @@ enum Manner {
 
 async fn assemble(
     turn: &Turn<'_>,
-    workspace: Arc<Workspace>,
+    mut outside: Outside,
     manner: Manner,
-    begin: &[Content],
+    begin: Option<&[Content]>,
 ) -> Result<Conversation, Failure> {
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
     let model = model(turn)?;
-    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let (workspace, background) = (Arc::clone(&outside.workspace), Arc::clone(&outside.background));
     let mut context = context_files(loaded, &workspace);
-    let prompt = prompt_inputs(turn, interactive, &mut context)?;
+    let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(context.take_warnings());
+    warnings.append(&mut outside.unused);
     warnings.extend(unused_system_prompt(loaded));
+    let recall = memory::recall(turn, &mut warnings);
+    prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
     let policy = policy::engine(turn.options, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
-    warnings.extend(hooks::not_run_yet(loaded));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let setup = ToolSetup {
         workspace: Arc::clone(&workspace),
@@ -157,6 +232,7 @@ async fn assemble(
     };
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
+    tools.extend(recall.iter().flat_map(memory::tools));
     let sessions::Continued { mut recorder, history } = sessions::go_on(&turn.session, loaded)?;
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
@@ -165,7 +241,8 @@ async fn assemble(
     let keeper =
         Arc::new(Keeper::new(&loaded.home, &loaded.project, &turn.session.id, &general.rewind, shadow));
     let mut restored = history;
-    restored.extend(saved_chat::record(&mut recorder, begin));
+    let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
+    restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
     let session_file = recorder.path().map(Path::to_path_buf);
     let spec = SessionSpec {
         session: turn.session.id.clone(),
@@ -182,13 +259,40 @@ async fn assemble(
         first_turn: first_turn(&environment),
         restored,
     };
+    let own_words =
+        if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.options.prompt.clone()) };
+    let remembrance = recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words));
     let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-    let ports = Ports { model: Arc::clone(&model), tools, clock, recorder, context, checkers, changes };
+    let late_tools = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let ports = Ports {
+        model: Arc::clone(&model),
+        tools,
+        late_tools,
+        clock,
+        recorder,
+        context,
+        checkers,
+        changes,
+        hooks: Some(hooks),
+        witness: remembrance.as_ref().map(Remembrance::witness),
+    };
     let handle = open(spec, ports);
+    if let (Some(servers), Some(person)) = (&outside.servers, &handle.person) {
+        servers.introduce(Arc::clone(person));
+    }
     warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
     let titles = if interactive { Titles::start(turn, &model) } else { None };
-    Ok(Conversation { handle, warnings, session_file, workspace, keeper, titles, background })
+    Ok(Conversation {
+        handle,
+        warnings,
+        session_file,
+        outside,
+        keeper,
+        titles,
+        said_problem: false,
+        remembrance,
+    })
 }
 
 /// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
@@ -250,6 +354,7 @@ async fn converse(
     mut handle: pollux_agent::Handle,
     op: Op,
     warnings: Vec<String>,
+    servers: Option<&Servers>,
     cancel: &CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<TurnEnd, Failure> {
@@ -267,6 +372,9 @@ async fn converse(
         let Some(event) = event else { break None };
         // A session's first word is that it is there; then come the things that were noticed before.
         let noticed = if matches!(event, Event::SessionReady { .. }) { warnings.as_slice() } else { &[] };
+        if matches!(event, Event::TurnEnded(_)) && servers.is_some_and(Servers::has_problem) {
+            let _ = sink(&mcp::problem("pollux mcp list"));
+        }
         if sink(&event).is_break() && !asked_to_stop {
             asked_to_stop = true;
             let _ = handle.ops.send(Op::Cancel).await;
@@ -279,7 +387,21 @@ async fn converse(
             break Some(end);
         }
     };
-    drop(handle.ops);
+    // Hooks may have a last word.
+    let _ = handle.ops.send(Op::End { cleared: false }).await;
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled(), if !asked_to_stop => {
+                asked_to_stop = true;
+                let _ = handle.ops.send(Op::Cancel).await;
+            }
+            event = handle.events.recv() => match event {
+                Some(event) => drop(sink(&event)),
+                None => break,
+            },
+        }
+    }
     let closed = handle.task.await;
     end.ok_or_else(|| {
         let failure = Failure::new(ExitKind::Failure, "the session ended in the middle of a turn");
@@ -320,12 +442,14 @@ fn gemini(turn: &Turn<'_>, catalogue: Arc<Catalogue>) -> Result<GeminiClient, Fa
     let loaded = turn.loaded;
     let http = client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
-    let options = GeminiOptions::new(http, turn.credentials.auth.clone(), catalogue).configured(
+    let tokens = auth::google_tokens(&turn.credentials, &http);
+    let mut options = GeminiOptions::new(http, turn.credentials.auth.clone(), catalogue).configured(
         &loaded.env,
         &loaded.groups.general,
         VERSION,
         &loaded.groups.model.name,
     );
+    options.tokens = tokens;
     GeminiClient::new(options).map_err(|error| Failure::from_error(ExitKind::Config, &error))
 }
 

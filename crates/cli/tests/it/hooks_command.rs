@@ -84,6 +84,34 @@ fn a_hook_is_switched_in_the_users_own_settings() {
 }
 
 #[test]
+fn a_project_switches_off_its_own_hooks_and_nobody_elses() {
+    let mine = json!({"hooks": {"SessionEnd": [{"name": "mine", "command": "true"}]}});
+    let scene = Scene::with(TestHome::new().settings(mine).project_settings(guard("true")), []);
+    let off = hooks(&scene, &["disable", "guard", "--scope", "project"]);
+    assert_eq!(off.code, Some(0), "{}", off.stderr);
+    assert!(off.stdout.contains("disabled list in workspace ("), "{}", off.stdout);
+    assert_eq!(
+        read_json(&scene.home.project().join(".gemini/settings.json"))["hooksConfig"]["disabled"],
+        json!(["guard"])
+    );
+    let enabled =
+        |scene: &Scene| parse(&hooks(scene, &["list", "--json"]).stdout)["hooks"][0]["enabled"].clone();
+    assert_eq!(enabled(&scene), json!(false));
+    let wrong = hooks(&scene, &["enable", "guard"]);
+    assert!(
+        wrong.stderr.contains("the project disables the hook") && wrong.stderr.contains("--scope project"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(hooks(&scene, &["enable", "guard", "--scope", "project"]).code, Some(0));
+    assert_eq!(enabled(&scene), json!(true));
+    let theirs = hooks(&scene, &["disable", "mine", "--scope", "project"]);
+    assert_eq!(theirs.code, Some(1));
+    assert!(theirs.stderr.contains("the project has no hook \"mine\""), "{}", theirs.stderr);
+    assert_eq!(hooks(&scene, &["disable", "mine", "--scope", "nowhere"]).code, Some(1));
+}
+
+#[test]
 fn what_the_system_switches_off_stays_off_and_that_is_said() {
     let home = TestHome::new()
         .settings(guard("true"))

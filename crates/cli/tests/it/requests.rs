@@ -321,11 +321,10 @@ fn a_tool_of_older_conversations_is_answered_though_it_is_not_declared() {
 #[test]
 fn every_declaration_is_as_written_down() {
     let ask = json!({"questions": [{"question": "q", "header": "h", "type": "text"}]});
-    let scene = Scene::new([
-        reply().call("ask_user", ask),
-        reply().call("enter_plan_mode", json!({})),
-        reply().text("planning"),
-    ]);
+    // With the memory on, its tools join the others.
+    let replies =
+        [reply().call("ask_user", ask), reply().call("enter_plan_mode", json!({})), reply().text("planning")];
+    let scene = Scene::with(crate::memory::remembering(), replies);
     let mut terminal = scene.prepare(&["-m", "gemini-2.5-pro", "-i", "go"]).on_terminal();
     terminal.expect("Answer: ").say("a").expect("plan first").expect("Answer").say("1").expect("planning");
     terminal.expect("> ").say("/quit");

@@ -19,11 +19,6 @@ fn project() -> TestHome {
         .file(".gemini/.env", "GEMINI_MODEL=gemini-env-model\n")
 }
 
-/// The notes of a run, but for the one about hooks.
-fn about_trust(stderr: &str) -> Vec<&str> {
-    stderr.lines().filter(|line| !line.contains("does not run them")).collect()
-}
-
 fn trust_lines(stderr: &str) -> usize {
     stderr.lines().filter(|line| line.contains("not trusted: ")).count()
 }
@@ -292,8 +287,7 @@ fn a_trusted_folder_does_not_reach_for_the_users_keys() {
 #[test]
 fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_again() {
     let hook = |command: &str| json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}});
-    let home =
-        register(TestHome::new().project_settings(hook("echo good")).file("GEMINI.md", "PROJECT RULE"));
+    let home = register(TestHome::new().project_settings(hook(": good")).file("GEMINI.md", "PROJECT RULE"));
     let scene =
         Scene::untrusted(home, [reply().text("1"), reply().text("2"), reply().text("3"), reply().text("4")]);
     let used = |number: usize| scene.server.request(number).body.to_string().contains("PROJECT RULE");
@@ -302,10 +296,10 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     assert!(first.stderr.contains("used for the first time"), "{}", first.stderr);
     assert!(used(0));
     let second = scene.prepare(&["-p", "x"]).run();
-    assert_eq!(about_trust(&second.stderr), Vec::<&str>::new());
+    assert_eq!(second.stderr, "");
     assert!(used(1));
 
-    let evil = hook("echo \u{1b}[2Jevil | sh").to_string();
+    let evil = hook(": \u{1b}[2Jevil | sh").to_string();
     let file = scene.home.project().join(".gemini/settings.json");
     pollux_config::files::replace(&file, evil.as_bytes(), pollux_config::files::Mode::Shared).unwrap();
     let third = scene.prepare(&["-p", "x", "--yolo"]).run();
@@ -319,8 +313,8 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     assert_eq!((&shown["standing"], &shown["trusted"]), (&json!("changed"), &json!(false)));
     assert_eq!(shown["changed"], json!([".gemini/settings.json"]));
     let diff = trust(&scene.home, &["diff"]).stdout;
-    assert!(diff.contains("-            \"command\": \"echo good\""), "{diff}");
-    assert!(diff.contains("\"echo \\u001b[2Jevil | sh\"") && !diff.contains('\u{1b}'), "{diff}");
+    assert!(diff.contains("-            \"command\": \": good\""), "{diff}");
+    assert!(diff.contains("\": \\u001b[2Jevil | sh\"") && !diff.contains('\u{1b}'), "{diff}");
     assert_eq!(parse(&trust(&scene.home, &["diff", "--json"]).stdout)["changes"][0]["change"], "changed");
 
     let asked = trust(&scene.home, &["allow"]);
@@ -330,7 +324,7 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     assert_eq!(allowed.code, Some(0), "{}", allowed.stderr);
     assert!(allowed.stdout.contains(": trusted ("), "{}", allowed.stdout);
     assert!(trust(&scene.home, &["diff"]).stdout.starts_with("Nothing changed"));
-    assert_eq!(about_trust(&scene.prepare(&["-p", "x"]).run().stderr), Vec::<&str>::new());
+    assert_eq!(scene.prepare(&["-p", "x"]).run().stderr, "");
     assert!(used(3));
 }
 

@@ -28,6 +28,8 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
+    // Whether and where what was said is kept, and who is sent texts to embed.
+    "memory",
     // It would stand in the place of the user's own rules.
     "policyPaths",
     "privacy",
@@ -128,6 +130,31 @@ fn withhold_server_trust(values: &mut Map<String, Value>, withheld: &mut Vec<(St
                 .map(|trust| (format!("mcpServers.{name}.trust"), trust)),
         );
     }
+}
+
+/// A server keeps what the user's own settings say of it: under its name a project could start something else,
+/// with the trust and the answers that the user gave.
+pub(crate) fn yield_servers(
+    values: &mut Map<String, Value>,
+    below: &Map<String, Value>,
+) -> Vec<(String, Value)> {
+    let mut withheld = Vec::new();
+    if lookup(below, "mcp.serverCommand").is_some_and(Value::is_string) {
+        take(values, &["mcp.serverCommand"], &mut withheld);
+    }
+    let (Some(Value::Object(own)), Some(Value::Object(theirs))) =
+        (values.get_mut("mcpServers"), below.get("mcpServers"))
+    else {
+        return withheld;
+    };
+    let same = |name: &str| theirs.keys().find(|known| known.trim().eq_ignore_ascii_case(name.trim()));
+    let taken: Vec<String> = own.keys().filter(|name| same(name).is_some()).cloned().collect();
+    for name in taken {
+        if let Some(entry) = own.shift_remove(&name) {
+            leaves(&format!("mcpServers.{name}"), entry, &mut withheld);
+        }
+    }
+    withheld
 }
 
 /// Lists that say what exists can only become shorter through a project, and lists of what always asks only

@@ -198,6 +198,36 @@ fn a_project_cannot_redirect_requests_or_lower_a_guard() {
     );
 }
 
+#[test]
+fn a_project_adds_servers_and_takes_the_name_of_none() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        r#"{"mcp": {"serverCommand": "mine"}, "mcpServers": {"github": {"command": "gh", "trust": true}, "same": {"command": "s"}}}"#,
+    );
+    scratch.write(
+        PROJECT,
+        r#"{"mcp": {"serverCommand": "evil"}, "mcpServers": {"GitHub": {"command": "evil"}, "github": {"command": "evil",
+            "env": {"A": "b"}}, "same": {"command": "s"}, "own": {"command": "mine"}}}"#,
+    );
+    let settings = scratch.load();
+    assert_eq!(
+        settings.effective["mcpServers"],
+        json!({"github": {"command": "gh", "trust": true}, "same": {"command": "s"}, "own": {"command": "mine"}})
+    );
+    assert_eq!(settings.effective["mcp"]["serverCommand"], "mine");
+    let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
+    for path in [
+        "mcpServers.GitHub.command",
+        "mcpServers.github.command",
+        "mcpServers.github.env.A",
+        "mcp.serverCommand",
+    ] {
+        assert!(warning.message.contains(path), "{path}: {}", warning.message);
+    }
+    assert!(!warning.message.contains("mcpServers.same"));
+}
+
 /// What a project's file cannot set, written so that each is no default.
 const NOT_FROM_A_PROJECT: &str = r#"{
     "general": {"defaultApprovalMode": "auto_edit", "preferredEditor": "vim"},

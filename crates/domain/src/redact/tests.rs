@@ -49,6 +49,32 @@ fn secrets_are_known_by_their_name() {
 }
 
 #[test]
+fn values_that_look_like_chance_are_secrets_behind_telling_names() {
+    for (given, expected) in [
+        ("ENCRYPTION_KEY=9f86d081884c7d659a2feaa0c55ad015", "ENCRYPTION_KEY=***"),
+        ("SECRET_KEY_BASE: 'a8Zk29xQ0fjE71mvB3tLp'", "SECRET_KEY_BASE: '***'"),
+        ("AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq==;x", "AccountKey=***;x"),
+        ("DB_PASS=hunter2", "DB_PASS=***"),
+        ("send `bearer a1b2c3d4e5f6g7h8` along", "send `bearer ***` along"),
+        (
+            "https://hooks.slack.com/services/T00000000/B00000000/XXXX1234",
+            "https://hooks.slack.com/services/***",
+        ),
+        ("SG.abcdefgh1234567890.ABCDEFGH1234567890", "***"),
+    ] {
+        assert_eq!(redacted(given), expected, "{given}");
+    }
+    for text in [
+        "cache_key: user-profile-of-somebody",
+        "public_key=9f86d081884c7d659a2feaa0c55ad015",
+        "bypass=1",
+        "key = \"primary\"",
+    ] {
+        assert_eq!(redacted(text), text);
+    }
+}
+
+#[test]
 fn what_is_no_secret_stays() {
     for text in [
         "ls -la src",

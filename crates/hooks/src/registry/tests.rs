@@ -52,6 +52,7 @@ impl World {
             env: &self.env,
             extensions,
             workspace: &root,
+            project_off: &[],
             current_name: |name| name,
         })
     }

@@ -63,6 +63,7 @@ impl World {
             env: &env,
             extensions: &[],
             workspace: &root,
+            project_off: &[],
             current_name: |name| name,
         });
         assert_eq!(registry.problems(), []);

@@ -72,18 +72,60 @@ fn the_selected_type_decides_before_the_environment() {
 }
 
 #[test]
-fn what_is_not_supported_says_so_and_names_what_works() {
+fn what_is_not_offered_says_so_and_names_what_works() {
     let cases: &[(&[(&str, &str)], Security)] = &[
         (&[("GOOGLE_GENAI_USE_GCA", "true"), ("GEMINI_API_KEY", "k")], Security::default()),
-        (&[("GOOGLE_GENAI_USE_VERTEXAI", "true")], Security::default()),
         (&[("GEMINI_CLI_USE_COMPUTE_ADC", "true")], Security::default()),
-        (&[], selected("vertex-ai")),
         (&[], selected("oauth-personal")),
         (&[], selected("cloud-shell")),
     ];
     for (vars, security) in cases {
         let text = outcome(vars, security, None);
-        assert!(text.contains("not supported yet") && text.contains("GEMINI_API_KEY"), "{text}");
+        assert!(text.contains("not available") && text.contains("GEMINI_API_KEY"), "{text}");
+    }
+}
+
+#[test]
+fn vertex_takes_a_key_or_a_project_with_a_location() {
+    let flag = ("GOOGLE_GENAI_USE_VERTEXAI", "true");
+    let (project, location) = (("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "us-central1"));
+    let place = |vars: &[(&str, &str)], security: &Security| {
+        let auth = pick(vars, security, Some("stored"))?;
+        assert_eq!(auth.kind, AuthKind::Vertex);
+        Ok::<_, AuthError>((auth.vertex.unwrap(), auth.key.reveal().to_owned(), auth.origin))
+    };
+    let none = Security::default();
+    let in_project = VertexPlace::Project { project: "p".into(), location: "us-central1".into() };
+    let expected = (in_project.clone(), String::new(), Origin::Nothing);
+    assert_eq!(place(&[flag, project, location, ("GEMINI_API_KEY", "g")], &none).unwrap(), expected);
+    assert_eq!(
+        place(&[("GOOGLE_CLOUD_PROJECT_ID", "p"), location], &selected("vertex-ai")).unwrap(),
+        expected
+    );
+    let express = (VertexPlace::Express, "k".to_owned(), Origin::Variable("GOOGLE_API_KEY"));
+    assert_eq!(place(&[flag, project, location, ("GOOGLE_API_KEY", " k ")], &none).unwrap(), express);
+    assert!(matches!(place(&[flag, project], &none), Err(AuthError::VertexWithoutPlace)));
+    // A service account's key and a place say enough.
+    let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/k.json");
+    let auth = pick(&[file, project, location], &none, None).unwrap();
+    assert_eq!(auth.vertex, Some(in_project));
+    assert_eq!(pick(&[file, project, location], &none, Some("s")).unwrap().kind, AuthKind::ApiKey);
+    let elsewhere = [
+        flag,
+        project,
+        location,
+        ("GOOGLE_VERTEX_BASE_URL", "http://v"),
+        ("GOOGLE_GEMINI_BASE_URL", "http://g"),
+    ];
+    assert_eq!(pick(&elsewhere, &none, None).unwrap().base_url.as_deref(), Some("http://v"));
+}
+
+#[test]
+fn a_location_cannot_lead_to_another_server() {
+    for location in ["evil.example/", "evil.example#", "a.b", "US", "x@y", "../"] {
+        let vars = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", location)];
+        let chosen = pick(&vars, &selected("vertex-ai"), None);
+        assert!(matches!(chosen, Err(AuthError::BadLocation)), "{location}");
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use pollux_config::groups::Secret;
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_net::backoff::{Cause, Schedule, retry_after};
+use pollux_net::google::{GoogleError, GoogleTokens};
+use pollux_net::server_access::bearer;
 use pollux_net::transport;
-use reqwest::header::{LOCATION, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Request, Response, Url};
 use serde_json::Value;
 
@@ -17,6 +20,8 @@ const MAX_ERROR_BYTES: usize = 256 * 1024;
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// A shorter text is no key worth hiding and would riddle messages with stars.
 const MIN_SECRET_LEN: usize = 6;
+
+const USER_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
 /// The way to one server.
 pub(super) struct Connection {
@@ -44,8 +49,24 @@ impl Connection {
         self.options.first_byte
     }
 
-    /// Sends once; anything but success is an error.
-    pub(super) async fn send(&self, request: Request) -> Result<Response, ApiError> {
+    /// Sends once; anything but success is an error. A token that the server has revoked meanwhile is replaced
+    /// and the request sent again.
+    pub(super) async fn send(&self, mut request: Request) -> Result<Response, ApiError> {
+        let Some(tokens) = &self.options.tokens else { return self.send_as_it_is(request).await };
+        let again = copy(&request)?;
+        let token = authorize(&mut request, tokens).await?;
+        match self.send_as_it_is(request).await {
+            Err(refused) if refused.error.status == Some(401) => {
+                tokens.discard(&token).await;
+                let mut request = again;
+                let fresh = authorize(&mut request, tokens).await?;
+                if fresh == token { Err(refused) } else { self.send_as_it_is(request).await }
+            }
+            other => other,
+        }
+    }
+
+    async fn send_as_it_is(&self, request: Request) -> Result<Response, ApiError> {
         let sent = tokio::time::timeout(self.options.first_byte, self.options.http.execute(request)).await;
         let response = match sent {
             Ok(Ok(response)) => response,
@@ -194,6 +215,33 @@ impl Connection {
         }
         error
     }
+}
+
+/// Puts the token of the hour on a request; a header that the user set stays.
+async fn authorize(request: &mut Request, tokens: &GoogleTokens) -> Result<Secret, ApiError> {
+    let token = tokens.token().await.map_err(|error| no_token(&error))?;
+    let value = bearer(&token).ok_or_else(|| ApiError {
+        error: ModelError::new(ModelErrorKind::Auth, None, "Google's token cannot be sent"),
+        retry: Retry::Never,
+    })?;
+    let headers = request.headers_mut();
+    headers.entry(AUTHORIZATION).or_insert(value);
+    if let Some(payer) = tokens.quota_project().and_then(|payer| HeaderValue::from_str(payer).ok()) {
+        headers.entry(USER_PROJECT).or_insert(payer);
+    }
+    Ok(token)
+}
+
+fn no_token(error: &GoogleError) -> ApiError {
+    let mut message = error.to_string();
+    if let Some(hint) = error.hint() {
+        message.push_str(&format!("; {hint}"));
+    }
+    if error.may_pass() {
+        let retry = Retry::After { cause: Cause::Transient, hint: None };
+        return ApiError { error: ModelError::new(ModelErrorKind::Network, None, message), retry };
+    }
+    ApiError { error: ModelError::new(ModelErrorKind::Auth, None, message), retry: Retry::Never }
 }
 
 /// A request to send again; bodies of ours are in memory, so this always works.

@@ -28,7 +28,10 @@ pub(super) fn build(options: &GeminiOptions) -> Result<HeaderMap, HeaderError> {
     let agent = HeaderValue::from_str(&options.user_agent).map_err(|_| HeaderError::UserAgent)?;
     headers.insert(USER_AGENT, agent);
     let key = options.auth.key.reveal();
-    headers.insert(API_KEY, secret(key)?);
+    // With tokens there is no key, and each request gets the token of its time.
+    if options.tokens.is_none() {
+        headers.insert(API_KEY, secret(key)?);
+    }
     if options.auth.bearer {
         headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"))?);
     }

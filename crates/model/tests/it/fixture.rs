@@ -9,7 +9,7 @@ use pollux_domain::model::{
     ModelClient, ModelError, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream, RequestRole, Wait,
 };
 use pollux_domain::tool::{ToolKind, ToolSpec};
-use pollux_model::auth::{Auth, AuthKind};
+use pollux_model::auth::{Auth, AuthKind, Origin};
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_net::client::{ClientOptions, client};
@@ -20,8 +20,14 @@ pub(crate) const KEY: &str = "secret-key-0123456789";
 
 /// Options for the server: a real key, almost no delays.
 pub(crate) fn options(server: &FakeGemini) -> GeminiOptions {
-    let auth =
-        Auth { kind: AuthKind::ApiKey, key: Secret::new(KEY), base_url: Some(server.url()), bearer: false };
+    let auth = Auth {
+        kind: AuthKind::ApiKey,
+        key: Secret::new(KEY),
+        origin: Origin::Variable("GEMINI_API_KEY"),
+        base_url: Some(server.url()),
+        bearer: false,
+        vertex: None,
+    };
     let http = client(&ClientOptions::new("unused")).unwrap();
     let mut options = GeminiOptions::new(http, auth, Arc::new(Catalogue::built_in()));
     options.backoff.scale = 0.0001;

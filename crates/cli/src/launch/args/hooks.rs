@@ -4,15 +4,15 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::super::help::Topic;
 use super::super::usage::UsageError;
-use super::super::{HooksCommand, Launch};
-use super::{Given, command, flag, shared_options, text};
+use super::super::{HooksCommand, Launch, Scope};
+use super::{Given, SCOPES, command, flag, shared_options, text};
 
 pub(super) fn grammar() -> Command {
     let name = || Arg::new("name").required(true);
     let commands = [
         command("list").arg(flag("json")),
-        command("enable").arg(name()),
-        command("disable").arg(name()),
+        command("enable").args([name(), text("scope")]),
+        command("disable").args([name(), text("scope")]),
         command("migrate").arg(flag("from-claude")),
         command("run").alias("test").args([
             Arg::new("event").required(true),
@@ -37,8 +37,8 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
     }
     let word = |name| given.text(name).unwrap_or_default().to_owned();
     let command = match name {
-        "enable" => HooksCommand::Enable { name: word("name") },
-        "disable" => HooksCommand::Disable { name: word("name") },
+        "enable" => HooksCommand::Enable { name: word("name"), scope: scope(&given)? },
+        "disable" => HooksCommand::Disable { name: word("name"), scope: scope(&given)? },
         // There is nothing else to migrate from yet, so the flag says nothing new.
         "migrate" => HooksCommand::Migrate,
         "run" => HooksCommand::Run {
@@ -52,4 +52,9 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
     options.debug |= given.flag("debug")?;
     options.skip_trust |= given.flag("skip-trust")?;
     Ok(Launch::Hooks { command, options: Box::new(options) })
+}
+
+fn scope(given: &Given<'_>) -> Result<Scope, UsageError> {
+    let project = given.choice("scope", SCOPES)? == Some("project");
+    Ok(if project { Scope::Project } else { Scope::User })
 }

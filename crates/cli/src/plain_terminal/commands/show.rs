@@ -6,10 +6,20 @@ use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::Front;
 use crate::headless::Stats;
-use crate::launch::{PolicyCommand, PolicyView, TrustCommand};
+use crate::launch::{HooksCommand, PolicyCommand, PolicyView, Scope, TrustCommand};
 use crate::run::VERSION;
 use crate::trust_command::{self, Person};
-use crate::{policy_command, wire};
+use crate::{hooks_command, policy_command, wire};
+
+fn servers(conversation: &wire::Conversation) -> String {
+    match conversation.servers() {
+        lines if lines.is_empty() => "No MCP servers configured.".to_owned(),
+        lines => lines.join("\n"),
+    }
+}
+
+/// The hooks of a conversation are those that it began with.
+const NEXT_TIME: &str = "This counts from the next conversation on.";
 
 /// Most characters of a tool's description.
 const SHOWN: usize = 80;
@@ -24,7 +34,9 @@ impl Front<'_, '_> {
             "/directory" => folders(rest, conversation),
             "/memory" => memory(rest, self.turn, conversation),
             "/policies" => self.policies(),
+            "/hooks" => self.hooks(rest),
             "/permissions" => self.trust(),
+            "/mcp" => servers(conversation),
             other => format!("There is no command `{other}`; /help lists them."),
         };
         self.console.note(text.trim_end());
@@ -62,6 +74,27 @@ impl Front<'_, '_> {
             format!("  {}: {about}\n", one_line(&tool.name))
         });
         format!("Available tools in this mode:\n{}", lines.collect::<String>())
+    }
+
+    /// `/hooks`, and `/hooks enable|disable <name>`.
+    fn hooks(&self, rest: &str) -> String {
+        let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (name, scope) = (name.trim().to_owned(), Scope::User);
+        let (command, then) = match word {
+            "" | "list" | "show" | "panel" => (HooksCommand::List { json: false }, ""),
+            "enable" | "disable" if name.is_empty() => return format!("Usage: /hooks {word} <hook-name>"),
+            "enable" => (HooksCommand::Enable { name, scope }, NEXT_TIME),
+            "disable" => (HooksCommand::Disable { name, scope }, NEXT_TIME),
+            _ => return "Usage: /hooks [list], /hooks enable <hook-name>, /hooks disable <hook-name>".to_owned(),
+        };
+        let loaded = self.turn.loaded;
+        let mut text = Vec::new();
+        let done = wire::hook_set(self.turn.options, &loaded.env)
+            .and_then(|mut hooks| hooks_command::run(&command, &mut *hooks, loaded.env.cwd(), &mut text));
+        match done {
+            Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
+            Err(failure) => failure.message(),
+        }
     }
 
     fn policies(&self) -> String {

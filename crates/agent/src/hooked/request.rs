@@ -1,0 +1,186 @@
+//! Hooks around a request to the model and the pieces of its reply.
+
+use std::sync::Arc;
+
+use pollux_domain::event::Event;
+use pollux_domain::model::{ModelRequest, ReplyChunk};
+use pollux_hooks::{
+    AfterModel, BeforeModel, BeforeToolSelection, LlmRequest, LlmResponse, ToolConfig, ToolMode, Verdict,
+};
+use pollux_policy::canonical_tool_name;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::step::StepEnd;
+
+/// What hooks make of a piece of a reply.
+pub(crate) enum Piece {
+    /// It is shown as it came.
+    Same,
+    /// These words are shown in place of its own.
+    Reworded(Vec<String>),
+    /// It does not count, nor does anything after it; these words are shown instead.
+    Last(Vec<String>),
+}
+
+impl Session {
+    /// A request is about to be made; hooks may change it. `Some` is how the step ends without it.
+    pub(crate) async fn before_model(
+        &self,
+        request: &mut ModelRequest,
+        cancel: &CancellationToken,
+    ) -> Option<StepEnd> {
+        let heard = self.hooked.fire(|| BeforeModel { llm_request: LlmRequest::of(request) }, cancel).await;
+        if cancel.is_cancelled() {
+            return Some(StepEnd::Cancelled(Reply::default()));
+        }
+        let outcome = heard.outcome;
+        let halted = self.hooked.halts(&outcome.verdict, heard.message.as_deref()).await;
+        let stopped = matches!(outcome.verdict, Verdict::Stop { .. });
+        if let Some(response) = outcome.response.filter(|_| !stopped) {
+            let reply = self.speak(&response).await;
+            // What a blocked request got instead is shown, and never was the model's.
+            return Some(if halted { StepEnd::Halted(Reply::default()) } else { StepEnd::Reply(reply) });
+        }
+        if halted {
+            return Some(StepEnd::Halted(Reply::default()));
+        }
+        if let Some(change) = outcome.request {
+            change.apply(request);
+        }
+        self.select_tools(request, cancel).await
+    }
+
+    /// A reply that a hook gives in the model's place.
+    async fn speak(&self, response: &LlmResponse) -> Reply {
+        let chunk = response.to_chunk();
+        let mut reply = Reply::default();
+        // Nothing was used.
+        reply.absorb(&ReplyChunk { usage: None, ..chunk.clone() });
+        for part in chunk.parts {
+            self.show(part.spoken_text()).await;
+            reply.push(part);
+        }
+        reply
+    }
+
+    pub(crate) async fn show(&self, text: Option<&str>) {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.emit(Event::Text(text.to_owned())).await;
+        }
+    }
+
+    async fn select_tools(&self, request: &mut ModelRequest, cancel: &CancellationToken) -> Option<StepEnd> {
+        let payload = || BeforeToolSelection { llm_request: LlmRequest::of(request) };
+        let heard = self.hooked.fire(payload, cancel).await;
+        if cancel.is_cancelled() {
+            return Some(StepEnd::Cancelled(Reply::default()));
+        }
+        if let Some(config) = heard.outcome.tool_config.filter(|_| !request.tools.is_empty()) {
+            narrow(request, &config);
+        }
+        None
+    }
+
+    /// A piece of a reply arrived; `asked` is what was sent.
+    pub(crate) async fn after_model(
+        &self,
+        asked: &LlmRequest,
+        chunk: &ReplyChunk,
+        cancel: &CancellationToken,
+    ) -> Piece {
+        let payload = || AfterModel { llm_request: asked.clone(), llm_response: LlmResponse::of(chunk) };
+        let heard = self.hooked.fire(payload, cancel).await;
+        let words = heard.outcome.response.map(|response| {
+            response.candidates.into_iter().next().map(|first| first.parts).unwrap_or_default()
+        });
+        if cancel.is_cancelled() {
+            return Piece::Last(Vec::new());
+        }
+        let verdict = heard.outcome.verdict;
+        if self.hooked.halts(&verdict, heard.message.as_deref()).await {
+            let blocked = matches!(verdict, Verdict::Block { .. });
+            return Piece::Last(words.filter(|_| blocked).unwrap_or_default());
+        }
+        words.map_or(Piece::Same, Piece::Reworded)
+    }
+}
+
+/// Tells the model which tools it may choose. Only a model that must choose can be given names; for one that
+/// may, the others are left out of what it is offered.
+fn narrow(request: &mut ModelRequest, config: &ToolConfig) {
+    let allowed: Vec<&str> = config.allowed.iter().map(|name| canonical_tool_name(name)).collect();
+    let is_declared = |name: &&&str| request.tools.iter().any(|spec| spec.name == **name);
+    let named: Vec<&&str> = allowed.iter().filter(is_declared).collect();
+    let calling = match config.mode {
+        ToolMode::Auto => json!({"mode": "AUTO"}),
+        ToolMode::None => json!({"mode": "NONE"}),
+        ToolMode::Any if named.is_empty() => json!({"mode": "ANY"}),
+        ToolMode::Any => json!({"mode": "ANY", "allowedFunctionNames": named}),
+    };
+    request.settings.insert("toolConfig".to_owned(), json!({"functionCallingConfig": calling}));
+    if config.mode == ToolMode::Auto && !config.allowed.is_empty() {
+        let kept = request.tools.iter().filter(|spec| allowed.contains(&spec.name.as_str()));
+        request.tools = kept.map(Arc::clone).collect();
+        if request.tools.is_empty() {
+            request.settings.shift_remove("toolConfig");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_domain::JsonObject;
+    use pollux_domain::model::RequestRole;
+    use pollux_domain::tool::{ToolKind, ToolSpec};
+    use serde_json::Value;
+
+    fn request() -> ModelRequest {
+        let spec = |name: &str| {
+            Arc::new(ToolSpec {
+                name: name.into(),
+                display_name: name.into(),
+                description: String::new(),
+                kind: ToolKind::Read,
+                parameters: Value::Null,
+                output_is_markdown: false,
+                offloads_long_output: false,
+            })
+        };
+        ModelRequest {
+            model: "m".into(),
+            role: RequestRole::Main,
+            system: None,
+            contents: Vec::new(),
+            tools: Arc::from([spec("glob"), spec("grep_search")]),
+            settings: JsonObject::new(),
+            grounding: Default::default(),
+        }
+    }
+
+    fn narrowed(mode: ToolMode, allowed: &[&str]) -> (Value, Vec<String>) {
+        let mut request = request();
+        let allowed = allowed.iter().map(|name| (*name).to_owned()).collect();
+        narrow(&mut request, &ToolConfig { mode, allowed });
+        let names = request.tools.iter().map(|spec| spec.name.clone()).collect();
+        (request.settings.get("toolConfig").cloned().unwrap_or_default(), names)
+    }
+
+    #[test]
+    fn tools_are_named_where_one_must_be_chosen_and_left_out_where_one_may() {
+        let calling = |calling: Value| json!({"functionCallingConfig": calling});
+        let all = || vec!["glob".to_owned(), "grep_search".to_owned()];
+        assert_eq!(narrowed(ToolMode::Auto, &[]), (calling(json!({"mode": "AUTO"})), all()));
+        assert_eq!(
+            narrowed(ToolMode::Auto, &["search_file_content"]),
+            (calling(json!({"mode": "AUTO"})), vec!["grep_search".to_owned()])
+        );
+        assert_eq!(narrowed(ToolMode::Auto, &["nosuch"]), (Value::Null, vec![]));
+        let any = json!({"mode": "ANY", "allowedFunctionNames": ["glob"]});
+        assert_eq!(narrowed(ToolMode::Any, &["glob", "nosuch"]), (calling(any), all()));
+        assert_eq!(narrowed(ToolMode::None, &["glob"]), (calling(json!({"mode": "NONE"})), all()));
+    }
+}

@@ -1,0 +1,185 @@
+//! `pollux auth`: keys and sign-ins, and which of them is in effect.
+
+mod hidden_line;
+mod key;
+mod page;
+
+use std::io::{self, Read, Write};
+
+use pollux_config::groups::Secret;
+use pollux_domain::exit::ExitKind;
+
+use crate::launch::AuthCommand;
+use crate::report::{Failure, print_result};
+
+/// Of a pipe no more is read; a key is far shorter.
+const MAX_INPUT: u64 = 64 * 1024;
+
+/// Who would be signed in, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    /// `gemini-api-key`, `vertex-ai`, …; `None` if nobody is.
+    pub(crate) kind: Option<String>,
+    /// Where the credentials in effect come from.
+    pub(crate) source: Option<String>,
+    /// Where requests go.
+    pub(crate) endpoint: Option<String>,
+    /// Why nobody is signed in.
+    pub(crate) problem: Option<String>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) storage: Storage,
+    pub(crate) google_account: Option<String>,
+}
+
+/// A place that credentials may be in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) in_effect: bool,
+}
+
+/// Where new keys go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Storage {
+    /// `keychain` or `encrypted_file`; upstream's words.
+    pub(crate) backend: &'static str,
+    pub(crate) file: Option<String>,
+    /// Why it is the file.
+    pub(crate) reason: Option<String>,
+}
+
+/// Something that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// `API key`, `MCP server`, …
+    pub(crate) kind: &'static str,
+    pub(crate) place: String,
+    pub(crate) plain_text: bool,
+    pub(crate) server_url: Option<String>,
+    /// ISO times.
+    pub(crate) expires: Option<String>,
+    pub(crate) stored: Option<String>,
+    pub(crate) renewable: bool,
+}
+
+/// What the command is about.
+pub(crate) trait SignIns {
+    fn status(&self) -> Status;
+
+    fn list(&self) -> Result<Vec<Row>, Failure>;
+
+    /// Stores a key; says where, and what keeps it from being used.
+    fn store_key(&self, key: &Secret) -> Result<Stored, Failure>;
+
+    /// Whether there was one.
+    fn forget_key(&self) -> Result<bool, Failure>;
+
+    /// What was removed.
+    fn forget_all(&self) -> Result<Vec<Row>, Failure>;
+
+    /// What still signs in without anything stored, if anything does.
+    fn left(&self) -> Option<String>;
+}
+
+/// A stored key.
+pub(crate) struct Stored {
+    pub(crate) place: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Whoever gives the key.
+pub(crate) struct Owner<'a> {
+    pub(crate) at_terminal: bool,
+    pub(crate) input: &'a mut dyn Read,
+    /// Where questions and notes go.
+    pub(crate) screen: &'a mut dyn Write,
+}
+
+/// Runs the command; the result goes to `out`.
+pub(crate) fn run(
+    command: &AuthCommand,
+    sign_ins: &dyn SignIns,
+    owner: &mut Owner<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match command {
+        AuthCommand::Login { stdin } => login(*stdin, sign_ins, owner, out),
+        AuthCommand::Logout { all } => logout(*all, sign_ins, out),
+        AuthCommand::List { json } => print_result(out, &page::list(&sign_ins.list()?, *json)),
+        AuthCommand::Status { json } => {
+            let status = sign_ins.status();
+            print_result(out, &page::status(&status, *json))?;
+            match status.problem {
+                None => Ok(()),
+                Some(_) => Err(Failure::new(ExitKind::Auth, "nobody is signed in")),
+            }
+        }
+    }
+}
+
+fn login(
+    stdin: bool,
+    sign_ins: &dyn SignIns,
+    owner: &mut Owner<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let typed = if stdin && !owner.at_terminal { piped(owner.input)? } else { asked(owner)? };
+    let key = key::check(typed.reveal()).map_err(|problem| {
+        Failure::new(ExitKind::Input, format!("this is no key: {problem}")).hint(key::WHERE)
+    })?;
+    let stored = sign_ins.store_key(&key)?;
+    for note in &stored.notes {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(owner.screen, "{note}");
+    }
+    print_result(out, &format!("The key is stored in {}.\n", stored.place))
+}
+
+fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(ExitKind::Input, "could not read the key from standard input").because(&error)
+    };
+    let mut bytes = Vec::new();
+    input.take(MAX_INPUT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Secret::new(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn asked(owner: &mut Owner<'_>) -> Result<Secret, Failure> {
+    if !owner.at_terminal {
+        return Err(Failure::new(ExitKind::Input, "there is no terminal to ask for the key at")
+            .hint("`pollux auth login --api-key-stdin` reads it from standard input"));
+    }
+    let failed = |error: io::Error| Failure::new(ExitKind::Input, "could not read the key").because(&error);
+    let question = format!("{}\nAPI key (not shown): ", key::WHERE);
+    let line = hidden_line::ask(&question, owner.screen, owner.input);
+    match line.map_err(failed)? {
+        Some(line) => Ok(line),
+        None => Err(Failure::new(ExitKind::Cancelled, "nothing was stored")),
+    }
+}
+
+fn logout(all: bool, sign_ins: &dyn SignIns, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut text = String::new();
+    if all {
+        let removed = sign_ins.forget_all()?;
+        if removed.is_empty() {
+            text.push_str("Nothing was stored.\n");
+        }
+        for row in &removed {
+            text.push_str(&format!("Removed: {} `{}` from {}\n", row.kind, row.name, row.place));
+        }
+    } else if sign_ins.forget_key()? {
+        text.push_str("The stored key was removed.\n");
+    } else {
+        text.push_str("There was no stored key.\n");
+    }
+    if let Some(left) = sign_ins.left() {
+        text.push_str(&format!("Still in effect: {left}\n"));
+    }
+    print_result(out, &text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! Keys and sign-ins: where they are kept, which of them the model is asked with, and `pollux auth`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pollux_config::env::Env;
+use pollux_config::groups::Secret;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::time::{Clock, SystemClock, Timestamp};
+use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
+use pollux_net::client::HttpClient;
+use pollux_net::credentials::{
+    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, FileReason, Place,
+    StoreOptions,
+};
+use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
+use pollux_net::google_accounts::GoogleAccounts;
+
+use super::{Credentials, Loaded, load_settings, machine};
+use crate::auth_command::{self, Row, SignIns, Status, Storage, Stored};
+use crate::launch::Options;
+use crate::report::Failure;
+
+/// Where this user's credentials are kept; nothing is opened yet.
+pub(super) fn store(loaded: &Loaded) -> Arc<CredentialStore> {
+    let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
+    let options = StoreOptions::from_env(&loaded.env, loaded.home.gemini_dir(), host, user);
+    Arc::new(CredentialStore::new(options))
+}
+
+/// Whether the model can be asked (41).
+pub(crate) fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
+    let auth = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error))?;
+    let google = google(loaded, &auth).map_err(|error| {
+        let failure = Failure::from_error(ExitKind::Auth, &error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    Ok(Credentials {
+        auth_type: Some(auth.kind.as_str().to_owned()),
+        api_key: auth.kind == AuthKind::ApiKey,
+        vertex: auth.kind == AuthKind::Vertex,
+        secrets: vec![auth.key.clone()],
+        google,
+        auth,
+    })
+}
+
+/// Tokens for Vertex AI, if that is asked with tokens.
+pub(super) fn google_tokens(credentials: &Credentials, http: &HttpClient) -> Option<GoogleTokens> {
+    let google = credentials.google.clone()?;
+    Some(GoogleTokens::new(google, vec![CLOUD_PLATFORM.to_owned()], http.clone(), Arc::new(SystemClock)))
+}
+
+fn choose(
+    loaded: &Loaded,
+    stored: impl FnOnce() -> Result<Option<Secret>, CredentialError>,
+) -> Result<Auth, AuthError> {
+    auth::choose(&loaded.env, &loaded.groups.security, stored, &loaded.home.settings_file())
+}
+
+fn google(loaded: &Loaded, auth: &Auth) -> Result<Option<GoogleCredentials>, GoogleError> {
+    match auth.vertex {
+        Some(VertexPlace::Project { .. }) => find_credentials(&loaded.env, loaded.home.user_home()).map(Some),
+        Some(VertexPlace::Express) | None => Ok(None),
+    }
+}
+
+fn refused(error: &AuthError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Auth, error);
+    match error {
+        AuthError::StoredKey(error) => match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        _ => failure,
+    }
+}
+
+/// For `pollux auth`.
+pub(crate) fn sign_ins(options: &Options, env: &Env) -> Result<Box<dyn SignIns>, Failure> {
+    let loaded = load_settings(options, env)?;
+    Ok(Box::new(OfThisUser { store: store(&loaded), process: env.clone(), loaded }))
+}
+
+struct OfThisUser {
+    store: Arc<CredentialStore>,
+    /// The environment without what `.env` files added.
+    process: Env,
+    loaded: Loaded,
+}
+
+impl SignIns for OfThisUser {
+    fn status(&self) -> Status {
+        let stored = self.store.api_key();
+        let has_stored = matches!(stored, Ok(Some(_)));
+        let stored_state = match &stored {
+            Ok(Some(_)) => "stored".to_owned(),
+            Ok(None) => "nothing stored".to_owned(),
+            Err(error) => one_line(error),
+        };
+        let chosen = choose(&self.loaded, || stored);
+        let google = chosen.as_ref().ok().map(|auth| google(&self.loaded, auth));
+        let mut status = Status {
+            storage: self.storage(),
+            google_account: GoogleAccounts::read(self.loaded.home.gemini_dir()).active,
+            ..Status::default()
+        };
+        let origin = chosen.as_ref().ok().map(|auth| auth.origin);
+        status.places = self.places(origin, &stored_state, has_stored);
+        match (chosen, google) {
+            (Ok(auth), Some(Ok(google))) => {
+                status.kind = Some(auth.kind.as_str().to_owned());
+                status.source = self.source(&auth, google.as_ref());
+                status.endpoint = Some(endpoint(&auth));
+            }
+            (Ok(_), Some(Err(error))) => status.problem = Some(error.to_string()),
+            (Ok(_), None) => {}
+            (Err(error), _) => status.problem = Some(error.to_string()),
+        }
+        status
+    }
+
+    fn list(&self) -> Result<Vec<Row>, Failure> {
+        let entries = self.store.entries().map_err(|error| failed(&error))?;
+        Ok(entries.iter().map(row).collect())
+    }
+
+    fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
+        let now = SystemClock.now().millis();
+        let backend = self.store.set_api_key(key, now).map_err(|error| failed(&error))?;
+        let mut notes = Vec::new();
+        if let Some(variable) = KEY_VARIABLES.iter().find(|name| self.loaded.env.non_empty(name).is_some()) {
+            notes.push(format!(
+                "Note: {variable} is set {} and goes before the stored key.",
+                self.set_where(variable)
+            ));
+        }
+        let selected = &self.loaded.groups.security.auth_selected;
+        if let Some(other) = selected.as_ref().filter(|kind| *kind != AuthKind::ApiKey.as_str()) {
+            notes.push(format!(
+                "Note: the settings select '{other}'. To use the key: pollux config set security.auth.selectedType {}",
+                AuthKind::ApiKey.as_str()
+            ));
+        }
+        Ok(Stored { place: self.place_of(&backend), notes })
+    }
+
+    fn forget_key(&self) -> Result<bool, Failure> {
+        self.store.delete_api_key().map_err(|error| failed(&error))
+    }
+
+    fn forget_all(&self) -> Result<Vec<Row>, Failure> {
+        let removed = self.store.delete_all().map_err(|error| failed(&error))?;
+        GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        Ok(removed.iter().map(row).collect())
+    }
+
+    fn left(&self) -> Option<String> {
+        let auth = choose(&self.loaded, || Ok(None)).ok()?;
+        let google = google(&self.loaded, &auth).ok()?;
+        self.source(&auth, google.as_ref())
+    }
+}
+
+impl OfThisUser {
+    fn source(&self, auth: &Auth, google: Option<&GoogleCredentials>) -> Option<String> {
+        if let Some(google) = google {
+            return Some(format!("Google credentials from {}, {}", google.place(), google.kind()));
+        }
+        match auth.origin {
+            Origin::Variable(name) => Some(format!("{name} {}", self.set_where(name))),
+            Origin::Stored => Some("the stored key".to_owned()),
+            Origin::Settings => Some("`api.key` in the settings".to_owned()),
+            Origin::Nothing => None,
+        }
+    }
+
+    fn set_where(&self, variable: &str) -> &'static str {
+        let in_process = self.process.non_empty(variable).is_some();
+        if in_process { "in the environment" } else { "in a .env file" }
+    }
+
+    fn places(
+        &self,
+        origin: Option<Origin>,
+        stored_state: &str,
+        has_stored: bool,
+    ) -> Vec<auth_command::Place> {
+        let place = |name: &str, state: &str, in_effect: bool| auth_command::Place {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            in_effect,
+        };
+        let security = &self.loaded.groups.security;
+        let mut places = Vec::new();
+        if let Some(kind) = &security.auth_selected {
+            places.push(place("security.auth.selectedType", &format!("'{kind}' decides on the kind"), false));
+        }
+        if let Some(kind) = &security.auth_enforced {
+            places.push(place("security.auth.enforcedType", &format!("only '{kind}' is allowed"), false));
+        }
+        for flag in ["GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"] {
+            if self.loaded.env.is_true(flag) && security.auth_selected.is_none() {
+                places.push(place(flag, "set; decides on the kind", false));
+            }
+        }
+        for name in KEY_VARIABLES {
+            let is_set = self.loaded.env.non_empty(name).is_some();
+            let state = if is_set { format!("set {}", self.set_where(name)) } else { "not set".to_owned() };
+            places.push(place(name, &state, origin == Some(Origin::Variable(name))));
+        }
+        let used = origin == Some(Origin::Stored);
+        let unused = if has_stored && !used { ", not used" } else { "" };
+        places.push(place("stored key", &format!("{stored_state}{unused}"), used));
+        let state = if security.api_key.is_some() { "set" } else { "not set" };
+        places.push(place("api.key in the settings", state, origin == Some(Origin::Settings)));
+        places
+    }
+
+    fn storage(&self) -> Storage {
+        let file = Some(self.store.file().display().to_string());
+        match self.store.backend() {
+            Backend::Keychain => Storage { backend: "keychain", file: None, reason: None },
+            Backend::File(FileReason::Forced) => {
+                let reason = Some("GEMINI_FORCE_FILE_STORAGE is set".to_owned());
+                Storage { backend: "encrypted_file", file, reason }
+            }
+            Backend::File(FileReason::Keychain(error)) => {
+                Storage { backend: "encrypted_file", file, reason: Some(error.to_string()) }
+            }
+        }
+    }
+
+    fn place_of(&self, backend: &Backend) -> String {
+        match backend {
+            Backend::Keychain => "the keychain".to_owned(),
+            Backend::File(_) => format!("the encrypted file {}", self.store.file().display()),
+        }
+    }
+}
+
+fn endpoint(auth: &Auth) -> String {
+    let place = match &auth.vertex {
+        None => "Gemini API",
+        Some(VertexPlace::Express) => "Vertex AI, express mode",
+        Some(VertexPlace::Project { project, location }) => {
+            return match &auth.base_url {
+                Some(url) => format!("{} (Vertex AI, {project} in {location})", host_of(url)),
+                None => format!("Vertex AI, {project} in {location}"),
+            };
+        }
+    };
+    match &auth.base_url {
+        Some(url) => format!("{} ({place})", host_of(url)),
+        None => place.to_owned(),
+    }
+}
+
+/// An address without a name and password that it may hold.
+fn host_of(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+            let host = authority.rsplit('@').next().unwrap_or(authority);
+            format!("{scheme}://{host}")
+        }
+        None => "an address of your own".to_owned(),
+    }
+}
+
+fn row(entry: &Entry) -> Row {
+    let file = |path: &Path| path.display().to_string();
+    let (place, plain_text) = match &entry.place {
+        Place::Keychain => ("the keychain".to_owned(), false),
+        Place::File(path) => (file(path), false),
+        Place::PlainFile(path) => (file(path), true),
+    };
+    let kind = match entry.service.as_str() {
+        API_KEY_SERVICE => "API key",
+        A2A_SERVICE => "remote agent",
+        _ if entry.is_google_login() => "Google login",
+        _ => "MCP server",
+    };
+    let iso = |moment: i64| Timestamp::from_millis(moment).to_iso();
+    Row {
+        name: entry.account.clone(),
+        kind,
+        place,
+        plain_text,
+        server_url: entry.server_url.clone(),
+        expires: entry.expires_at.map(iso),
+        stored: entry.updated_at.map(iso),
+        renewable: entry.renewable,
+    }
+}
+
+fn failed(error: &CredentialError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn one_line(error: &CredentialError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,310 @@
+//! MCP servers of a run: which there are, which may be used, and starting them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::settings::{Layer, read_object};
+use pollux_domain::JsonObject;
+use pollux_domain::content::Part;
+use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::time::SystemClock;
+use pollux_exec::background::Background;
+use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
+use pollux_net::client::ClientOptions;
+use pollux_net::oauth::{OAuth, OAuthOptions};
+use pollux_policy::qualified_tool_name;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Loaded, auth, policy};
+use crate::mentions::{self, Piece};
+use crate::report::Failure;
+use crate::run::VERSION;
+
+/// A server that settings name.
+pub(super) struct Named {
+    pub(super) name: String,
+    /// As its entry is written, with `$NAME` and not what it stands for.
+    pub(super) written: Value,
+    pub(super) state: Result<ServerConfig, Unused>,
+}
+
+impl Named {
+    pub(super) fn is_overlay(&self) -> bool {
+        matches!(self.state, Err(Unused::Overlay))
+    }
+}
+
+/// Why a server is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unused {
+    /// A list or an administrator says so.
+    Blocked(String),
+    /// Somebody switched it off, or the folder is not trusted.
+    Disabled(String),
+    /// Its entry makes no sense.
+    Invalid(String),
+    /// Its entry only tunes a server that something else defines.
+    Overlay,
+}
+
+/// The two lines that upstream says about it.
+pub(super) const UNTRUSTED: [&str; 2] = [
+    "Warning: MCP servers are configured but disabled because this folder is untrusted.",
+    "User-level servers are also suppressed in untrusted folders to prevent accidental side-effects.",
+];
+
+pub(super) const SWITCHED_OFF_BY_ADMIN: &str =
+    "MCP servers are disabled by administrator. Check admin settings or contact your admin.";
+
+/// Whether settings name any server at all.
+pub(super) fn any(loaded: &Loaded) -> bool {
+    let object = |value: &Value| value.as_object().is_some_and(|map| !map.is_empty());
+    object(loaded.settings.section("mcpServers"))
+        || server_command(loaded).is_some()
+        || loaded.settings.get("admin.mcp.requiredConfig").is_some_and(|(value, _)| object(value))
+}
+
+/// Every server, sorted by name.
+pub(super) fn named(loaded: &Loaded) -> Vec<Named> {
+    let mut found: Vec<Named> = Vec::new();
+    for (name, entry) in entries(loaded) {
+        let state = match refusal(loaded, &name) {
+            Some(unused) => Err(unused),
+            None => ServerConfig::parse(&name, &entry).map_err(|error| match error {
+                ConfigError::NoTransport => Unused::Overlay,
+                other => Unused::Invalid(other.to_string()),
+            }),
+        };
+        let written = written(loaded, &name).unwrap_or(entry);
+        found.push(Named { name, written, state });
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+/// The entries of `mcpServers` as they hold, with what an administrator changes.
+fn entries(loaded: &Loaded) -> Vec<(String, Value)> {
+    let map = |key: &str| match loaded.settings.get(key) {
+        Some((Value::Object(map), _)) => map.clone(),
+        _ => JsonObject::new(),
+    };
+    let mut entries = map("mcpServers");
+    if let Some(words) = server_command(loaded) {
+        let (command, args) =
+            words.split_first().map(|(command, args)| (command.clone(), args)).unwrap_or_default();
+        entries.entry("mcp").or_insert_with(|| json!({"command": command, "args": args}));
+    }
+    let allowed = map("admin.mcp.config");
+    if !allowed.is_empty() {
+        entries.retain(|name, _| allowed.contains_key(name));
+        for (name, entry) in &mut entries {
+            if let (Value::Object(entry), Some(Value::Object(ruled))) = (entry, allowed.get(name)) {
+                ["command", "args", "env", "cwd"].iter().for_each(|key| drop(entry.shift_remove(*key)));
+                entry.extend(ruled.clone());
+            }
+        }
+    }
+    entries.extend(map("admin.mcp.requiredConfig"));
+    entries.into_iter().collect()
+}
+
+/// `mcp.serverCommand`, taken apart.
+fn server_command(loaded: &Loaded) -> Option<Vec<String>> {
+    let (value, _) = loaded.settings.get("mcp.serverCommand")?;
+    Some(split_words(value.as_str()?)).filter(|words| !words.is_empty())
+}
+
+/// The entry as its file has it.
+fn written(loaded: &Loaded, name: &str) -> Option<Value> {
+    let origin = loaded.settings.origin(&format!("mcpServers.{name}"));
+    let file = match origin.layer {
+        Layer::User => loaded.home.settings_file(),
+        Layer::Project => loaded.project.settings_file(),
+        Layer::Default | Layer::SystemDefaults | Layer::System | Layer::Environment | Layer::Arguments => {
+            return None;
+        }
+    };
+    let object = read_object(&file).ok()??;
+    object.get("mcpServers")?.get(name).cloned()
+}
+
+/// Why a server may not be used; the first reason counts.
+pub(super) fn refusal(loaded: &Loaded, name: &str) -> Option<Unused> {
+    let same = |other: &String| other.trim().eq_ignore_ascii_case(name.trim());
+    if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
+        return Some(Unused::Blocked(SWITCHED_OFF_BY_ADMIN.to_owned()));
+    }
+    if policy::only_servers(loaded).is_some_and(|only| !only.iter().any(same)) {
+        let text = format!(
+            "Server '{name}' is not in mcp.allowed list. Add it to settings.json mcp.allowed array to enable."
+        );
+        return Some(Unused::Blocked(text));
+    }
+    let excluded = loaded.settings.get("mcp.excluded").and_then(|(value, _)| value.as_array());
+    let excluded = excluded.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    if excluded.into_iter().any(|other| same(&other)) {
+        let text = format!(
+            "Server '{name}' is blocked by mcp.excluded. Remove it from settings.json mcp.excluded array to enable."
+        );
+        return Some(Unused::Blocked(text));
+    }
+    if is_switched_off(loaded, name) {
+        let text = format!("Server '{name}' is disabled. Run 'pollux mcp enable {name}' to enable.");
+        return Some(Unused::Disabled(text));
+    }
+    let untrusted =
+        || format!("Server '{name}' is not started: this folder is not trusted (`pollux trust show`).");
+    (!loaded.trust.uses_project()).then(|| Unused::Disabled(untrusted()))
+}
+
+/// Where it is noted which servers are switched off.
+pub(super) fn switches_file(loaded: &Loaded) -> PathBuf {
+    loaded.home.gemini_dir().join("mcp-server-enablement.json")
+}
+
+pub(super) fn is_switched_off(loaded: &Loaded, name: &str) -> bool {
+    let Ok(Some(switches)) = read_object(&switches_file(loaded)) else { return false };
+    let entry = switches.get(&name.trim().to_lowercase());
+    entry.and_then(|entry| entry.get("enabled")) == Some(&Value::Bool(false))
+}
+
+/// What signing in needs.
+pub(super) fn sign_in(loaded: &Loaded) -> SignIn {
+    let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
+    let port = loaded.env.non_empty("OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
+    let oauth = OAuth::new(OAuthOptions {
+        client: http.clone(),
+        store: auth::store(loaded),
+        clock: Arc::new(SystemClock),
+        callback_port: port,
+    });
+    let user_home = loaded.home.user_home().to_path_buf();
+    SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }
+}
+
+/// Starts to connect to these servers.
+pub(super) fn connect(
+    loaded: &Loaded,
+    configs: Vec<ServerConfig>,
+    roots: Vec<PathBuf>,
+    background: &Arc<Background>,
+    interactive: bool,
+) -> Servers {
+    // Nothing is opened for servers that are programs.
+    let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
+    let entries = configs.into_iter().map(|config| {
+        let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
+        Entry { config, access }
+    });
+    Servers::start(Setup {
+        entries: entries.collect(),
+        env: loaded.env.clone(),
+        redaction: loaded.groups.tools.redaction.clone(),
+        directory: loaded.project.root().to_path_buf(),
+        roots,
+        background: Arc::clone(background),
+        http: ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")),
+        version: VERSION.to_owned(),
+        interactive,
+        name_tool: qualified_tool_name,
+    })
+}
+
+/// The servers of a conversation, and lines about those that cannot be used; nothing when none is named.
+pub(super) fn start(
+    loaded: &Loaded,
+    roots: &[PathBuf],
+    background: &Arc<Background>,
+    interactive: bool,
+) -> (Option<Arc<Servers>>, Vec<String>) {
+    if !any(loaded) {
+        return (None, Vec::new());
+    }
+    let mut notes = Vec::new();
+    let mut configs = Vec::new();
+    for server in named(loaded) {
+        match server.state {
+            Ok(config) => configs.push(config),
+            Err(Unused::Invalid(why)) => {
+                notes.push(format!("MCP server '{}' is not used: {why}", server.name));
+            }
+            // Whoever switched it off knows.
+            Err(Unused::Blocked(_) | Unused::Disabled(_) | Unused::Overlay) => {}
+        }
+    }
+    if configs.is_empty() {
+        return (None, notes);
+    }
+    let servers = connect(loaded, configs, roots.to_vec(), background, interactive);
+    (Some(Arc::new(servers)), notes)
+}
+
+/// The text of a server's prompt, if that is what was typed; `None` for everything else.
+pub(super) async fn prompt_text(
+    servers: &Servers,
+    typed: &str,
+    cancel: &CancellationToken,
+) -> Option<Result<String, Failure>> {
+    let line = typed.trim().strip_prefix('/')?;
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    // A path is no command.
+    if word.is_empty() || word.contains(['/', '*']) {
+        return None;
+    }
+    let command = servers.find_prompt(word, cancel).await?;
+    if rest.trim() == "help" {
+        return Some(Err(Failure::new(ExitKind::Input, command.help())));
+    }
+    Some(command.text(rest, cancel).await.map_err(|error| Failure::from_error(ExitKind::Input, &error)))
+}
+
+/// The resources that a prompt names as `@server:uri`.
+pub(super) async fn mentioned(
+    servers: &Servers,
+    typed: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<Part>, Failure> {
+    let mut parts = Vec::new();
+    let mut seen = Vec::new();
+    for piece in mentions::pieces(typed) {
+        let Piece::Mention(mention) = piece else { continue };
+        if seen.contains(&mention.path) {
+            continue;
+        }
+        let Some(read) = servers.read(&mention.path, cancel).await else { continue };
+        parts.extend(read.map_err(|error| {
+            let what = format!("could not read `{}`, named in the prompt", mention.path);
+            Failure::new(ExitKind::Input, what).because(&error)
+        })?);
+        seen.push(mention.path);
+    }
+    if !parts.is_empty() {
+        parts.insert(0, Part::text("\n--- Content from MCP resources ---"));
+        parts.push(Part::text("\n--- End of content ---"));
+    }
+    Ok(parts)
+}
+
+/// How every server stands, a line each.
+pub(super) fn lines(servers: &Servers) -> Vec<String> {
+    let line = |report: Report| match report.status {
+        Status::Connected => format!(
+            "✓ {}: {} tools, {} prompts, {} resources",
+            report.name,
+            report.tools.len(),
+            report.prompts.len(),
+            report.resources
+        ),
+        Status::Connecting => format!("… {}: connecting", report.name),
+        Status::Disconnected => format!("✗ {}: {}", report.name, report.problem.unwrap_or_default()),
+    };
+    servers.reports().into_iter().map(line).collect()
+}
+
+/// What is said when a server failed: one line, once.
+pub(super) fn problem(command: &str) -> Event {
+    let message = format!("MCP issues detected. Run {command} for status.");
+    Event::Notice { severity: Severity::Warning, code: NoticeCode::Server, message }
+}

@@ -1,0 +1,97 @@
+//! Notes of the day: what the model thinks should last of a conversation that is about to be summarised.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::one_line;
+use pollux_domain::time::{Clock, SystemClock};
+
+use super::scribe::cut;
+
+/// Lines that one compression may add to the notes of a day.
+const MOST_NOTES: usize = 20;
+/// Characters of one of them.
+const NOTE: usize = 400;
+const FOLDER: &str = "memory";
+const NOTHING_TO_NOTE: &str = "NO_REPLY";
+
+/// Why notes were not kept.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoteError {
+    #[error("`{}` is a link, which could lead out of the workspace", path.display())]
+    Link { path: PathBuf },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// The lines of a reply that are notes; headings and anything else are left out.
+pub(super) fn noteworthy(reply: &str) -> Vec<String> {
+    if reply.trim_start().starts_with(NOTHING_TO_NOTE) {
+        return Vec::new();
+    }
+    let items = reply.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let clean = items.map(|item| cut(&one_line(&redacted(item)), NOTE));
+    clean.filter(|item| !item.is_empty()).take(MOST_NOTES).collect()
+}
+
+/// Adds lines to the notes of the day.
+pub(super) fn append(workspace: &Path, notes: &[String]) -> Result<(), NoteError> {
+    if notes.is_empty() {
+        return Ok(());
+    }
+    let now = SystemClock.now().to_iso();
+    let day: String = now.chars().take(10).collect();
+    let file = notes_file(workspace, &day);
+    let folder = workspace.join(FOLDER);
+    for path in [&folder, &file] {
+        if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
+            return Err(NoteError::Link { path: path.clone() });
+        }
+    }
+    files::create_folder(&folder, Mode::Shared)?;
+    let _lock = FileLock::acquire(&file)?;
+    let mut text = files::read_text(&file)?.unwrap_or_else(|| format!("# {day}\n"));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for note in notes {
+        text.push_str(&format!("- {note}\n"));
+    }
+    files::replace(&file, text.as_bytes(), Mode::Shared)?;
+    Ok(())
+}
+
+/// Where the notes of a day are.
+fn notes_file(workspace: &Path, day: &str) -> PathBuf {
+    workspace.join(FOLDER).join(format!("{day}.md"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_the_items_of_a_reply_and_nothing_else() {
+        let reply = "Here you are:\n# System\n- the port is 8080\n  - key AIzaSyA0123456789012345678901234567890123\n* no\n- \n";
+        assert_eq!(noteworthy(reply), ["the port is 8080", "key ***"]);
+        assert!(noteworthy(" NO_REPLY\n- x").is_empty());
+        assert_eq!(noteworthy(&"- n\n".repeat(99)).len(), MOST_NOTES);
+    }
+
+    #[test]
+    fn notes_are_added_to_those_of_the_day_and_never_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        append(folder.path(), &["one".to_owned()]).unwrap();
+        append(folder.path(), &["two".to_owned()]).unwrap();
+        let day: String = SystemClock.now().to_iso().chars().take(10).collect();
+        let text = fs::read_to_string(notes_file(folder.path(), &day)).unwrap();
+        assert!(text.ends_with("- one\n- two\n") && text.starts_with("# "), "{text}");
+        let other = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(folder.path(), other.path().join("memory")).unwrap();
+        assert!(append(other.path(), &["three".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! A program that is talked to while it runs: pipes to all three of its streams, and an end that is certain.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use crate::background::{Background, Registered};
+use crate::process::{Group, command, keep_standard_streams_only};
+use crate::shell::{Ending, ending_of};
+
+/// How long it may take to end by itself once its input is closed.
+const CLOSE_GRACE: Duration = Duration::from_millis(100);
+/// How long it may take to end after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_millis(200);
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    pub program: OsString,
+    pub arguments: Vec<String>,
+    pub directory: PathBuf,
+    /// Everything the child sees; see [`crate::environment`].
+    pub environment: Vec<(String, String)>,
+}
+
+/// A running program and everything it started. Killed when dropped.
+pub struct Partner {
+    child: Child,
+    group: Group,
+    _registered: Registered,
+}
+
+/// The ends of its pipes.
+pub struct Pipes {
+    pub input: ChildStdin,
+    pub output: ChildStdout,
+    pub errors: ChildStderr,
+}
+
+/// Starts a program as the leader of its own group, with no descriptor but its three streams.
+///
+/// The calling thread must live as long as the program: the kernel ends it with the thread.
+pub fn start(launch: &Launch, background: &Background) -> io::Result<(Partner, Pipes)> {
+    let mut command =
+        command(None, &launch.program, &launch.arguments, &launch.directory, &launch.environment)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    keep_standard_streams_only(&mut command);
+    let mut child = command.spawn()?;
+    let group = Group::led_by(&child)?;
+    let registered = background.register(&group);
+    let (Some(input), Some(output), Some(errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    Ok((Partner { child, group, _registered: registered }, Pipes { input, output, errors }))
+}
+
+impl Partner {
+    /// Waits until the program itself has ended. Can be dropped and called again.
+    pub async fn ended(&mut self) -> Ending {
+        ending_of(self.child.wait().await)
+    }
+
+    /// Ends it with everything it started. Its input should be closed by now; a polite program needs no signal.
+    pub async fn end(mut self) -> Ending {
+        let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
+        if status.is_err() {
+            self.group.signal(libc::SIGTERM);
+            status = timeout(TERM_GRACE, self.child.wait()).await;
+        }
+        self.group.signal(libc::SIGKILL);
+        match status {
+            Ok(status) => ending_of(status),
+            Err(_) => timeout(KILL_LIMIT, self.child.wait()).await.map_or(Ending::Cancelled, ending_of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    fn shell(script: &str) -> (tempfile::TempDir, Launch) {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+            directory: folder.path().to_owned(),
+            environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        };
+        (folder, launch)
+    }
+
+    #[tokio::test]
+    async fn it_is_talked_to_and_ends_when_its_input_does() {
+        let (folder, launch) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
+        let background = Background::new(folder.path().join("logs"));
+        let (partner, mut pipes) = start(&launch, &background).unwrap();
+        pipes.input.write_all(b"word\n").await.unwrap();
+        let mut answer = [0; 9];
+        pipes.output.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"got word\n");
+        drop(pipes.input);
+        assert_eq!(partner.end().await, Ending::Exited(3));
+    }
+
+    #[tokio::test]
+    async fn what_ignores_every_hint_is_killed_with_its_children() {
+        let (folder, launch) = shell("trap '' TERM; sleep 1000 & echo $!; wait; wait; sleep 1000");
+        let background = Background::new(folder.path().join("logs"));
+        let (partner, mut pipes) = start(&launch, &background).unwrap();
+        let mut pid = vec![0; 32];
+        let count = pipes.output.read(&mut pid).await.unwrap();
+        let pid: i32 = String::from_utf8_lossy(&pid[..count]).trim().parse().unwrap();
+        drop(pipes.input);
+        assert_eq!(partner.end().await, Ending::Signalled(libc::SIGKILL));
+        let is_alive = || {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !state.is_empty() && !state.contains(") Z") && !state.contains(") X")
+        };
+        for _ in 0..500 {
+            if !is_alive() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("process {pid} is still running");
+    }
+}

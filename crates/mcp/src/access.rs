@@ -1,0 +1,124 @@
+//! Who we are to a server on the network: the seam between transports and sign-ins.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::env::Env;
+use pollux_domain::BoxFuture;
+use pollux_domain::time::Clock;
+use pollux_net::client::{ClientOptions, client};
+use pollux_net::google::{GoogleTokens, find_credentials};
+use pollux_net::oauth::{OAuth, OAuthConfig, OAuthServer};
+use pollux_net::server_access::ServerAccess;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+
+use crate::config::{Link, ServerConfig};
+use crate::request::describe;
+
+/// What proves to a server who asks.
+pub trait Access: Send + Sync {
+    /// What goes along with the next request; nothing when nobody has signed in.
+    fn headers(&self) -> BoxFuture<'_, Result<HeaderMap, AccessError>>;
+
+    /// The server refused what was sent (401): whether [`Self::headers`] now has something better.
+    fn refused<'a>(&'a self, sent: &'a HeaderMap) -> BoxFuture<'a, Result<bool, AccessError>>;
+}
+
+/// Why there is nothing to send.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct AccessError(pub String);
+
+/// What signing in needs.
+pub struct SignIn {
+    pub oauth: OAuth,
+    pub env: Env,
+    pub user_home: PathBuf,
+    pub http: ClientOptions,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl SignIn {
+    /// How one signs in to a server; nothing for a program of ours.
+    pub fn access(&self, config: &ServerConfig) -> Option<Arc<dyn Access>> {
+        let server = oauth_server(config)?;
+        let made = match config.auth.provider.as_deref() {
+            None | Some("dynamic_discovery") => Ok(ServerAccess::oauth(self.oauth.clone(), server)),
+            Some("google_credentials") => self.google(config).and_then(|tokens| {
+                let project = header(config, "x-goog-user-project");
+                ServerAccess::google(tokens, &server.url, project).map_err(|error| describe(&error))
+            }),
+            Some("service_account_impersonation") => self.google(config).and_then(|tokens| {
+                let word = |text: &Option<String>| text.clone().unwrap_or_default();
+                let (account, audience) =
+                    (word(&config.auth.target_service_account), word(&config.auth.target_audience));
+                ServerAccess::impersonation(tokens, &account, &audience).map_err(|error| describe(&error))
+            }),
+            Some(other) => Err(format!(
+                "`authProviderType` is `{other}`; it can be `dynamic_discovery`, `google_credentials` or `service_account_impersonation`"
+            )),
+        };
+        Some(match made {
+            Ok(access) => Arc::new(access),
+            Err(problem) => Arc::new(Unusable(AccessError(problem))),
+        })
+    }
+
+    fn google(&self, config: &ServerConfig) -> Result<GoogleTokens, String> {
+        let found = find_credentials(&self.env, &self.user_home).map_err(|error| describe(&error))?;
+        let http = client(&self.http).map_err(|error| describe(&error))?;
+        Ok(GoogleTokens::new(found, config.auth.oauth.scopes.clone(), http, Arc::clone(&self.clock)))
+    }
+}
+
+/// The server as `net` knows it, for signing in.
+pub fn oauth_server(config: &ServerConfig) -> Option<OAuthServer> {
+    let block = &config.auth.oauth;
+    Some(OAuthServer {
+        name: config.name.clone(),
+        url: Url::parse(config.url()?).ok()?,
+        config: OAuthConfig {
+            client_id: block.client_id.clone(),
+            client_secret: block.client_secret.clone(),
+            authorization_url: block.authorization_url.clone(),
+            token_url: block.token_url.clone(),
+            issuer: block.issuer.clone(),
+            registration_url: block.registration_url.clone(),
+            redirect_uri: block.redirect_uri.clone(),
+            scopes: block.scopes.clone(),
+            audiences: block.audiences.clone(),
+        },
+    })
+}
+
+fn header(config: &ServerConfig, name: &str) -> Option<String> {
+    let (Link::Http { headers, .. } | Link::Sse { headers, .. }) = &config.link else { return None };
+    let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(found.1.reveal().to_owned())
+}
+
+impl Access for ServerAccess {
+    fn headers(&self) -> BoxFuture<'_, Result<HeaderMap, AccessError>> {
+        Box::pin(async { ServerAccess::headers(self).await.map_err(|error| AccessError(describe(&error))) })
+    }
+
+    fn refused<'a>(&'a self, sent: &'a HeaderMap) -> BoxFuture<'a, Result<bool, AccessError>> {
+        Box::pin(async {
+            ServerAccess::refused(self, sent).await.map_err(|error| AccessError(describe(&error)))
+        })
+    }
+}
+
+/// Settings that cannot work; every request says why.
+struct Unusable(AccessError);
+
+impl Access for Unusable {
+    fn headers(&self) -> BoxFuture<'_, Result<HeaderMap, AccessError>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+
+    fn refused<'a>(&'a self, _sent: &'a HeaderMap) -> BoxFuture<'a, Result<bool, AccessError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}

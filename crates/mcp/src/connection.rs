@@ -1,0 +1,415 @@
+//! The life of one connection: start, discovery, changes, end, and starting again.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_config::env::Env;
+use pollux_config::groups::{Redaction, Secret};
+use pollux_exec::background::Background;
+use pollux_exec::partner::{self, Launch, Partner};
+use pollux_exec::shell::Ending;
+use pollux_net::client::{ClientOptions, client};
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
+};
+use rmcp::service::{
+    ClientInitializeError, Peer, RoleClient, RunningService, RunningServiceCancellationToken, serve_client,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::ChildStderr;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Link, child_environment};
+use crate::handler::Handler;
+use crate::log::Log;
+use crate::offer::{self, Offer};
+use crate::request::{RequestError, describe};
+use crate::server::Server;
+use crate::transport::MAX_MESSAGE;
+use crate::transport::http::Http;
+use crate::transport::sse::{SseTransport, SseTransportError};
+use crate::transport::stdio::StdioTransport;
+
+/// Changes of a server's lists are looked at together; upstream's value.
+const COALESCE: Duration = Duration::from_millis(300);
+/// Pages of one list.
+const MOST_PAGES: usize = 50;
+/// How often a server that ends is started again without having stayed.
+const MOST_RESTARTS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// A server that was there for this long did not crash on start.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long a closed connection may take to say goodbye.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// What connections need of the surroundings.
+pub(crate) struct Reach {
+    pub(crate) env: Env,
+    pub(crate) redaction: Redaction,
+    pub(crate) directory: PathBuf,
+    pub(crate) background: Arc<Background>,
+    pub(crate) http: ClientOptions,
+}
+
+/// Why there is no connection.
+struct Failure {
+    text: String,
+    /// The server wants somebody to sign in; its challenge.
+    sign_in: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self { text, sign_in: None }
+    }
+}
+
+/// A connection that works.
+struct Up {
+    peer: Peer<RoleClient>,
+    /// Done when the connection is; taken then.
+    closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    close: RunningServiceCancellationToken,
+    process: Option<Process>,
+}
+
+struct Process {
+    partner: Partner,
+    /// Reads its stderr and writes its stdin.
+    tasks: JoinSet<()>,
+}
+
+/// Keeps one server connected until told to stop.
+pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: CancellationToken) {
+    let mut crashes = 0;
+    loop {
+        let connected = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            connected = connect(&server, &reach) => connected,
+        };
+        let problem = match connected {
+            // What never worked is not tried again: the reason will be the same.
+            Err(failure) if crashes == 0 => return server.gone(failure.text, failure.sign_in),
+            Err(failure) => failure.text,
+            Ok(up) => {
+                let began = Instant::now();
+                let how = stay(&server, up, &stop).await;
+                if stop.is_cancelled() {
+                    return;
+                }
+                if began.elapsed() >= STEADY {
+                    crashes = 0;
+                }
+                how
+            }
+        };
+        crashes += 1;
+        server.log.push(&format!("[{problem}]"));
+        if crashes > MOST_RESTARTS {
+            return server.gone(format!("{problem}; it was started again {MOST_RESTARTS} times"), None);
+        }
+        server.connecting();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(FIRST_PAUSE * 2_u32.pow(crashes - 1)) => {}
+        }
+    }
+}
+
+async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
+    let up = match &server.config.link {
+        Link::Stdio { command, args, env, cwd } => {
+            let launch = Launch {
+                program: command.into(),
+                arguments: args.clone(),
+                directory: cwd
+                    .as_ref()
+                    .map_or_else(|| reach.directory.clone(), |cwd| reach.directory.join(cwd)),
+                environment: child_environment(&reach.env, &reach.redaction, env),
+            };
+            stdio(server, reach, launch).await?
+        }
+        Link::Http { url, headers, or_sse } => match streamable(server, reach, url, headers).await {
+            Err(failure) if *or_sse && failure.sign_in.is_none() => {
+                // The first error says more: most servers speak the newer transport.
+                sse(server, reach, url, headers).await.map_err(|second| match second.sign_in {
+                    Some(_) => second,
+                    None => failure,
+                })?
+            }
+            other => other?,
+        },
+        Link::Sse { url, headers } => sse(server, reach, url, headers).await?,
+    };
+    match discover(server, &up.peer).await {
+        Ok(offer) if offer.is_empty() => {
+            end(up).await;
+            Err("No prompts, tools, or resources found on the server.".to_owned().into())
+        }
+        Ok(offer) => {
+            server.connected(&up.peer, offer);
+            Ok(up)
+        }
+        Err(error) => {
+            end(up).await;
+            Err(error.to_string().into())
+        }
+    }
+}
+
+async fn stdio(server: &Arc<Server>, reach: &Reach, launch: Launch) -> Result<Up, Failure> {
+    let command = launch.program.to_string_lossy().into_owned();
+    let (mut partner, pipes) = partner::start(&launch, &reach.background).map_err(|error| {
+        let path = launch.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
+        format!("could not start `{command}` in `{}`: {error} (PATH is `{path}`)", launch.directory.display())
+    })?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(read_errors(pipes.errors, Arc::clone(&server.log)));
+    let (transport, writing) = StdioTransport::new(pipes.output, pipes.input, Arc::clone(&server.log));
+    tasks.spawn(writing);
+    let limit = server.config.timeout;
+    let begun = tokio::select! {
+        biased;
+        begun = timeout(limit, serve_client(Handler(Arc::clone(server)), transport)) => begun,
+        ending = partner.ended() => {
+            // What it said last may still be on its way.
+            last_words(&mut tasks).await;
+            return Err(format!("`{command}` {} before it was connected", ended(ending)).into());
+        }
+    };
+    let problem = match begun {
+        Ok(Ok(running)) => {
+            let process = Some(Process { partner, tasks });
+            return Ok(Up { process, ..up(running) });
+        }
+        Ok(Err(error)) => failed(&error).text,
+        Err(_) => format!("`{command}` did not answer within {} s", limit.as_secs_f64()),
+    };
+    // It often ends at the same moment as its pipe.
+    let _ = timeout(Duration::from_millis(50), partner.ended()).await;
+    let ending = partner.end().await;
+    last_words(&mut tasks).await;
+    let how = if problem.starts_with("connection closed") {
+        format!("`{command}` {} before it was connected", ended(ending))
+    } else {
+        problem
+    };
+    Err(how.into())
+}
+
+async fn streamable(
+    server: &Arc<Server>,
+    reach: &Reach,
+    url: &str,
+    headers: &[(String, Secret)],
+) -> Result<Up, Failure> {
+    let http = http(server, reach, headers)?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.max_sse_event_size = MAX_MESSAGE;
+    let transport = StreamableHttpClientTransport::with_client(http, config);
+    let limit = server.config.timeout;
+    match timeout(limit, serve_client(Handler(Arc::clone(server)), transport)).await {
+        Ok(Ok(running)) => Ok(up(running)),
+        Ok(Err(error)) => Err(signed_in(server, failed(&error)).await),
+        Err(_) => Err(format!("`{url}` did not answer within {} s", limit.as_secs_f64()).into()),
+    }
+}
+
+async fn sse(
+    server: &Arc<Server>,
+    reach: &Reach,
+    url: &str,
+    headers: &[(String, Secret)],
+) -> Result<Up, Failure> {
+    let http = http(server, reach, headers)?;
+    let begin = async {
+        let transport = SseTransport::open(http, url).await.map_err(|error| match &error {
+            SseTransportError::AuthRequired(challenge) => {
+                Failure { text: describe(&error), sign_in: Some(challenge.www_authenticate_header.clone()) }
+            }
+            _ => describe(&error).into(),
+        })?;
+        serve_client(Handler(Arc::clone(server)), transport).await.map_err(|error| failed(&error))
+    };
+    let limit = server.config.timeout;
+    match timeout(limit, begin).await {
+        Ok(Ok(running)) => Ok(up(running)),
+        Ok(Err(failure)) => Err(signed_in(server, failure).await),
+        Err(_) => Err(format!("`{url}` did not answer within {} s", limit.as_secs_f64()).into()),
+    }
+}
+
+fn http(server: &Server, reach: &Reach, headers: &[(String, Secret)]) -> Result<Http, Failure> {
+    let client = client(&reach.http).map_err(|error| describe(&error))?;
+    Http::new(client, headers, server.access.clone()).map_err(|error| describe(&error).into())
+}
+
+fn up(running: RunningService<RoleClient, Handler>) -> Up {
+    Up {
+        peer: running.peer().clone(),
+        close: running.cancellation_token(),
+        closed: Some(Box::pin(async {
+            let _ = running.waiting().await;
+        })),
+        process: None,
+    }
+}
+
+fn failed(error: &ClientInitializeError) -> Failure {
+    Failure { text: describe(error), sign_in: error.auth_challenge().map(str::to_owned) }
+}
+
+/// Says what a person can do about a server that wants to know who asks.
+async fn signed_in(server: &Server, failure: Failure) -> Failure {
+    if failure.sign_in.is_none() {
+        return failure;
+    }
+    let name = server.name();
+    let had_token = match &server.access {
+        Some(access) => access.headers().await.is_ok_and(|headers| !headers.is_empty()),
+        None => false,
+    };
+    let text = if had_token {
+        format!(
+            "MCP server '{name}' rejected stored OAuth token. Please re-authenticate using: pollux mcp auth {name}"
+        )
+    } else {
+        format!("MCP server '{name}' requires authentication using: pollux mcp auth {name}")
+    };
+    Failure { text, ..failure }
+}
+
+/// Serves the connection until it ends; says how.
+async fn stay(server: &Arc<Server>, mut up: Up, stop: &CancellationToken) -> String {
+    let how = loop {
+        let exited = async {
+            match &mut up.process {
+                Some(process) => process.partner.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        let closed = async {
+            match &mut up.closed {
+                Some(closed) => closed.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break "stopped".to_owned(),
+            () = closed => {
+                up.closed = None;
+                break "the connection was closed".to_owned();
+            }
+            ending = exited => break format!("the server {}", ended(ending)),
+            () = server.relist.notified() => {
+                sleep(COALESCE).await;
+                match discover(server, &up.peer).await {
+                    Ok(offer) if offer != *server.state().offer => server.connected(&up.peer, offer),
+                    Ok(_) => {}
+                    Err(error) => server.log.push(&format!("[its lists could not be read again: {error}]")),
+                }
+            }
+        }
+    };
+    match end(up).await {
+        Some(ending) if how == "the connection was closed" => format!("the server {}", ended(ending)),
+        Some(_) | None => how,
+    }
+}
+
+/// Closes a connection, and ends the process behind it.
+async fn end(up: Up) -> Option<Ending> {
+    up.close.cancel();
+    if let Some(closed) = up.closed {
+        let _ = timeout(GOODBYE, closed).await;
+    }
+    let Process { partner, tasks } = up.process?;
+    // Its input closes with the writer.
+    drop(tasks);
+    Some(partner.end().await)
+}
+
+fn ended(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(code) => format!("ended with exit code {code}"),
+        Ending::Signalled(signal) => format!("was ended by signal {signal}"),
+        Ending::Cancelled | Ending::Inactive => "was ended".to_owned(),
+    }
+}
+
+/// Lets what a process printed arrive.
+async fn last_words(tasks: &mut JoinSet<()>) {
+    let _ = timeout(Duration::from_millis(200), async { while tasks.join_next().await.is_some() {} }).await;
+}
+
+async fn read_errors(errors: ChildStderr, log: Arc<Log>) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // A line without an end is cut into lines.
+        match (&mut errors).take(4096).read_until(b'\n', &mut line).await {
+            Ok(count) if count > 0 => log.push(&String::from_utf8_lossy(&line)),
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// Everything the server says it has.
+async fn discover(server: &Server, peer: &Peer<RoleClient>) -> Result<Offer, RequestError> {
+    let mut offer = Offer::default();
+    let Some(info) = peer.peer_info() else { return Ok(offer) };
+    let has = &info.capabilities;
+    if has.prompts.is_some() {
+        let ask = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
+        list(server, peer, ask, "prompts", &mut offer.prompts, offer::prompt).await?;
+    }
+    if has.tools.is_some() {
+        let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        list(server, peer, ask, "tools", &mut offer.tools, offer::tool).await?;
+    }
+    if has.resources.is_some() {
+        let ask = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
+        list(server, peer, ask, "resources", &mut offer.resources, offer::resource).await?;
+    }
+    Ok(offer)
+}
+
+async fn list<T>(
+    server: &Server,
+    peer: &Peer<RoleClient>,
+    ask: impl Fn(PaginatedRequestParams) -> ClientRequest,
+    key: &str,
+    into: &mut Vec<T>,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<(), RequestError> {
+    let never = CancellationToken::new();
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let answer = match server.ask(peer, ask(params), &never, None).await {
+            // It announced more than it can do.
+            Err(RequestError::Refused { code: -32601, .. }) => return Ok(()),
+            other => other?,
+        };
+        let (items, next) = offer::page(&answer, key);
+        if !offer::add(into, items, &read) {
+            return Ok(());
+        }
+        match next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Asking a server for something, with a limit, a way to stop, and progress.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{ClientRequest, ServerResult};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{Progress, Server, Status};
+
+/// How long a call waits for a server that is being started again.
+const RESTART_WAIT: Duration = Duration::from_secs(20);
+/// However much progress a call makes, it does not take longer than this many limits.
+const MOST_LIMITS: u32 = 10;
+
+/// Who hears of progress.
+pub(crate) type Live = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("MCP server '{server}' is not connected: {why}")]
+    NotConnected { server: String, why: String },
+    #[error("MCP server '{server}' ended before it answered{}", last_words(log))]
+    Ended { server: String, log: Vec<String> },
+    #[error("MCP server '{server}' did not answer within {} s", limit.as_secs_f64())]
+    TimedOut { server: String, limit: Duration },
+    #[error("MCP server '{server}' refused: {message} (code {code})")]
+    Refused { server: String, code: i32, message: String },
+    #[error("MCP server '{server}': {why}")]
+    Transport { server: String, why: String },
+    #[error("cancelled")]
+    Cancelled,
+}
+
+fn last_words(log: &[String]) -> String {
+    if log.is_empty() { String::new() } else { format!("; its last words:\n{}", log.join("\n")) }
+}
+
+impl Server {
+    /// Sends a request and waits for the answer, as JSON.
+    pub(crate) async fn request(
+        &self,
+        request: ClientRequest,
+        cancel: &CancellationToken,
+        live: Option<&Live>,
+    ) -> Result<Value, RequestError> {
+        let state = self.settled(self.config.timeout.min(RESTART_WAIT), cancel).await;
+        if cancel.is_cancelled() {
+            return Err(RequestError::Cancelled);
+        }
+        let Some(peer) = state.peer else {
+            let starting = state.status == Status::Connecting;
+            let why =
+                if starting { "it is still starting".to_owned() } else { state.problem.unwrap_or_default() };
+            return Err(RequestError::NotConnected { server: self.name().to_owned(), why });
+        };
+        self.ask(&peer, request, cancel, live).await
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        peer: &Peer<RoleClient>,
+        request: ClientRequest,
+        cancel: &CancellationToken,
+        live: Option<&Live>,
+    ) -> Result<Value, RequestError> {
+        let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let mut handle = sent.await.map_err(|error| self.failed(error))?;
+        let quiet: Live = Arc::new(|_: &str| {});
+        let progress = Arc::new(Progress { tell: live.cloned().unwrap_or(quiet), made: Notify::new() });
+        let token = handle.progress_token.clone();
+        self.watch(token.clone(), Arc::clone(&progress));
+        let limit = self.config.timeout;
+        let last = Instant::now() + limit * MOST_LIMITS;
+        let mut deadline = Instant::now() + limit;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => break Some(answer),
+                () = cancel.cancelled() => break None,
+                () = progress.made.notified() => deadline = last.min(Instant::now() + limit),
+                () = sleep_until(deadline) => break None,
+            }
+        };
+        self.unwatch(&token);
+        match answer {
+            Some(Ok(answer)) => {
+                answer.map_err(|error| self.failed(error)).and_then(|answer| self.json(answer))
+            }
+            Some(Err(_)) => Err(self.failed(ServiceError::TransportClosed)),
+            None => {
+                let stopped = cancel.is_cancelled();
+                let reason = if stopped { "the user stopped it" } else { "no answer in time" };
+                // Whether the server listens to it is its own affair.
+                let told = handle.cancel(Some(reason.to_owned()));
+                let _ = tokio::time::timeout(Duration::from_millis(500), told).await;
+                let server = self.name().to_owned();
+                Err(if stopped { RequestError::Cancelled } else { RequestError::TimedOut { server, limit } })
+            }
+        }
+    }
+
+    fn json(&self, answer: ServerResult) -> Result<Value, RequestError> {
+        serde_json::to_value(answer).map_err(|error| RequestError::Transport {
+            server: self.name().to_owned(),
+            why: format!("an answer that cannot be read ({error})"),
+        })
+    }
+
+    fn failed(&self, error: ServiceError) -> RequestError {
+        let server = self.name().to_owned();
+        match error {
+            ServiceError::McpError(ErrorData { code, message, .. }) => {
+                RequestError::Refused { server, code: code.0, message: message.chars().take(2000).collect() }
+            }
+            ServiceError::TransportClosed => RequestError::Ended { server, log: self.log.last(5) },
+            ServiceError::Cancelled { .. } => RequestError::Cancelled,
+            other => RequestError::Transport { server, why: self.log.hidden(&describe(&other)) },
+        }
+    }
+}
+
+/// An error with what is behind it.
+pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text.chars().take(2000).collect()
+}

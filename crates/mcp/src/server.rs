@@ -1,0 +1,273 @@
+//! One server as everybody else sees it: its state, and what it offers.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use pollux_domain::approval::Person;
+use pollux_domain::tool::Tool;
+use rmcp::model::ProgressToken;
+use rmcp::service::{Peer, RoleClient};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Access;
+use crate::config::ServerConfig;
+use crate::log::Log;
+use crate::offer::Offer;
+use crate::tool;
+
+/// Characters of a server's instructions that are passed on.
+const INSTRUCTIONS: usize = 8000;
+/// Lines of progress that are kept for calls which do not listen yet.
+const EARLY: usize = 32;
+
+/// Where a server stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Connecting,
+    Connected,
+    Disconnected,
+}
+
+/// A server for people.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub name: String,
+    pub status: Status,
+    /// Why it is not connected.
+    pub problem: Option<String>,
+    /// Whether somebody has to sign in first; the server's challenge.
+    pub sign_in: Option<String>,
+    pub version: Option<String>,
+    /// Names on the wire with descriptions and declared names.
+    pub tools: Vec<ToolReport>,
+    pub prompts: Vec<String>,
+    pub resources: usize,
+    /// What it last printed to stderr, and logged.
+    pub log: Vec<String>,
+}
+
+/// A tool for people.
+#[derive(Debug, Clone)]
+pub struct ToolReport {
+    pub name: String,
+    pub declared: String,
+    pub description: String,
+}
+
+/// What all servers share.
+pub(crate) struct Common {
+    pub(crate) person: OnceLock<Arc<dyn Person>>,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) interactive: bool,
+    /// Ours.
+    pub(crate) version: String,
+    pub(crate) name_tool: fn(&str, &str) -> String,
+    changes: AtomicU64,
+}
+
+impl Common {
+    pub(crate) fn new(
+        roots: Vec<PathBuf>,
+        interactive: bool,
+        version: String,
+        name_tool: fn(&str, &str) -> String,
+    ) -> Self {
+        // Whoever has seen nothing yet knows version 0.
+        let changes = AtomicU64::new(1);
+        Self { person: OnceLock::new(), roots, interactive, version, name_tool, changes }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}
+
+/// A server.
+pub(crate) struct Server {
+    pub(crate) config: ServerConfig,
+    pub(crate) access: Option<Arc<dyn Access>>,
+    pub(crate) common: Arc<Common>,
+    pub(crate) log: Arc<Log>,
+    /// Something in its lists changed.
+    pub(crate) relist: Notify,
+    progress: Mutex<Listeners>,
+    state: watch::Sender<State>,
+}
+
+/// Calls that want to hear of progress.
+#[derive(Default)]
+struct Listeners {
+    calls: HashMap<ProgressToken, Arc<Progress>>,
+    /// What came before its call could say that it listens.
+    early: VecDeque<(ProgressToken, String)>,
+}
+
+/// Who hears of a call's progress.
+pub(crate) struct Progress {
+    pub(crate) tell: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Progress puts the time limit off.
+    pub(crate) made: Notify,
+}
+
+/// What is known now.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) status: Status,
+    pub(crate) peer: Option<Peer<RoleClient>>,
+    pub(crate) problem: Option<String>,
+    pub(crate) sign_in: Option<String>,
+    pub(crate) offer: Arc<Offer>,
+    pub(crate) tools: Arc<[Arc<dyn Tool>]>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) implementation: Option<String>,
+}
+
+impl Server {
+    pub(crate) fn new(config: ServerConfig, access: Option<Arc<dyn Access>>, common: Arc<Common>) -> Self {
+        let log = Arc::new(Log::hiding(config.secrets()));
+        let state = State {
+            status: Status::Connecting,
+            peer: None,
+            problem: None,
+            sign_in: None,
+            offer: Arc::default(),
+            tools: Arc::new([]),
+            instructions: None,
+            implementation: None,
+        };
+        let (state, _) = watch::channel(state);
+        Self { config, access, common, log, relist: Notify::new(), progress: Mutex::default(), state }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// A change that others are to notice.
+    fn publish(&self, change: impl FnOnce(&mut State)) {
+        self.state.send_modify(|state| {
+            change(state);
+            // Nobody who sees the change may see the number from before it.
+            self.common.changes.fetch_add(1, Ordering::Release);
+        });
+    }
+
+    pub(crate) fn connecting(&self) {
+        self.publish(|state| {
+            state.status = Status::Connecting;
+            state.peer = None;
+        });
+    }
+
+    /// It is there, and this is what it offers.
+    pub(crate) fn connected(self: &Arc<Self>, peer: &Peer<RoleClient>, offer: Offer) {
+        let (tools, left_out) = tool::tools(self, &offer);
+        left_out.iter().for_each(|line| self.log.push(line));
+        let info = peer.peer_info();
+        let instructions = info.as_ref().and_then(|info| info.instructions.as_deref());
+        let instructions = instructions.map(str::trim).filter(|text| !text.is_empty());
+        let implementation = info.as_ref().and_then(|info| info.server_info.as_ref());
+        self.publish(|state| {
+            state.status = Status::Connected;
+            state.peer = Some(peer.clone());
+            state.problem = None;
+            state.sign_in = None;
+            state.offer = Arc::new(offer);
+            state.tools = tools.into();
+            state.instructions = instructions.map(|text| crate::offer::bounded(text, INSTRUCTIONS));
+            state.implementation = implementation.map(|server| format!("{} {}", server.name, server.version));
+        });
+    }
+
+    /// It is not there, and will not be.
+    pub(crate) fn gone(&self, problem: String, sign_in: Option<String>) {
+        let problem = self.log.hidden(&problem);
+        self.publish(|state| {
+            state.status = Status::Disconnected;
+            state.peer = None;
+            state.problem = Some(problem);
+            state.sign_in = sign_in;
+            state.offer = Arc::default();
+            state.tools = Arc::new([]);
+            state.instructions = None;
+        });
+    }
+
+    /// Waits until it is known whether it is there; at most this long.
+    pub(crate) async fn settled(&self, most: Duration, cancel: &CancellationToken) -> State {
+        let mut watch = self.state.subscribe();
+        let settled = watch.wait_for(|state| state.status != Status::Connecting);
+        tokio::select! {
+            biased;
+            _ = settled => {}
+            () = cancel.cancelled() => {}
+            () = tokio::time::sleep(most) => {}
+        }
+        self.state()
+    }
+
+    pub(crate) fn watch(&self, token: ProgressToken, progress: Arc<Progress>) {
+        let early: Vec<String> = self.with_listeners(|listeners| {
+            listeners.calls.insert(token.clone(), Arc::clone(&progress));
+            let (own, others) = listeners.early.drain(..).partition(|(other, _)| *other == token);
+            listeners.early = others;
+            let own: VecDeque<(ProgressToken, String)> = own;
+            own.into_iter().map(|(_, text)| text).collect()
+        });
+        early.iter().for_each(|text| (progress.tell)(text));
+    }
+
+    pub(crate) fn unwatch(&self, token: &ProgressToken) {
+        self.with_listeners(|listeners| listeners.calls.remove(token));
+    }
+
+    /// Passes on that a call got further.
+    pub(crate) fn progressed(&self, token: ProgressToken, text: String) {
+        let call = self.with_listeners(|listeners| match listeners.calls.get(&token) {
+            Some(call) => Some((Arc::clone(call), text)),
+            None => {
+                listeners.early.truncate(EARLY - 1);
+                listeners.early.push_back((token, text));
+                None
+            }
+        });
+        if let Some((call, text)) = call {
+            call.made.notify_one();
+            (call.tell)(&text);
+        }
+    }
+
+    fn with_listeners<T>(&self, act: impl FnOnce(&mut Listeners) -> T) -> T {
+        act(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let state = self.state();
+        let tools = state.tools.iter().zip(tool::kept(&self.config, &self.common, &state.offer));
+        Report {
+            name: self.name().to_owned(),
+            status: state.status,
+            problem: state.problem,
+            sign_in: state.sign_in,
+            version: state.implementation,
+            tools: tools
+                .map(|(tool, offer)| ToolReport {
+                    name: offer.name.clone(),
+                    declared: tool.spec().name.clone(),
+                    description: offer.description.clone(),
+                })
+                .collect(),
+            prompts: state.offer.prompts.iter().map(|prompt| prompt.name.clone()).collect(),
+            resources: state.offer.resources.len(),
+            log: self.log.last(20),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A server's tool as one that the model can call.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pollux_domain::tool::{
+    ArgError, Effect, Invocation, ServerLink, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ToolOutcome, ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use serde_json::Value;
+
+use crate::config::{Link, ServerConfig};
+use crate::offer::{Offer, ToolOffer};
+use crate::request::RequestError;
+use crate::result;
+use crate::schema::{self, WAIT};
+use crate::server::{Common, Server};
+
+struct ServerTool {
+    spec: Arc<ToolSpec>,
+    server: Arc<Server>,
+    /// As it is called on the wire.
+    name: String,
+    annotations: Option<JsonObject>,
+    /// Whether [`WAIT`] is an argument of the server's own.
+    owns_wait: bool,
+}
+
+/// The tools that the filters leave, one for each declared name, in the server's order.
+pub(crate) fn kept<'o>(config: &ServerConfig, common: &Common, offer: &'o Offer) -> Vec<&'o ToolOffer> {
+    let mut names = HashSet::new();
+    let through = offer.tools.iter().filter(|tool| config.lets_through(&tool.name));
+    through.filter(|tool| names.insert((common.name_tool)(&config.name, &tool.name))).collect()
+}
+
+/// What is declared, and lines about what is not.
+pub(crate) fn tools(server: &Arc<Server>, offer: &Offer) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
+    let kept = kept(&server.config, &server.common, offer);
+    let is_kept = |tool: &ToolOffer| kept.iter().any(|kept| std::ptr::eq(*kept, tool));
+    let lost = offer.tools.iter().filter(|tool| server.config.lets_through(&tool.name) && !is_kept(tool));
+    let left_out = lost
+        .map(|tool| {
+            format!("[left out] another tool has the name that `{}` would be declared with", tool.name)
+        })
+        .collect();
+    (kept.iter().map(|tool| declare(server, tool)).collect(), left_out)
+}
+
+fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
+    let own = offer.schema.as_ref().and_then(|schema| schema.get("properties"));
+    Arc::new(ServerTool {
+        spec: Arc::new(ToolSpec {
+            name: (server.common.name_tool)(server.name(), &offer.name),
+            display_name: format!("{} ({} MCP Server)", offer.name, server.name()),
+            description: offer.description.clone(),
+            // What a server says of itself decides nothing; the policy sees the annotations as such.
+            kind: ToolKind::Other,
+            parameters: schema::declared(offer.schema.as_ref()),
+            output_is_markdown: false,
+            offloads_long_output: true,
+        }),
+        server: Arc::clone(server),
+        name: offer.name.clone(),
+        annotations: offer.annotations.clone(),
+        owns_wait: own.is_some_and(|own| own.get(WAIT).is_some()),
+    })
+}
+
+impl Tool for ServerTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(self.server.name())
+    }
+
+    fn server_link(&self) -> Option<ServerLink> {
+        let link = ServerLink { tool: self.name.clone(), ..ServerLink::default() };
+        Some(match &self.server.config.link {
+            Link::Stdio { command, args, cwd, .. } => {
+                ServerLink { command: Some(command.clone()), args: args.clone(), cwd: cwd.clone(), ..link }
+            }
+            Link::Http { url, .. } | Link::Sse { url, .. } => ServerLink { url: Some(url.clone()), ..link },
+        })
+    }
+
+    fn annotations(&self) -> Option<&JsonObject> {
+        self.annotations.as_ref()
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        let mut args = args.clone();
+        if !self.owns_wait {
+            args.shift_remove(WAIT);
+        }
+        Ok(Box::new(ServerCall { server: Arc::clone(&self.server), tool: self.name.clone(), args }))
+    }
+}
+
+struct ServerCall {
+    server: Arc<Server>,
+    tool: String,
+    args: JsonObject,
+}
+
+impl Invocation for ServerCall {
+    fn describe(&self) -> String {
+        let args = Value::Object(self.args.clone()).to_string();
+        args.chars().take(2000).collect()
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::None
+    }
+
+    fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(self.args.clone());
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            match self.server.request(request, &context.cancel, Some(&context.live)).await {
+                Ok(answer) => result::outcome(&self.tool, &self.args, &answer),
+                Err(RequestError::Cancelled) => ToolOutcome::Cancelled { partial: None },
+                Err(error) => ToolOutcome::Failed(ToolFailure {
+                    kind: ToolErrorKind::McpToolError,
+                    message: format!("MCP tool '{}' could not be called: {error}", self.tool),
+                    display: Some(format!("Error: {error}")),
+                }),
+            }
+        })
+    }
+}

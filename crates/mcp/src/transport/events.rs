@@ -1,0 +1,143 @@
+//! Server-sent events with their names and ids, bounded.
+
+use std::collections::VecDeque;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use reqwest::Response;
+use sse_stream::{Error as SseError, Sse};
+
+use super::MAX_MESSAGE;
+
+/// An event that is longer than a message may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event is longer than {} MB", MAX_MESSAGE >> 20)]
+pub(crate) struct TooLong;
+
+/// Takes bytes in any split and gives whole events.
+#[derive(Default)]
+pub(crate) struct Parser {
+    line: Vec<u8>,
+    event: Sse,
+    size: usize,
+    after_return: bool,
+    begun: bool,
+}
+
+impl Parser {
+    /// Takes the next bytes and appends the events that they complete.
+    pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut VecDeque<Sse>) -> Result<(), TooLong> {
+        for &byte in bytes {
+            if std::mem::take(&mut self.after_return) && byte == b'\n' {
+                continue;
+            }
+            match byte {
+                b'\r' | b'\n' => {
+                    self.after_return = byte == b'\r';
+                    self.end_line(events);
+                }
+                byte => {
+                    self.line.push(byte);
+                    if self.line.len() + self.size > MAX_MESSAGE {
+                        return Err(TooLong);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, events: &mut VecDeque<Sse>) {
+        let line = String::from_utf8_lossy(&self.line).into_owned();
+        self.line.clear();
+        let line = if std::mem::replace(&mut self.begun, true) {
+            &line
+        } else {
+            line.trim_start_matches('\u{feff}')
+        };
+        if line.is_empty() {
+            self.size = 0;
+            let event = std::mem::take(&mut self.event);
+            if event.event.is_some() || event.data.is_some() || event.id.is_some() || event.retry.is_some() {
+                events.push_back(event);
+            }
+            return;
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "event" => self.event.event = Some(value.to_owned()),
+            "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
+            "retry" => self.event.retry = value.parse().ok().or(self.event.retry),
+            "data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                None => self.event.data = Some(value.to_owned()),
+            },
+            _ => return,
+        }
+        self.size += line.len();
+    }
+}
+
+/// The events of an answer.
+pub(crate) fn of(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+    let begin = (response, Parser::default(), VecDeque::new(), false);
+    stream::unfold(begin, |(mut response, mut parser, mut events, ended)| async move {
+        loop {
+            if let Some(event) = events.pop_front() {
+                return Some((Ok(event), (response, parser, events, ended)));
+            }
+            if ended {
+                return None;
+            }
+            let failed = match response.chunk().await {
+                Ok(None) => return None,
+                Ok(Some(bytes)) => match parser.feed(&bytes, &mut events) {
+                    Ok(()) => continue,
+                    Err(error) => SseError::Body(Box::new(error)),
+                },
+                Err(error) => SseError::Body(Box::new(error.without_url())),
+            };
+            events.clear();
+            return Some((Err(failed), (response, parser, events, true)));
+        }
+    })
+    .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(text: &str, size: usize) -> Vec<(Option<String>, Option<String>, Option<String>, Option<u64>)> {
+        let (mut parser, mut events) = (Parser::default(), VecDeque::new());
+        for piece in text.as_bytes().chunks(size) {
+            parser.feed(piece, &mut events).unwrap();
+        }
+        events.into_iter().map(|event| (event.event, event.data, event.id, event.retry)).collect()
+    }
+
+    #[test]
+    fn events_are_the_same_in_every_split() {
+        let text = "\u{feff}: hello\nevent: endpoint\ndata: /m?é\n\nid: 7\r\nretry: 500\r\ndata:\r\n\r\ndata: a\rdata: b\r\rnonsense\n\n";
+        let some = |text: &str| Some(text.to_owned());
+        let expected = vec![
+            (some("endpoint"), some("/m?é"), None, None),
+            (None, some(""), some("7"), Some(500)),
+            (None, some("a\nb"), None, None),
+        ];
+        for size in [1, 2, 3, 7, 1000] {
+            assert_eq!(events(text, size), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_an_error() {
+        let (mut parser, mut events) = (Parser::default(), VecDeque::new());
+        let piece = [b"data: ".as_slice(), &[b'x'; 1 << 20], b"\n"].concat();
+        let fed = (0..20).try_for_each(|_| parser.feed(&piece, &mut events));
+        assert_eq!(fed, Err(TooLong));
+    }
+}

@@ -1,0 +1,105 @@
+//! Reading lines of a note.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use crate::forgotten::Forgotten;
+use crate::index::error::IndexError;
+use crate::index::sync::blocking;
+use crate::memory::{Memory, Setup};
+use crate::redaction;
+use crate::source::Provenance;
+use crate::source::notes::{LEARNINGS, MAX_BYTES};
+
+/// As much is shown when nobody says how much.
+const DEFAULT_LINES: usize = 120;
+const MAX_CHARS: usize = 12_000;
+
+/// Some lines of a note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    pub path: String,
+    pub text: String,
+    /// The first line, from 1.
+    pub from: usize,
+    pub lines: usize,
+    pub total_lines: usize,
+    /// Where it goes on.
+    pub next: Option<usize>,
+    pub provenance: Provenance,
+}
+
+/// Why lines cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum GetError {
+    #[error("`{path}` is no note")]
+    NotANote { path: String },
+    #[error("there is no note `{path}`")]
+    NotFound { path: String },
+    #[error("could not read `{}`: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+impl GetError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotANote { .. } => {
+                Some("notes are MEMORY.md, memory.md, what is below memory/, and agent/LEARNINGS.md")
+            }
+            Self::NotFound { .. } => Some("`pollux memory search` finds the names of notes"),
+            Self::Unreadable { .. } => None,
+            Self::Index(error) => error.hint(),
+        }
+    }
+}
+
+impl Memory {
+    /// Lines of a note without its secrets. Conversations are not read here.
+    pub async fn get(
+        &self,
+        path: &str,
+        from: Option<usize>,
+        lines: Option<usize>,
+    ) -> Result<Excerpt, GetError> {
+        let (setup, path) = (self.shared_setup(), path.to_owned());
+        blocking(move || Ok(read(&setup, path, from, lines))).await?
+    }
+}
+
+fn read(setup: &Setup, path: String, from: Option<usize>, lines: Option<usize>) -> Result<Excerpt, GetError> {
+    let forgotten = Forgotten::read(&setup.forgotten_file())?;
+    let Some(file) = setup.places().file_of(&path).filter(|_| !forgotten.has_path(&path)) else {
+        return Err(GetError::NotANote { path });
+    };
+    let bytes = match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(GetError::NotFound { path }),
+        Ok(meta) if !meta.is_file() || meta.len() > MAX_BYTES => return Err(GetError::NotANote { path }),
+        Ok(_) | Err(_) => fs::read(&file).map_err(|source| GetError::Unreadable { path: file, source })?,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let clean = redaction::clean(&text, forgotten.phrases());
+    let all: Vec<&str> = clean.lines().collect();
+    let from = from.unwrap_or(1).max(1);
+    let (mut shown, mut chars) = (Vec::new(), 0);
+    for line in all.iter().skip(from - 1).take(lines.unwrap_or(DEFAULT_LINES).max(1)) {
+        chars += line.chars().count() + 1;
+        if chars > MAX_CHARS && !shown.is_empty() {
+            break;
+        }
+        shown.push(line.chars().take(MAX_CHARS).collect::<String>());
+    }
+    let next = from + shown.len();
+    let trusted = setup.trusted || path == LEARNINGS;
+    Ok(Excerpt {
+        path,
+        lines: shown.len(),
+        text: shown.join("\n"),
+        from,
+        total_lines: all.len(),
+        next: (next <= all.len()).then_some(next),
+        provenance: if trusted { Provenance::Owner } else { Provenance::Untrusted },
+    })
+}

@@ -1,0 +1,314 @@
+//! Forgetting: everything that was derived from something goes, and does not come back.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::JsonObject;
+use rusqlite::{Connection, TransactionBehavior};
+use serde_json::Value;
+
+use crate::forgotten::Forgotten as Tombstones;
+use crate::index::error::IndexError;
+use crate::index::sync::{Scope, blocking};
+use crate::index::writer::Writer;
+use crate::index::{cache, database, reindex, rows};
+use crate::learnings::Learnings;
+use crate::memory::{Memory, Setup};
+use crate::redaction::{self, Tombstone};
+use crate::source::sessions;
+use crate::store::{SessionStore, StoreError};
+use crate::{transcript, vector};
+
+const WAIT: Duration = Duration::from_secs(10);
+
+/// What to forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forget {
+    /// A note, by its name in the index. The file itself stays.
+    Path(String),
+    /// A session with its transcript.
+    Session(String),
+    /// A phrase, wherever it stands.
+    Phrase(String),
+}
+
+/// What was forgotten, or would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Names in the index.
+    pub files: Vec<String>,
+    pub chunks: usize,
+    pub cache_entries: usize,
+    /// Transcripts that were removed or changed.
+    pub transcripts: Vec<PathBuf>,
+    pub learnings: usize,
+    /// Files of the user that still hold it.
+    pub kept: Vec<PathBuf>,
+}
+
+impl Memory {
+    /// Removes every trace that can be removed; with `dry_run` it only looks for them.
+    pub async fn forget(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+        let setup = self.shared_setup();
+        // A reader would keep old pages alive.
+        self.close().await;
+        let forgotten = blocking(move || run(&setup, &what, dry_run)).await?;
+        if !dry_run {
+            // What is left of the files that held it is found again.
+            self.sync(Scope::All, WAIT, &|_| {}).await?;
+        }
+        Ok(forgotten)
+    }
+}
+
+fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+    let (mut writer, _) = Writer::open(setup, WAIT)?;
+    let mut work = Work { setup, dry_run, done: Forgotten::default() };
+    let mut tombstones = Tombstones::read(&setup.forgotten_file())?;
+    match what {
+        Forget::Path(path) => {
+            work.done.files = vec![path.clone()];
+            work.done.kept = setup.places().file_of(path).filter(|file| file.exists()).into_iter().collect();
+            tombstones.add_path(path);
+        }
+        Forget::Session(id) => {
+            work.session(id)?;
+            work.done.files.iter().for_each(|path| tombstones.add_path(path));
+        }
+        Forget::Phrase(phrase) => {
+            if let Some(tombstone) = Tombstone::of(phrase) {
+                work.phrase(&writer, &tombstone)?;
+                tombstones.add_phrase(tombstone);
+            }
+        }
+    }
+    if !dry_run {
+        // First, so that nothing comes back if the rest is interrupted.
+        tombstones.write(&setup.forgotten_file())?;
+    }
+    work.rows(&mut writer)?;
+    Ok(work.done)
+}
+
+struct Work<'a> {
+    setup: &'a Setup,
+    dry_run: bool,
+    done: Forgotten,
+}
+
+impl Work<'_> {
+    fn session(&mut self, id: &str) -> Result<(), IndexError> {
+        let topics = format!("{id}-topic-");
+        for listed in sessions::list(&self.setup.agent.sessions_dir()) {
+            let stem =
+                listed.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            if stem == id || stem.starts_with(&topics) {
+                if !self.dry_run {
+                    transcript::remove(&listed.file).map_err(failed(&listed.file))?;
+                }
+                self.done.files.push(listed.path);
+                self.done.transcripts.push(listed.file);
+            }
+        }
+        let own = format!("sessions/{id}.jsonl");
+        if !self.done.files.contains(&own) {
+            self.done.files.push(own);
+        }
+        self.store(|store| {
+            store.retain(|_, entry| entry.get("sessionId").and_then(Value::as_str) != Some(id))
+        })
+    }
+
+    fn phrase(&mut self, writer: &Writer, tombstone: &Tombstone) -> Result<(), IndexError> {
+        let found =
+            files_with(&writer.opened.connection, tombstone).map_err(|source| writer.error(source))?;
+        self.done.files = found;
+        for listed in sessions::list(&self.setup.agent.sessions_dir()) {
+            if self.transcript(&listed.file, tombstone)? {
+                self.done.transcripts.push(listed.file);
+            }
+        }
+        for listed in self.setup.places().list() {
+            let text = fs::read(&listed.file)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .unwrap_or_default();
+            if listed.file != self.setup.agent.learnings_file() && !tombstone.find(&text).is_empty() {
+                self.done.kept.push(listed.file);
+            }
+        }
+        let learnings = Learnings::new(self.setup.agent.learnings_file(), self.setup.clock.clone());
+        let holds = |text: &str| !tombstone.find(text).is_empty();
+        self.done.learnings = if self.dry_run {
+            learnings.list().map_or(0, |all| all.iter().filter(|learning| holds(&learning.text)).count())
+        } else {
+            let path = self.setup.agent.learnings_file();
+            learnings
+                .retain(|item| !holds(&item.text))
+                .map_err(|error| failed(&path)(io::Error::other(error)))?
+        };
+        let phrases = std::slice::from_ref(tombstone);
+        self.store(|store| store.iter_mut().for_each(|(_, entry)| blank(entry, phrases)))
+    }
+
+    /// Takes a phrase out of what was said; whether it was in there.
+    fn transcript(&self, file: &Path, tombstone: &Tombstone) -> Result<bool, IndexError> {
+        let text =
+            fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(failed(file))?;
+        let phrases = std::slice::from_ref(tombstone);
+        let mut changed = false;
+        let lines: Vec<String> = text
+            .split('\n')
+            .map(|line| {
+                let Ok(mut value) = serde_json::from_str::<Value>(line) else {
+                    // Half a line, or none of ours.
+                    let holds = !tombstone.find(line).is_empty();
+                    changed |= holds;
+                    return if holds { String::new() } else { line.to_owned() };
+                };
+                let before = value.clone();
+                blank(&mut value, phrases);
+                if value == before {
+                    return line.to_owned();
+                }
+                changed = true;
+                value.to_string()
+            })
+            .collect();
+        if changed && !self.dry_run {
+            let written = files::replace(file, lines.join("\n").as_bytes(), Mode::Private);
+            written.map_err(|error| failed(file)(io::Error::other(error)))?;
+        }
+        Ok(changed)
+    }
+
+    fn store(&self, change: impl FnOnce(&mut JsonObject)) -> Result<(), IndexError> {
+        let file = self.setup.agent.store_file();
+        if self.dry_run || !file.exists() {
+            return Ok(());
+        }
+        remove_beside(&file);
+        let store = SessionStore::new(file.clone(), Duration::ZERO, self.setup.clock.clone());
+        store.update(change).map_err(|error| match error {
+            StoreError::Lock(error) => IndexError::Lock(error),
+            StoreError::File(error) => failed(&file)(io::Error::other(error)),
+        })
+    }
+
+    /// The rows of the files, and every page that held them.
+    fn rows(&mut self, writer: &mut Writer) -> Result<(), IndexError> {
+        let path = writer.path.clone();
+        let (chunks, entries) =
+            count(&writer.opened.connection, &self.done.files).map_err(|source| writer.error(source))?;
+        (self.done.chunks, self.done.cache_entries) = (chunks, entries);
+        if self.dry_run {
+            return Ok(());
+        }
+        reindex::remove_kept(&path);
+        let has_vectors = writer.opened.has_vectors;
+        scrub(&mut writer.opened.connection, &self.done.files, has_vectors)
+            .map_err(|source| IndexError::of(&path, source))
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> IndexError + '_ {
+    move |source| IndexError::File { path: path.to_owned(), source }
+}
+
+/// Every text inside of a value without the phrases.
+fn blank(value: &mut Value, phrases: &[Tombstone]) {
+    match value {
+        Value::String(text) => {
+            if phrases.iter().any(|phrase| !phrase.find(text).is_empty()) {
+                *text = redaction::clean(text, phrases).into_owned();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| blank(item, phrases)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, field)| blank(field, phrases)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Copies of the store that were kept because they could not be read.
+fn remove_beside(store: &Path) {
+    let Some(folder) = store.parent() else { return };
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_name().to_string_lossy().starts_with("sessions.json.corrupt-") {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn files_with(connection: &Connection, tombstone: &Tombstone) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT path, text FROM chunks ORDER BY path")?;
+    let mut rows = statement.query([])?;
+    let mut found: Vec<String> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let path: String = row.get(0)?;
+        if found.last() != Some(&path) && !tombstone.find(row.get_ref(1)?.as_str()?).is_empty() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn count(connection: &Connection, files: &[String]) -> rusqlite::Result<(usize, usize)> {
+    let (mut chunks, mut entries) = (0_i64, 0_i64);
+    for path in files {
+        chunks += connection
+            .query_row("SELECT count(*) FROM chunks WHERE path = ?1", [path], |row| row.get::<_, i64>(0))?;
+        entries += connection.query_row(
+            "SELECT count(*) FROM embedding_cache WHERE hash IN (SELECT vector_hash FROM pollux_chunks WHERE path = ?1)",
+            [path],
+            |row| row.get::<_, i64>(0),
+        )?;
+    }
+    Ok((usize::try_from(chunks).unwrap_or(0), usize::try_from(entries).unwrap_or(0)))
+}
+
+/// Removes rows so that no page of the file keeps what they held.
+fn scrub(connection: &mut Connection, files: &[String], has_vectors: bool) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA secure_delete = ON")?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for path in files {
+        transaction.execute(
+            "DELETE FROM embedding_cache WHERE hash IN (SELECT vector_hash FROM pollux_chunks WHERE path = ?1)",
+            [path],
+        )?;
+        rows::remove_file(&transaction, path, has_vectors)?;
+    }
+    // Text indexes keep the words of deleted rows until their pieces are merged.
+    for table in ["chunks_fts", "pollux_fts", "pollux_trigram"] {
+        transaction.execute(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), [])?;
+    }
+    transaction.commit()?;
+    if has_vectors && database::has_table(connection, "chunks_vec")? {
+        rebuild_vectors(connection)?;
+    }
+    connection.execute_batch("VACUUM")?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// The vector table keeps the numbers of deleted rows in its blocks; it is made anew from the others.
+fn rebuild_vectors(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch("DROP TABLE chunks_vec")?;
+    {
+        let mut statement =
+            transaction.prepare("SELECT id, embedding FROM chunks WHERE embedding != '[]'")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let embedding = cache::parse(row.get_ref(1)?.as_str()?);
+            if embedding.is_empty() {
+                continue;
+            }
+            database::make_vector_table(&transaction, embedding.len())?;
+            transaction
+                .prepare_cached("INSERT INTO chunks_vec (id, embedding) VALUES (?1, ?2)")?
+                .execute((row.get::<_, String>(0)?, vector::to_bytes(&embedding)))?;
+        }
+    }
+    transaction.commit()
+}

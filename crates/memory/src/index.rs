@@ -1,0 +1,11 @@
+//! The index `memory-index.db`: everything in it can be made again from notes and transcripts.
+
+pub(crate) mod cache;
+pub(crate) mod database;
+pub(crate) mod error;
+mod extension;
+pub(crate) mod identity;
+pub(crate) mod reindex;
+pub(crate) mod rows;
+pub(crate) mod sync;
+pub(crate) mod writer;

@@ -1,0 +1,56 @@
+//! What can go wrong with the index.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use crate::lock::OwnedLockError;
+use crate::state::StateError;
+
+/// Why the index could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Lock(#[from] OwnedLockError),
+    #[error("`{}` cannot be written: {source}", path.display())]
+    ReadOnly { path: PathBuf, source: rusqlite::Error },
+    #[error("no space left for `{}`: {source}", path.display())]
+    Full { path: PathBuf, source: rusqlite::Error },
+    #[error("`{}` is damaged: {source}", path.display())]
+    Damaged { path: PathBuf, source: rusqlite::Error },
+    #[error("could not use the index `{}`: {source}", path.display())]
+    Database { path: PathBuf, source: rusqlite::Error },
+    #[error("could not write `{}`: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("the work on the memory ended unexpectedly")]
+    Ended,
+}
+
+impl IndexError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::State(error) => error.hint(),
+            Self::Lock(error) => error.hint(),
+            Self::ReadOnly { .. } | Self::File { .. } => {
+                Some("make the folder writable, or name another one with GIMLI_STATE_DIR")
+            }
+            Self::Full { .. } => Some("free some space; what was indexed before is still there"),
+            Self::Damaged { .. } => Some("`pollux memory index` keeps it aside and builds a new one"),
+            Self::Database { .. } | Self::Ended => None,
+        }
+    }
+
+    pub(crate) fn of(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path, source }
+            }
+            Some(ErrorCode::DiskFull) => Self::Full { path, source },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { path, source },
+            _ => Self::Database { path, source },
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Bringing the index up to date: file by file, and only what changed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Purpose};
+
+use super::error::IndexError;
+use super::reindex;
+use super::rows::Prepared;
+use super::writer::{Change, Writer};
+use crate::lock::OwnedLockError;
+use crate::memory::Setup;
+use crate::source::{Listed, Source};
+
+/// As many texts are embedded at a time, or so many bytes of them.
+const BATCH_TEXTS: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+/// Files that are held before they are written.
+const BATCH_FILES: usize = 200;
+
+/// What to bring up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    Notes,
+    Sessions,
+}
+
+impl Scope {
+    fn sources(self) -> &'static [Source] {
+        match self {
+            Self::All => &[Source::Memory, Source::Sessions],
+            Self::Notes => &[Source::Memory],
+            Self::Sessions => &[Source::Sessions],
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    pub files_done: usize,
+    pub files_total: usize,
+    pub chunks_embedded: usize,
+}
+
+/// Is told about every step.
+pub type Progress<'a> = dyn Fn(Step) + Send + Sync + 'a;
+
+/// What a sync did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Synced {
+    /// Files that were looked at.
+    pub files: usize,
+    pub changed: usize,
+    pub removed: usize,
+    pub chunks_written: usize,
+    pub chunks_removed: usize,
+    pub embedded: usize,
+    pub from_cache: usize,
+    /// Why everything was indexed again.
+    pub reindexed: Option<String>,
+    /// Another process is at it; nothing was done.
+    pub busy: bool,
+    pub warnings: Vec<String>,
+}
+
+/// Runs work that blocks where it may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
+) -> Result<T, IndexError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(IndexError::Ended))
+}
+
+/// Brings everything in the scope up to date; `force` makes the index anew.
+pub(crate) async fn run(
+    setup: &Arc<Setup>,
+    scope: Scope,
+    wait: Duration,
+    force: bool,
+    progress: &Progress<'_>,
+) -> Result<Synced, IndexError> {
+    let for_open = setup.clone();
+    let opened = blocking(move || Writer::open(&for_open, wait)).await;
+    let (writer, warnings) = match opened {
+        Err(IndexError::Lock(OwnedLockError::TimedOut { .. })) => {
+            return Ok(Synced { busy: true, ..Synced::default() });
+        }
+        other => other?,
+    };
+    let reason = if force { Some("asked for".to_owned()) } else { writer.outdated(setup) };
+    let mut job = Job {
+        setup: setup.clone(),
+        writer: Arc::new(Mutex::new(writer)),
+        synced: Synced::default(),
+        gave_up: false,
+    };
+    job.synced.warnings = warnings;
+    match reason {
+        None => job.update(scope, progress).await?,
+        Some(reason) => {
+            job = reindex::run(job, progress).await?;
+            job.synced.reindexed = Some(reason);
+        }
+    }
+    Ok(job.synced)
+}
+
+/// One sync.
+pub(crate) struct Job {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) writer: Arc<Mutex<Writer>>,
+    pub(crate) synced: Synced,
+    /// The provider failed; it is not asked again this time.
+    gave_up: bool,
+}
+
+impl Job {
+    pub(crate) fn new(setup: Arc<Setup>, writer: Writer, synced: Synced) -> Self {
+        Self { setup, writer: Arc::new(Mutex::new(writer)), synced, gave_up: false }
+    }
+
+    /// Work with the writer, where it may block.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer, &Setup) -> Result<T, IndexError> + Send + 'static,
+    ) -> Result<T, IndexError> {
+        let (writer, setup) = (self.writer.clone(), self.setup.clone());
+        blocking(move || work(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), &setup)).await
+    }
+
+    pub(crate) async fn update(&mut self, scope: Scope, progress: &Progress<'_>) -> Result<(), IndexError> {
+        let sources = scope.sources();
+        let wants_vectors = self.setup.embedder.is_some();
+        let (listed, changed, removed) = self
+            .with(move |writer, setup| {
+                let listed = writer.list(setup, sources);
+                let removed = writer.removed(setup, &listed, sources)?;
+                let known = writer.known(wants_vectors)?;
+                let same =
+                    |file: &Listed| known.get(&file.path) == Some(&(file.stamp.modified_ns, file.stamp.size));
+                let count = listed.len();
+                Ok((count, listed.into_iter().filter(|file| !same(file)).collect::<Vec<_>>(), removed))
+            })
+            .await?;
+        self.synced.files += listed;
+        self.write_all(changed, progress).await?;
+        self.synced.removed += removed.len();
+        self.synced.chunks_removed += self.with(move |writer, _| writer.remove(&removed)).await?;
+        if self.synced.embedded > 0 {
+            self.with(|writer, setup| writer.prune(setup)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_all(&mut self, changed: Vec<Listed>, progress: &Progress<'_>) -> Result<(), IndexError> {
+        let total = changed.len();
+        let mut rest = changed.into_iter();
+        loop {
+            let wants_vectors = self.setup.embedder.is_some() && !self.gave_up;
+            let mut next = std::mem::take(&mut rest);
+            let (batch, left) = self
+                .with(move |writer, setup| {
+                    let batch = Batch::gather(writer, setup, &mut next, wants_vectors)?;
+                    Ok((batch, next))
+                })
+                .await?;
+            rest = left;
+            let is_last = rest.len() == 0;
+            self.synced.warnings.extend(batch.warnings);
+            let files = self.embed(batch.files).await;
+            self.count(&files);
+            let touched = batch.touched;
+            self.with(move |writer, setup| {
+                writer.write(&files, setup)?;
+                writer.stamp(&touched, setup.clock.now().millis())
+            })
+            .await?;
+            progress(Step {
+                files_done: total - rest.len(),
+                files_total: total,
+                chunks_embedded: self.synced.embedded,
+            });
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn count(&mut self, files: &[Prepared]) {
+        self.synced.changed += files.len();
+        for file in files {
+            self.synced.chunks_written += file.added.len();
+            // A chunk that is written again is not removed.
+            let again = |id: &String| file.added.iter().any(|added| added.id == *id);
+            self.synced.chunks_removed += file.gone.iter().filter(|(_, id)| !again(id)).count();
+            self.synced.from_cache +=
+                file.added.iter().filter(|added| added.vector.is_some() && !added.is_new).count();
+        }
+    }
+
+    /// Makes the vectors that no cache had. Without them a chunk is still found by its words.
+    async fn embed(&mut self, mut files: Vec<Prepared>) -> Vec<Prepared> {
+        let Some(embedder) = self.setup.embedder.clone().filter(|_| !self.gave_up) else { return files };
+        let mode = self.setup.settings.chunking.mode;
+        let missing = || files.iter().flat_map(|file| &file.added).filter(|added| added.vector.is_none());
+        let texts: Vec<String> = missing().map(|added| added.chunk.embedded(mode)).collect();
+        if texts.is_empty() {
+            return files;
+        }
+        let vectors = match vectors_of(embedder.as_ref(), &texts).await {
+            Ok(vectors) => vectors.into_iter().map(Some).collect(),
+            Err(error) if error.kind == EmbedErrorKind::Text => {
+                self.one_by_one(embedder.as_ref(), &texts).await
+            }
+            Err(error) => {
+                self.gave_up = true;
+                self.synced.warnings.push(format!("{error}; notes are found by their words until it works"));
+                return files;
+            }
+        };
+        let places = files.iter_mut().flat_map(|file| &mut file.added).filter(|added| added.vector.is_none());
+        for (added, vector) in places.zip(vectors) {
+            added.is_new = vector.is_some();
+            self.synced.embedded += usize::from(added.is_new);
+            added.vector = vector;
+        }
+        files
+    }
+
+    /// One text that cannot be embedded does not keep the others from it.
+    async fn one_by_one(&mut self, embedder: &dyn Embedder, texts: &[String]) -> Vec<Option<Vec<f32>>> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut failure = None;
+        for text in texts {
+            match vectors_of(embedder, std::slice::from_ref(text)).await {
+                Ok(mut one) => vectors.push(one.pop()),
+                Err(error) => {
+                    vectors.push(None);
+                    failure = Some(error);
+                }
+            }
+        }
+        self.synced.warnings.extend(failure.map(|error| error.to_string()));
+        vectors
+    }
+}
+
+/// One vector for each text, checked.
+pub(crate) async fn vectors_of(
+    embedder: &dyn Embedder,
+    texts: &[String],
+) -> Result<Vec<Vec<f32>>, EmbedError> {
+    let vectors = embedder.embed(texts, Purpose::Document).await?;
+    let dims = vectors.first().map_or(0, Vec::len);
+    let sound =
+        |vector: &Vec<f32>| vector.len() == dims && dims > 0 && vector.iter().all(|value| value.is_finite());
+    if vectors.len() == texts.len() && vectors.iter().all(sound) {
+        return Ok(vectors);
+    }
+    let message = format!("{} answered with vectors that cannot be used", embedder.origin().model);
+    Err(EmbedError { kind: EmbedErrorKind::Other, message })
+}
+
+struct Batch {
+    files: Vec<Prepared>,
+    touched: Vec<Listed>,
+    warnings: Vec<String>,
+}
+
+impl Batch {
+    fn gather(
+        writer: &Writer,
+        setup: &Setup,
+        rest: &mut std::vec::IntoIter<Listed>,
+        wants_vectors: bool,
+    ) -> Result<Self, IndexError> {
+        let mut batch = Self { files: Vec::new(), touched: Vec::new(), warnings: Vec::new() };
+        let (mut texts, mut bytes) = (0, 0);
+        while texts < BATCH_TEXTS
+            && bytes < BATCH_BYTES
+            && batch.files.len() < BATCH_FILES
+            && let Some(listed) = rest.next()
+        {
+            match writer.prepare(setup, listed.clone(), wants_vectors)? {
+                Err(warning) => batch.warnings.push(warning),
+                Ok(Change::Touched) => batch.touched.push(listed),
+                Ok(Change::Write(prepared)) => {
+                    texts += prepared.added.iter().filter(|added| added.vector.is_none()).count();
+                    bytes += prepared.added.iter().map(|added| added.chunk.text.len()).sum::<usize>();
+                    batch.files.push(*prepared);
+                }
+            }
+        }
+        Ok(batch)
+    }
+}

@@ -1,0 +1,364 @@
+//! Learnings: short, dated sentences about how the user likes things done, in a file that people edit too.
+
+mod extract;
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_config::files::{self, FileError, Mode};
+use pollux_domain::time::Clock;
+use pollux_domain::{redact, terminal_text};
+use serde_json::Value;
+
+use crate::dates;
+use crate::lock::{OwnedLock, OwnedLockError, Patience};
+use crate::search::words;
+use crate::state;
+use page::{Item, Page};
+
+pub use extract::{Candidate, EXTRACTION_PROMPT, Turn, extract, from_model};
+
+const MAX_CHARS: usize = 150;
+/// Both bounds belong to it.
+const DUPLICATE: f64 = 0.8;
+const MAX_IN_CATEGORY: usize = 200;
+const CHARS_PER_TOKEN: usize = 4;
+/// What a text says that wants to be obeyed rather than known.
+const COMMANDS: &[&str] = &[
+    "ignore all",
+    "ignore any",
+    "ignore previous",
+    "ignore prior",
+    "ignore the above",
+    "ignore your",
+    "disregard",
+    "forget all",
+    "forget previous",
+    "forget your",
+    "system prompt",
+    "system:",
+    "user:",
+    "assistant:",
+    "```",
+    "developer mode",
+    "you are now",
+    "new instructions",
+    "jailbreak",
+    "override",
+    "functioncall",
+    "function_call",
+    "tool_call",
+    "<tool",
+    "</",
+    "<|",
+    "exfiltrate",
+    "do not tell the user",
+    "don't tell the user",
+    "without asking",
+    "without telling",
+    "reveal your",
+    "base64",
+    "curl ",
+    "wget ",
+    "| sh",
+    "|sh",
+    "eval(",
+    "rm -rf",
+];
+
+/// What a learning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Category {
+    Preference,
+    Correction,
+    Pattern,
+    ToolUsage,
+}
+
+impl Category {
+    pub const ALL: [Self; 4] = [Self::Preference, Self::Correction, Self::Pattern, Self::ToolUsage];
+
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Preference => "User Preferences",
+            Self::Correction => "Corrections",
+            Self::Pattern => "Successful Patterns",
+            Self::ToolUsage => "Tool Usage",
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preference => "preference",
+            Self::Correction => "correction",
+            Self::Pattern => "pattern",
+            Self::ToolUsage => "tool-usage",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+/// How sure a learning is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
+}
+
+impl Confidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Low, Self::Medium, Self::High].into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+/// One sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learning {
+    pub category: Category,
+    pub text: String,
+    /// `None` for what somebody wrote without a date.
+    pub date: Option<String>,
+    pub confidence: Confidence,
+    /// `None` for what was not written by the program.
+    pub id: Option<String>,
+}
+
+/// What became of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    New,
+    /// It was known; its date is now today's.
+    Refreshed,
+    /// It is empty, or wants to be obeyed.
+    Refused,
+}
+
+/// Why learnings could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LearningsError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] OwnedLockError),
+}
+
+impl LearningsError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::File(_) => Some("check the permissions of the state directory and the space on its disk"),
+            Self::Lock(error) => error.hint(),
+        }
+    }
+}
+
+/// The file `LEARNINGS.md`. Whatever people write into it stays.
+pub struct Learnings {
+    file: PathBuf,
+    clock: Arc<dyn Clock>,
+}
+
+impl Learnings {
+    pub fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
+        Self { file, clock }
+    }
+
+    /// All of them, in the order of the file.
+    pub fn list(&self) -> Result<Vec<Learning>, LearningsError> {
+        let page = self.read()?;
+        Ok(page.items().into_iter().map(|(_, item)| item.learning()).collect())
+    }
+
+    /// Adds a sentence that the user said; never one of a tool, a page or a file.
+    pub fn add(
+        &self,
+        category: Category,
+        text: &str,
+        confidence: Confidence,
+    ) -> Result<Added, LearningsError> {
+        let Some(text) = sentence(text) else { return Ok(Added::Refused) };
+        let now = self.clock.now();
+        let today = dates::today(now);
+        self.change(|page| {
+            let words = words::set(&text);
+            let known = page.items().into_iter().find(|(_, item)| {
+                item.category == category && words::jaccard(&words::set(&item.text), &words) >= DUPLICATE
+            });
+            if let Some((line, item)) = known {
+                page.replace(line, &Item { date: item.date.is_some().then(|| today.clone()), ..item });
+                return Added::Refreshed;
+            }
+            let id = format!(
+                "l_{}_{}",
+                base36(now.millis()),
+                uuid::Uuid::new_v4().simple().to_string().get(..6).unwrap_or("0")
+            );
+            page.insert(&Item {
+                category,
+                date: Some(today.clone()),
+                text: text.clone(),
+                confidence,
+                id: Some(id),
+            });
+            evict(page, category);
+            Added::New
+        })
+    }
+
+    /// Removes those with an id or a text; how many.
+    pub fn remove(&self, what: &str) -> Result<usize, LearningsError> {
+        self.retain(|item| item.id.as_deref() != Some(what) && item.text != what)
+    }
+
+    /// Keeps those that a test lets pass; how many are gone.
+    pub(crate) fn retain(&self, keep: impl Fn(&Item) -> bool) -> Result<usize, LearningsError> {
+        if !self.file.exists() {
+            return Ok(0);
+        }
+        self.change(|page| {
+            let gone: Vec<usize> =
+                page.items().into_iter().filter(|(_, item)| !keep(item)).map(|(line, _)| line).collect();
+            page.remove(&gone);
+            gone.len()
+        })
+    }
+
+    /// The surest and newest within a budget, as Markdown for the context; `None` when there are none.
+    pub fn for_context(&self, tokens: usize) -> Result<Option<String>, LearningsError> {
+        let mut all: Vec<Learning> = self.list()?;
+        all.retain(|learning| sentence(&learning.text).is_some());
+        all.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(b.date.cmp(&a.date)));
+        let mut left = tokens * CHARS_PER_TOKEN;
+        let mut chosen = Vec::new();
+        for learning in all {
+            let text = sentence(&learning.text).unwrap_or_default();
+            let cost = text.chars().count() + 3;
+            if cost <= left {
+                left -= cost;
+                chosen.push((learning.category, text));
+            }
+        }
+        if chosen.is_empty() {
+            return Ok(None);
+        }
+        let mut text = String::from("# Agent Learnings");
+        for category in Category::ALL {
+            let lines: Vec<String> = chosen
+                .iter()
+                .filter(|(of, _)| *of == category)
+                .map(|(_, text)| format!("\n- {text}"))
+                .collect();
+            if !lines.is_empty() {
+                text.push_str(&format!("\n\n## {}\n", category.heading()));
+                text.push_str(&lines.concat());
+            }
+        }
+        Ok(Some(text))
+    }
+
+    fn read(&self) -> Result<Page, LearningsError> {
+        Ok(match files::read_text(&self.file)? {
+            Some(text) => Page::parse(&text),
+            None => self.imported(),
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Page) -> T) -> Result<T, LearningsError> {
+        if let Some(folder) = self.file.parent() {
+            files::create_folder(folder, Mode::Private)?;
+        }
+        let _lock = OwnedLock::acquire(&self.file, Patience::STORE)?;
+        let mut page = self.read()?;
+        let result = change(&mut page);
+        files::replace(&self.file, page.text().as_bytes(), Mode::Private)?;
+        // Replacing keeps a mode that may be too open; the next preparation closes it if this cannot.
+        let _ = state::set_mode(&self.file, 0o600);
+        Ok(result)
+    }
+
+    /// What gimli keeps in a file of its own, if that is all there is.
+    fn imported(&self) -> Page {
+        let mut page = Page::parse("");
+        let other =
+            self.file.parent().and_then(Path::parent).map(|agent| agent.join("learning/learnings.json"));
+        let text = other.and_then(|other| files::read_text(&other).ok().flatten()).unwrap_or_default();
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        for entry in value.get("learnings").and_then(Value::as_array).into_iter().flatten() {
+            let field = |name: &str| entry.get(name).and_then(Value::as_str);
+            let category = field("category").and_then(Category::parse);
+            let text = field("content").or_else(|| field("text")).and_then(sentence);
+            if let (Some(category), Some(text)) = (category, text) {
+                page.insert(&Item {
+                    category,
+                    text,
+                    date: field("timestamp")
+                        .or_else(|| field("createdAt"))
+                        .and_then(|time| time.get(..10))
+                        .map(str::to_owned),
+                    confidence: field("confidence").and_then(Confidence::parse).unwrap_or(Confidence::Medium),
+                    id: field("id").map(str::to_owned),
+                });
+            }
+        }
+        page
+    }
+}
+
+/// How many there are.
+pub(crate) fn count(file: &Path) -> u64 {
+    let text = files::read_text(file).ok().flatten().unwrap_or_default();
+    Page::parse(&text).items().len() as u64
+}
+
+/// A text as one sentence that may be kept, without secrets; `None` when it may not.
+fn sentence(text: &str) -> Option<String> {
+    if terminal_text::visible(text) != text {
+        // Hidden characters have no place in what somebody said.
+        return None;
+    }
+    let line = terminal_text::one_line(text);
+    let line = redact::redacted(&line).replace("<!--", "").replace("-->", "");
+    let line: String =
+        line.trim().trim_start_matches(['#', '-', '*', '>', ' ']).chars().take(MAX_CHARS).collect();
+    let lower = line.to_lowercase();
+    let is_command = COMMANDS.iter().any(|command| lower.contains(command));
+    (!line.trim().is_empty() && !is_command).then(|| line.trim().to_owned())
+}
+
+/// Too many: the least sure and oldest go. What has no date was written by hand and stays.
+fn evict(page: &mut Page, category: Category) {
+    let mut dated: Vec<(usize, Item)> = page
+        .items()
+        .into_iter()
+        .filter(|(_, item)| item.category == category && item.date.is_some())
+        .collect();
+    let excess = dated.len().saturating_sub(MAX_IN_CATEGORY);
+    dated.sort_by(|(_, a), (_, b)| a.confidence.cmp(&b.confidence).then(a.date.cmp(&b.date)));
+    let gone: Vec<usize> = dated.into_iter().take(excess).map(|(line, _)| line).collect();
+    page.remove(&gone);
+}
+
+fn base36(mut number: i64) -> String {
+    let mut digits = Vec::new();
+    while number > 0 {
+        let digit = u32::try_from(number % 36).unwrap_or(0);
+        digits.extend(char::from_digit(digit, 36));
+        number /= 36;
+    }
+    digits.into_iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The lock beside a file that several programs write.
+//!
+//! On disk it is gimli's: a file made with exclusive creation that names its owner. Added to that: an owner
+//! that is dead is evicted at once, only the owner takes its lock away, and evictions happen one at a time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+const POLL: Duration = Duration::from_millis(25);
+/// Whoever made a lock has written into it by then.
+const UNREADABLE: Duration = Duration::from_secs(1);
+/// What an owner writes is far shorter.
+const MAX_CONTENT: u64 = 4096;
+
+/// How long to wait, and when a lock counts as left behind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) timeout: Duration,
+    pub(crate) stale: Duration,
+}
+
+impl Patience {
+    /// Of the session store and the learnings.
+    pub(crate) const STORE: Self = Self { timeout: Duration::from_secs(10), stale: Duration::from_secs(30) };
+    /// Of a transcript.
+    pub(crate) const TRANSCRIPT: Self =
+        Self { timeout: Duration::from_secs(10), stale: Duration::from_secs(30 * 60) };
+
+    /// Of the index, whose owner may wait for vectors.
+    pub(crate) fn index(timeout: Duration) -> Self {
+        Self { timeout, stale: Duration::from_secs(600) }
+    }
+}
+
+/// Why a lock was not obtained.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnedLockError {
+    #[error("`{}` is still held by {} after {} s", path.display(), owner.map_or("another program".to_owned(), |pid| format!("process {pid}")), waited.as_secs())]
+    TimedOut { path: PathBuf, owner: Option<u32>, waited: Duration },
+    #[error("could not create the lock `{}`: {source}", path.display())]
+    Unusable { path: PathBuf, source: io::Error },
+}
+
+impl OwnedLockError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::TimedOut { .. } => {
+                Some("end the other process, or remove the lock file if none is running")
+            }
+            Self::Unusable { .. } => Some("check that the folder can be written and the disk is not full"),
+        }
+    }
+}
+
+/// Holds `<target>.lock` until dropped.
+#[derive(Debug)]
+pub(crate) struct OwnedLock {
+    path: PathBuf,
+    token: String,
+    file: File,
+}
+
+impl OwnedLock {
+    pub(crate) fn acquire(target: &Path, patience: Patience) -> Result<Self, OwnedLockError> {
+        let path = path_of(target);
+        let started = Instant::now();
+        loop {
+            match Self::try_once(&path) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => {}
+                Err(source) => return Err(OwnedLockError::Unusable { path, source }),
+            }
+            if evict(&path, patience.stale) {
+                continue;
+            }
+            let waited = started.elapsed();
+            if waited >= patience.timeout {
+                let owner = read_owner(&path).and_then(|owner| owner.pid);
+                return Err(OwnedLockError::TimedOut { path, owner, waited: patience.timeout });
+            }
+            std::thread::sleep(POLL.min(patience.timeout - waited));
+        }
+    }
+
+    fn try_once(path: &Path) -> io::Result<Option<Self>> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        let mut file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let token = uuid::Uuid::new_v4().to_string();
+        let content = json!({"pid": std::process::id(), "startedAt": unix_millis(), "token": token});
+        // Best effort, as documented: an empty lock is evicted when it is a second old.
+        let _ = file.write_all(content.to_string().as_bytes());
+        Ok(Some(Self { path: path.to_owned(), token, file }))
+    }
+
+    /// Says that the owner still works; to be called more often than the lock goes stale.
+    pub(crate) fn touch(&self) {
+        let _ = self.file.set_modified(SystemTime::now());
+    }
+}
+
+impl Drop for OwnedLock {
+    fn drop(&mut self) {
+        // Another one's lock is left alone: ours was taken for stale.
+        if read_owner(&self.path).is_some_and(|owner| owner.token.as_deref() == Some(&self.token)) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether somebody holds the lock now.
+pub(crate) fn is_held(target: &Path, stale: Duration) -> bool {
+    let path = path_of(target);
+    path.exists() && !is_left_behind(&path, stale)
+}
+
+pub(crate) fn path_of(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+struct Owner {
+    pid: Option<u32>,
+    token: Option<String>,
+}
+
+fn read_owner(path: &Path) -> Option<Owner> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_CONTENT).read_to_string(&mut text).ok()?;
+    let value: Value = serde_json::from_str(&text).ok()?;
+    let pid = value.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
+    Some(Owner { pid, token: value.get("token").and_then(Value::as_str).map(str::to_owned) })
+}
+
+/// Takes away a lock that nobody holds any more; whether it is gone. One at a time, or the second would take
+/// away the lock that the first has just made.
+fn evict(path: &Path, stale: Duration) -> bool {
+    if !is_left_behind(path, stale) {
+        return !path.exists();
+    }
+    let folder = path.parent().and_then(|folder| File::open(folder).ok());
+    let _alone = folder.as_ref().map(File::lock);
+    is_left_behind(path, stale) && fs::remove_file(path).is_ok()
+}
+
+fn is_left_behind(path: &Path, stale: Duration) -> bool {
+    let Ok(meta) = fs::metadata(path) else { return false };
+    let age = meta.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+    if age > stale {
+        return true;
+    }
+    match read_owner(path) {
+        Some(Owner { pid: Some(pid), .. }) => !is_alive(pid),
+        Some(Owner { pid: None, .. }) | None => age > UNREADABLE,
+    }
+}
+
+#[cfg(unix)]
+fn is_alive(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
+    // Not permitted means that it exists.
+    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn is_alive(_pid: u32) -> bool {
+    true
+}
+
+fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Patience = Patience { timeout: Duration::from_millis(60), stale: Duration::from_secs(30) };
+
+    fn target() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("sessions.json");
+        (folder, target)
+    }
+
+    fn plant(target: &Path, content: &str, age: Duration) {
+        let mut file = File::create(path_of(target)).unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
+
+    #[test]
+    fn a_second_owner_waits_and_is_told_who_holds_it() {
+        let (_folder, target) = target();
+        let held = OwnedLock::acquire(&target, SHORT).unwrap();
+        let error = OwnedLock::acquire(&target, SHORT).unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        drop(held);
+        assert!(!path_of(&target).exists());
+        drop(OwnedLock::acquire(&target, SHORT).unwrap());
+    }
+
+    #[test]
+    fn what_a_dead_or_silent_owner_left_is_evicted() {
+        let (_folder, target) = target();
+        let alive = format!("{{\"pid\":{}}}", std::os::unix::process::parent_id());
+        for (content, age) in [
+            ("{\"pid\":2147483646,\"startedAt\":1}", Duration::ZERO),
+            ("", Duration::from_secs(2)),
+            ("half a li", Duration::from_secs(2)),
+            (alive.as_str(), Duration::from_secs(31)),
+        ] {
+            plant(&target, content, age);
+            drop(OwnedLock::acquire(&target, SHORT).unwrap_or_else(|error| panic!("{content}: {error}")));
+        }
+        plant(&target, &alive, Duration::from_secs(5));
+        assert!(OwnedLock::acquire(&target, SHORT).is_err());
+        plant(&target, "", Duration::ZERO);
+        assert!(OwnedLock::acquire(&target, SHORT).is_err(), "somebody may be about to write into it");
+    }
+
+    #[test]
+    fn an_owner_that_was_evicted_leaves_the_next_ones_lock_alone() {
+        let (_folder, target) = target();
+        let slow = OwnedLock::acquire(&target, SHORT).unwrap();
+        fs::remove_file(path_of(&target)).unwrap();
+        let next = OwnedLock::acquire(&target, SHORT).unwrap();
+        drop(slow);
+        assert!(path_of(&target).exists());
+        drop(next);
+    }
+}

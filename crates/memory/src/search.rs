@@ -1,0 +1,8 @@
+//! Finding what fits a question.
+
+pub(crate) mod answer;
+mod fuse;
+mod keyword;
+pub(crate) mod reader;
+mod seed;
+pub(crate) mod words;

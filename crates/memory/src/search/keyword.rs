@@ -1,0 +1,122 @@
+//! Words: every one counts, the rare ones most.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, Result};
+
+use super::words;
+use crate::source::Source;
+
+/// In a small index every word is looked for.
+const SMALL: i64 = 2000;
+/// In a large one, common words are left out once so many chunks are to be compared.
+const BUDGET: i64 = 1500;
+/// Weights of the text, the headings and the path.
+const WEIGHTS: &str = "1.0, 1.0, 1.0";
+
+/// Chunks with words of the question, and how well they fit: more is better.
+pub(super) fn search(
+    connection: &Connection,
+    question: &str,
+    more: &[String],
+    count: usize,
+    source: Option<Source>,
+    chunks: i64,
+) -> Result<Vec<(i64, f64)>> {
+    let mut phrases: Vec<String> = words::phrases(question);
+    phrases.extend(more.iter().map(|date| date.replace('-', " ")));
+    if chunks > SMALL {
+        phrases = rare(connection, phrases)?;
+    }
+    if phrases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let expression: Vec<String> = phrases.iter().map(|phrase| words::quoted(phrase)).collect();
+    let rank = format!("bm25(pollux_fts, {WEIGHTS})");
+    let limit = i64::try_from(count).unwrap_or(i64::MAX);
+    let found = match source {
+        None => {
+            let sql = format!(
+                "SELECT rowid, {rank} AS r FROM pollux_fts WHERE pollux_fts MATCH ?1 ORDER BY r LIMIT ?2"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement
+                .query_map((expression.join(" OR "), limit), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<Result<Vec<(i64, f64)>>>()?
+        }
+        Some(source) => {
+            let sql = format!(
+                "SELECT f.rowid, {rank} AS r FROM pollux_fts f JOIN pollux_chunks p ON p.number = f.rowid
+                 WHERE f.pollux_fts MATCH ?1 AND p.source = ?3 ORDER BY r LIMIT ?2"
+            )
+            .replace("f.pollux_fts MATCH", "pollux_fts MATCH");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let values = (expression.join(" OR "), limit, source.as_str());
+            let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<Result<Vec<(i64, f64)>>>()?
+        }
+    };
+    // SQLite's rank is negative, the best lowest.
+    Ok(found.into_iter().map(|(number, rank)| (number, -rank)).collect())
+}
+
+/// The rarest words, as many as can be compared in time. The others would hardly change the order: a word
+/// weighs the less the more chunks have it.
+fn rare(connection: &Connection, phrases: Vec<String>) -> Result<Vec<String>> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM pollux_fts WHERE pollux_fts MATCH ?1 LIMIT ?2)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut counted = Vec::with_capacity(phrases.len());
+    for phrase in phrases {
+        let count: i64 = statement.query_row((words::quoted(&phrase), BUDGET), |row| row.get(0))?;
+        if count > 0 {
+            counted.push((count, phrase));
+        }
+    }
+    counted.sort();
+    let mut sum = 0;
+    let mut kept = Vec::new();
+    for (count, phrase) in counted {
+        if !kept.is_empty() && sum + count > BUDGET {
+            break;
+        }
+        sum += count;
+        kept.push(phrase);
+    }
+    Ok(kept)
+}
+
+/// Chunks that hold names of the question as they are written, or as a part of a longer one.
+pub(super) fn named(connection: &Connection, question: &str, count: usize) -> Result<HashMap<i64, usize>> {
+    let mut found = HashMap::new();
+    let sql = "SELECT rowid FROM pollux_trigram WHERE pollux_trigram MATCH ?1 LIMIT ?2";
+    let limit = i64::try_from(count).unwrap_or(i64::MAX);
+    for name in words::asked_names(question) {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query((words::quoted(&name), limit))?;
+        while let Some(row) = rows.next()? {
+            *found.entry(row.get(0)?).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Chunks of the file that the question names by its path, its name, or its name without the ending.
+pub(super) fn of_file(connection: &Connection, question: &str) -> Result<HashMap<i64, usize>> {
+    let name = question.trim().to_lowercase();
+    if name.is_empty() || name.contains(char::is_whitespace) || name.len() > 200 {
+        return Ok(HashMap::new());
+    }
+    let sql = "SELECT p.number, lower(f.path) FROM files f JOIN chunks c ON c.path = f.path JOIN pollux_chunks p ON p.id = c.id
+               WHERE lower(f.path) = ?1 OR lower(f.path) LIKE '%/' || ?2 ESCAPE '\\' OR lower(f.path) LIKE '%/' || ?2 || '.md' ESCAPE '\\'
+                  OR lower(f.path) = ?1 || '.md'
+               LIMIT 200";
+    let escaped = name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    let mut statement = connection.prepare_cached(sql)?;
+    let tier = |path: String| match () {
+        () if path == name => 3,
+        () if path.ends_with(&format!("/{name}")) => 2,
+        () => 1,
+    };
+    let rows = statement.query_map((&name, &escaped), |row| Ok((row.get(0)?, tier(row.get(1)?))))?;
+    rows.collect()
+}

@@ -1,0 +1,120 @@
+//! Gimli's formula, as it is, to compare with.
+//!
+//! Its rank of words is always 1, since SQLite's is negative; so words alone never pass the least score.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, Result, params};
+
+use super::answer::Explain;
+use crate::index::{cache, database};
+use crate::source::Source;
+use crate::vector;
+
+/// What the formula is given.
+pub(super) struct Formula<'a> {
+    pub(super) question: &'a str,
+    pub(super) vector: Option<&'a [f32]>,
+    pub(super) model: &'a str,
+    pub(super) sources: &'a [Source],
+    pub(super) weights: (f64, f64),
+    pub(super) candidates: usize,
+    pub(super) min_score: f64,
+    pub(super) max_results: usize,
+    pub(super) has_vectors: bool,
+}
+
+/// Ids of chunks and their scores, best first.
+pub(super) fn search(connection: &Connection, formula: &Formula<'_>) -> Result<Vec<(String, Explain)>> {
+    let mut found: HashMap<String, Explain> = HashMap::new();
+    let mut order: Vec<String> = Vec::new();
+    for (id, score) in formula.vectors(connection)? {
+        order.push(id.clone());
+        found.entry(id).or_default().cosine = Some(score);
+    }
+    for (id, score) in formula.words(connection)? {
+        if !found.contains_key(&id) {
+            order.push(id.clone());
+        }
+        found.entry(id).or_default().keyword = Some(score);
+    }
+    let (vector_weight, text_weight) = formula.weights;
+    let mut scored: Vec<(String, Explain)> = order
+        .into_iter()
+        .filter_map(|id| {
+            let raw = found.get(&id)?;
+            let vector = vector_weight * raw.cosine.unwrap_or(0.0);
+            let text = text_weight * raw.keyword.unwrap_or(0.0);
+            Some((id, Explain { vector, text, ..*raw }))
+        })
+        .collect();
+    scored.sort_by(|a, b| b.1.sum().total_cmp(&a.1.sum()));
+    scored.retain(|(_, explain)| explain.sum() >= formula.min_score);
+    scored.truncate(formula.max_results);
+    Ok(scored)
+}
+
+impl Formula<'_> {
+    fn in_sources(&self) -> String {
+        let names: Vec<String> = self.sources.iter().map(|source| format!("'{}'", source.as_str())).collect();
+        format!("source IN ({})", names.join(","))
+    }
+
+    fn words(&self, connection: &Connection) -> Result<Vec<(String, f64)>> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let tokens: Vec<String> = self
+            .question
+            .split(|c| !is_word(c))
+            .filter(|word| !word.is_empty())
+            .map(|word| format!("\"{word}\""))
+            .collect();
+        if tokens.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT id, bm25(chunks_fts) AS rank FROM chunks_fts WHERE chunks_fts MATCH ?1 AND model = ?2 AND {}
+             ORDER BY rank ASC LIMIT ?3",
+            self.in_sources()
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let limit = i64::try_from(self.candidates).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![tokens.join(" AND "), self.model, limit], |row| {
+            Ok((row.get(0)?, 1.0 / (1.0 + row.get::<_, f64>(1)?.max(0.0))))
+        })?;
+        rows.collect()
+    }
+
+    fn vectors(&self, connection: &Connection) -> Result<Vec<(String, f64)>> {
+        let Some(query) = self.vector else { return Ok(Vec::new()) };
+        let mut found: Vec<(String, f64)> = if self.has_vectors
+            && database::has_table(connection, "chunks_vec")?
+        {
+            let sql = format!(
+                "SELECT c.id, vec_distance_cosine(v.embedding, ?1) FROM chunks_vec v JOIN chunks c ON c.id = v.id
+                 WHERE c.model = ?2 AND c.{} ORDER BY 2 ASC LIMIT ?3",
+                self.in_sources()
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let limit = i64::try_from(self.candidates).unwrap_or(i64::MAX);
+            let rows = statement.query_map(params![vector::to_bytes(query), self.model, limit], |row| {
+                Ok((row.get(0)?, 1.0 - row.get::<_, f64>(1)?))
+            })?;
+            rows.collect::<Result<_>>()?
+        } else {
+            let sql = format!("SELECT id, embedding FROM chunks WHERE model = ?1 AND {}", self.in_sources());
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([self.model])?;
+            let mut all = Vec::new();
+            while let Some(row) = rows.next()? {
+                let embedding = cache::parse(row.get_ref(1)?.as_str()?);
+                if !embedding.is_empty() {
+                    all.push((row.get(0)?, vector::cosine(query, &embedding)));
+                }
+            }
+            all
+        };
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found.truncate(self.candidates);
+        Ok(found)
+    }
+}

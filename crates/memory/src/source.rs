@@ -1,0 +1,107 @@
+//! What can be remembered: notes in the workspace and transcripts, as documents of numbered lines.
+
+pub(crate) mod notes;
+pub(crate) mod sessions;
+
+use std::path::PathBuf;
+
+/// Where a chunk comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// Notes.
+    Memory,
+    /// What was said.
+    Sessions,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sessions => "sessions",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Memory, Self::Sessions].into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+/// Who wrote a text. It is kept beside the text, which cannot change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Provenance {
+    /// The user, in person.
+    Owner,
+    /// The program itself.
+    System,
+    /// The model, or the user and the model together.
+    Agent,
+    /// Anybody else.
+    Untrusted,
+}
+
+impl Provenance {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::System => "system",
+            Self::Agent => "agent",
+            Self::Untrusted => "untrusted",
+        }
+    }
+
+    /// What cannot be read is not trusted.
+    pub(crate) fn parse(text: &str) -> Self {
+        let known = [Self::Owner, Self::System, Self::Agent, Self::Untrusted];
+        known.into_iter().find(|known| known.as_str() == text).unwrap_or(Self::Untrusted)
+    }
+}
+
+/// A file that is to be in the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// The name in the index.
+    pub(crate) path: String,
+    pub(crate) source: Source,
+    pub(crate) file: PathBuf,
+    pub(crate) stamp: Stamp,
+}
+
+/// Tells whether a file is still the same without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) modified_ns: i64,
+    pub(crate) size: i64,
+}
+
+impl Stamp {
+    pub(crate) fn of(meta: &std::fs::Metadata) -> Self {
+        let since = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        Self {
+            modified_ns: since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0),
+            size: i64::try_from(meta.len()).unwrap_or(i64::MAX),
+        }
+    }
+
+    pub(crate) fn modified_ms(self) -> i64 {
+        self.modified_ns / 1_000_000
+    }
+}
+
+/// A file as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Document {
+    pub(crate) lines: Vec<Line>,
+    /// Of the content before anything was taken out of it.
+    pub(crate) hash: String,
+    /// When it was said, for sessions.
+    pub(crate) date: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// In the file, from 1.
+    pub(crate) number: usize,
+    pub(crate) text: String,
+    pub(crate) provenance: Provenance,
+}

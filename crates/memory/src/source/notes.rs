@@ -1,0 +1,160 @@
+//! Notes: `MEMORY.md`, `memory.md`, everything below `memory/`, further paths, and the learnings.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use pollux_config::paths::sha256_hex;
+
+use super::{Document, Line, Listed, Provenance, Source, Stamp};
+use crate::redaction::{self, Tombstone};
+
+const ROOTS: [&str; 2] = ["MEMORY.md", "memory.md"];
+const FOLDER: &str = "memory";
+/// The name of the learnings in the index.
+pub(crate) const LEARNINGS: &str = "agent/LEARNINGS.md";
+/// A deeper tree is a loop or no place for notes.
+const MAX_DEPTH: usize = 16;
+const MAX_FILES: usize = 50_000;
+/// A larger file is not a note.
+pub(crate) const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Where notes are looked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    pub(crate) workspace: PathBuf,
+    pub(crate) extra: Vec<String>,
+    pub(crate) learnings: PathBuf,
+}
+
+impl Places {
+    /// Every note once, in the documented order.
+    pub(crate) fn list(&self) -> Vec<Listed> {
+        let mut listing = Listing { found: Vec::new(), seen: HashSet::new() };
+        let real = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
+        for name in ROOTS {
+            let file = self.workspace.join(name);
+            // A link may lead to another place of the workspace, not out of it.
+            if file.canonicalize().is_ok_and(|target| target.starts_with(&real)) {
+                listing.add(name.to_owned(), file);
+            }
+        }
+        listing.walk(&self.workspace.join(FOLDER), FOLDER, 0);
+        for extra in &self.extra {
+            let path = self.workspace.join(extra);
+            let name = name_of(&self.workspace, &path);
+            match fs::symlink_metadata(&path) {
+                Ok(meta) if meta.is_dir() => listing.walk(&path, &name, 0),
+                Ok(meta) if meta.is_file() => listing.add(name, path),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        listing.add(LEARNINGS.to_owned(), self.learnings.clone());
+        listing.found
+    }
+
+    /// The file of a note that may be read; `None` for whatever is no note once links were followed.
+    pub(crate) fn file_of(&self, path: &str) -> Option<PathBuf> {
+        if path == LEARNINGS {
+            return Some(self.learnings.clone());
+        }
+        let asked = Path::new(path);
+        if asked.components().any(|part| matches!(part, Component::ParentDir | Component::CurDir)) {
+            return None;
+        }
+        let file = self.workspace.join(asked);
+        let extra: Vec<PathBuf> = self.extra.iter().map(|extra| self.workspace.join(extra)).collect();
+        let places: Vec<PathBuf> = if ROOTS.contains(&path) {
+            vec![self.workspace.clone()]
+        } else if asked.starts_with(FOLDER) && is_markdown(asked) {
+            vec![self.workspace.join(FOLDER)]
+        } else {
+            extra.into_iter().filter(|extra| file.starts_with(extra)).collect()
+        };
+        if places.is_empty() {
+            return None;
+        }
+        let Ok(target) = file.canonicalize() else { return Some(file) };
+        let below = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| target.starts_with(folder));
+        places.iter().any(below).then_some(target)
+    }
+}
+
+struct Listing {
+    found: Vec<Listed>,
+    seen: HashSet<Identity>,
+}
+
+impl Listing {
+    fn add(&mut self, path: String, file: PathBuf) {
+        let Ok(meta) = fs::metadata(&file) else { return };
+        let Some(real) = identity(&file, &meta) else { return };
+        if meta.is_file() && meta.len() <= MAX_BYTES && self.found.len() < MAX_FILES && self.seen.insert(real)
+        {
+            self.found.push(Listed { path, source: Source::Memory, file, stamp: Stamp::of(&meta) });
+        }
+    }
+
+    /// Files of a folder and those below it, by name. Links are not followed.
+    fn walk(&mut self, folder: &Path, name: &str, depth: usize) {
+        let is_folder = fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_dir());
+        if depth > MAX_DEPTH || !is_folder {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let mut entries: Vec<fs::DirEntry> = entries.filter_map(Result::ok).collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+            if kind.is_dir() {
+                self.walk(&entry.path(), &name, depth + 1);
+            } else if kind.is_file() && is_markdown(Path::new(&name)) {
+                self.add(name, entry.path());
+            }
+        }
+    }
+}
+
+/// The same for every name of a file.
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(_file: &Path, meta: &fs::Metadata) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+#[cfg(not(unix))]
+fn identity(file: &Path, _meta: &fs::Metadata) -> Option<Identity> {
+    file.canonicalize().ok()
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+fn name_of(workspace: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(workspace).unwrap_or(path);
+    let parts: Vec<_> = name.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/").replace("//", "/")
+}
+
+/// A note without its secrets.
+pub(crate) fn read(file: &Path, provenance: Provenance, tombstones: &[Tombstone]) -> io::Result<Document> {
+    let bytes = fs::read(file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let hash = sha256_hex(text.as_bytes());
+    let clean = redaction::clean(&text, tombstones);
+    let lines = clean.split('\n').enumerate().map(|(index, line)| Line {
+        number: index + 1,
+        text: line.to_owned(),
+        provenance,
+    });
+    Ok(Document { lines: lines.collect(), hash, date: None })
+}

@@ -1,0 +1,279 @@
+//! The state directory: where everything is, and that nobody else can read it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pollux_config::env::{Env, name};
+use pollux_config::files::{self, FileError, Mode};
+
+/// Another place for the state directory.
+pub const STATE_DIR_VARIABLE: &str = "GIMLI_STATE_DIR";
+
+const DEFAULT_AGENT: &str = "main";
+const MAX_AGENT: usize = 64;
+
+/// `~/.gimli`, which holds one folder for each agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDir {
+    root: PathBuf,
+}
+
+impl StateDir {
+    /// Where the environment says it is; `None` without a home directory.
+    pub fn locate(env: &Env) -> Option<Self> {
+        let home = env.non_empty(name::HOME).or_else(|| env.non_empty(name::USERPROFILE)).map(PathBuf::from);
+        let given = env.non_empty(STATE_DIR_VARIABLE).map(str::trim).filter(|value| !value.is_empty());
+        let root = match given {
+            None => home?.join(".gimli"),
+            Some("~") => home?,
+            Some(given) => match given.strip_prefix("~/") {
+                Some(rest) => home?.join(rest),
+                None => env.cwd().join(given),
+            },
+        };
+        Some(Self { root })
+    }
+
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What one agent keeps; no other agent reads it.
+    pub fn agent(&self, id: &AgentId) -> AgentDir {
+        AgentDir { root: self.root.join("agents").join(id.as_str()), id: id.clone() }
+    }
+}
+
+/// A name that cannot lead out of its folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AgentId(String);
+
+impl AgentId {
+    /// Any text as an id: other characters become `-`, nothing at all becomes `main`.
+    pub fn new(raw: &str) -> Self {
+        let mut id = String::new();
+        for character in raw.trim().to_lowercase().chars() {
+            if character.is_ascii_alphanumeric() || character == '_' || character == '-' {
+                id.push(character);
+            } else if !id.ends_with('-') {
+                id.push('-');
+            }
+        }
+        let cut: String = id.trim_matches('-').trim_start_matches('_').chars().take(MAX_AGENT).collect();
+        let id = cut.trim_matches('-');
+        Self(if id.is_empty() { DEFAULT_AGENT.to_owned() } else { id.to_owned() })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for AgentId {
+    fn default() -> Self {
+        Self(DEFAULT_AGENT.to_owned())
+    }
+}
+
+/// The folder of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentDir {
+    root: PathBuf,
+    id: AgentId,
+}
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error(transparent)]
+    Folder(#[from] FileError),
+    #[error("could not make `{}` private: {source}", path.display())]
+    Permissions { path: PathBuf, source: io::Error },
+}
+
+impl StateError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Folder(_) | Self::Permissions { .. } => {
+                Some("GIMLI_STATE_DIR names another place for what is remembered")
+            }
+        }
+    }
+}
+
+impl AgentDir {
+    pub fn id(&self) -> &AgentId {
+        &self.id
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn sessions_dir(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub fn store_file(&self) -> PathBuf {
+        self.sessions_dir().join("sessions.json")
+    }
+
+    pub fn learnings_file(&self) -> PathBuf {
+        self.agent_dir().join("LEARNINGS.md")
+    }
+
+    pub fn index_file(&self) -> PathBuf {
+        self.agent_dir().join("memory-index.db")
+    }
+
+    pub fn agent_dir(&self) -> PathBuf {
+        self.root.join("agent")
+    }
+
+    /// The transcript of a session or of a topic in it. Neither id can lead elsewhere.
+    pub fn transcript_file(&self, session_id: &str, topic: Option<&str>) -> PathBuf {
+        let id = encoded(session_id);
+        let name = match topic {
+            None => format!("{id}.jsonl"),
+            Some(topic) => format!("{id}-topic-{}.jsonl", encoded(topic)),
+        };
+        self.sessions_dir().join(name)
+    }
+
+    /// Creates what is missing and closes what others could read.
+    pub fn prepare(&self) -> Result<(), StateError> {
+        for folder in [self.sessions_dir(), self.agent_dir()] {
+            files::create_folder(&folder, Mode::Private)?;
+        }
+        for path in self.loose()? {
+            let mode = if path.is_dir() { 0o700 } else { 0o600 };
+            set_mode(&path, mode).map_err(|source| StateError::Permissions { path, source })?;
+        }
+        Ok(())
+    }
+
+    /// What others could read, down to two levels; there are no more.
+    pub(crate) fn loose(&self) -> Result<Vec<PathBuf>, StateError> {
+        let mut loose = Vec::new();
+        for folder in [self.root.clone(), self.sessions_dir(), self.agent_dir()] {
+            if is_loose(&folder) {
+                loose.push(folder.clone());
+            }
+            let unreadable = |source| StateError::Folder(FileError::Read { path: folder.clone(), source });
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(unreadable(error)),
+            };
+            let files = entries
+                .filter_map(Result::ok)
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+            loose.extend(files.map(|entry| entry.path()).filter(|path| is_loose(path)));
+        }
+        Ok(loose)
+    }
+}
+
+/// As `encodeURIComponent` writes it.
+fn encoded(id: &str) -> String {
+    use std::fmt::Write as _;
+    let mut name = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        let plain = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')');
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(name, "%{byte:02X}");
+        }
+    }
+    name
+}
+
+#[cfg(unix)]
+fn is_loose(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_symlink() && meta.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(unix)]
+pub(crate) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn is_loose(_path: &Path) -> bool {
+    false
+}
+
+#[cfg(not(unix))]
+pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_id_cannot_leave_its_folder() {
+        for (raw, expected) in [
+            (" Main ", "main"),
+            ("../../etc", "etc"),
+            ("a b//c", "a-b-c"),
+            ("", "main"),
+            ("---", "main"),
+            ("Größe", "gr-e"),
+            ("_x", "x"),
+        ] {
+            assert_eq!(AgentId::new(raw).as_str(), expected, "{raw}");
+        }
+        assert_eq!(AgentId::new(&"x".repeat(99)).as_str().len(), 64);
+    }
+
+    #[test]
+    fn the_environment_names_the_place() {
+        let env = |vars: &[(&str, &str)]| {
+            Env::new(vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), PathBuf::from("/work"))
+        };
+        let root = |vars: &[(&str, &str)]| StateDir::locate(&env(vars)).map(|dir| dir.root);
+        assert_eq!(root(&[("HOME", "/h")]), Some(PathBuf::from("/h/.gimli")));
+        assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "  ")]), Some(PathBuf::from("/h/.gimli")));
+        assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "~/m")]), Some(PathBuf::from("/h/m")));
+        assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "m")]), Some(PathBuf::from("/work/m")));
+    }
+
+    #[test]
+    fn ids_of_sessions_and_topics_are_file_names() {
+        let agent = StateDir::at(PathBuf::from("/s")).agent(&AgentId::default());
+        let name = |id, topic| {
+            agent.transcript_file(id, topic).strip_prefix("/s/agents/main/sessions").unwrap().to_owned()
+        };
+        assert_eq!(name("a-1", None), PathBuf::from("a-1.jsonl"));
+        assert_eq!(name("a", Some("7 ä/b")), PathBuf::from("a-topic-7%20%C3%A4%2Fb.jsonl"));
+        assert_eq!(name("../x", None), PathBuf::from("..%2Fx.jsonl"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_could_read_is_closed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let agent = StateDir::at(folder.path().join("s")).agent(&AgentId::default());
+        agent.prepare().unwrap();
+        let file = agent.store_file();
+        files::replace(&file, b"{}", Mode::Private).unwrap();
+        set_mode(&file, 0o644).unwrap();
+        set_mode(&agent.sessions_dir(), 0o755).unwrap();
+        agent.prepare().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(&agent.sessions_dir()), mode(agent.root())), (0o600, 0o700, 0o700));
+    }
+}

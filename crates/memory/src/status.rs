@@ -1,0 +1,304 @@
+//! What the memory holds, and whether it is sound.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::index::database;
+use crate::index::error::IndexError;
+use crate::index::identity::Identity;
+use crate::index::sync::blocking;
+use crate::lock;
+use crate::memory::{Memory, Setup};
+use crate::source::{Listed, Source, sessions};
+
+const STALE: Duration = Duration::from_secs(600);
+
+/// What there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    pub files: u64,
+    pub chunks: u64,
+    /// Whether something is not in the index as it is now.
+    pub dirty: bool,
+    pub workspace: String,
+    pub index: String,
+    pub index_bytes: u64,
+    pub requested_provider: String,
+    /// Who made the vectors in the index.
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub sources: Vec<Source>,
+    /// Files and chunks of each source.
+    pub counts: Vec<(Source, u64, u64)>,
+    pub cache_entries: u64,
+    /// Chunks that still lack their vectors.
+    pub pending: u64,
+    pub dims: Option<usize>,
+    /// Whether vectors have a table of their own.
+    pub has_vector_table: bool,
+    pub learnings: u64,
+    pub sessions: u64,
+    cache_enabled: bool,
+    cache_max: usize,
+    vector_enabled: bool,
+}
+
+impl Status {
+    /// The documented form.
+    pub fn to_json(&self) -> Value {
+        let sources: Vec<&str> = self.sources.iter().map(|source| source.as_str()).collect();
+        let counts: Vec<Value> = self
+            .counts
+            .iter()
+            .map(|(source, files, chunks)| json!({"source": source.as_str(), "files": files, "chunks": chunks}))
+            .collect();
+        json!({
+            "files": self.files, "chunks": self.chunks, "dirty": self.dirty, "workspaceDir": self.workspace,
+            "dbPath": self.index, "dbBytes": self.index_bytes, "provider": self.provider, "model": self.model,
+            "requestedProvider": self.requested_provider, "sources": sources, "sourceCounts": counts,
+            "cache": {"enabled": self.cache_enabled, "entries": self.cache_entries, "maxEntries": self.cache_max},
+            "fts": {"enabled": true, "available": true},
+            "vector": {"enabled": self.vector_enabled, "available": self.has_vector_table, "dims": self.dims},
+            "pending": self.pending, "learnings": self.learnings, "sessions": self.sessions,
+        })
+    }
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub level: Level,
+    pub what: String,
+    pub hint: Option<&'static str>,
+}
+
+impl Finding {
+    fn new(level: Level, what: impl Into<String>, hint: Option<&'static str>) -> Self {
+        Self { level, what: what.into(), hint }
+    }
+}
+
+impl Memory {
+    pub async fn status(&self) -> Result<Status, IndexError> {
+        self.read(|reader, setup| {
+            let mut status = empty(setup);
+            let listed = listed(setup);
+            let filled = reader.with(|connection| fill(connection, &mut status, &listed))?;
+            if filled.is_none() {
+                status.dirty = !listed.is_empty();
+            }
+            Ok(status)
+        })
+        .await
+    }
+
+    /// Looks at everything that could be wrong. It changes nothing.
+    pub async fn doctor(&self) -> Vec<Finding> {
+        let setup = self.shared_setup();
+        let mut findings = blocking(move || Ok(folders(&setup))).await.unwrap_or_default();
+        let index = self
+            .read(|reader, setup| {
+                let checked = reader.with(check);
+                let damaged = Some("`pollux memory index --force` makes it anew");
+                Ok(match checked {
+                    Ok(Some(findings)) => findings,
+                    Ok(None) => vec![Finding::new(
+                        Level::Warning,
+                        "there is no index yet",
+                        Some("`pollux memory index` makes it"),
+                    )],
+                    Err(error) => {
+                        vec![Finding::new(Level::Problem, error.to_string(), error.hint().or(damaged))]
+                    }
+                }
+                .into_iter()
+                .chain(provider(setup))
+                .collect::<Vec<_>>())
+            })
+            .await;
+        match index {
+            Ok(more) => findings.extend(more),
+            Err(error) => findings.push(Finding::new(Level::Problem, error.to_string(), error.hint())),
+        }
+        findings
+    }
+}
+
+fn empty(setup: &Setup) -> Status {
+    let index = setup.index_file();
+    Status {
+        files: 0,
+        chunks: 0,
+        dirty: false,
+        workspace: setup.workspace.display().to_string(),
+        index_bytes: std::fs::metadata(&index).map_or(0, |meta| meta.len()),
+        index: index.display().to_string(),
+        requested_provider: setup.settings.provider.as_str().to_owned(),
+        provider: None,
+        model: None,
+        sources: setup.settings.sources.clone(),
+        counts: Vec::new(),
+        cache_entries: 0,
+        pending: 0,
+        dims: None,
+        has_vector_table: false,
+        learnings: crate::learnings::count(&setup.agent.learnings_file()),
+        sessions: sessions::list(&setup.agent.sessions_dir()).len() as u64,
+        cache_enabled: setup.settings.cache.enabled,
+        cache_max: setup.settings.cache.max_entries,
+        vector_enabled: setup.settings.store.vector,
+    }
+}
+
+fn listed(setup: &Setup) -> Vec<Listed> {
+    let mut listed = Vec::new();
+    for source in &setup.settings.sources {
+        match source {
+            Source::Memory => listed.extend(setup.places().list()),
+            Source::Sessions => listed.extend(sessions::list(&setup.agent.sessions_dir())),
+        }
+    }
+    listed
+}
+
+fn fill(connection: &Connection, status: &mut Status, listed: &[Listed]) -> rusqlite::Result<()> {
+    let count = |sql: &str| {
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|count| count.unsigned_abs())
+    };
+    if !database::has_table(connection, "chunks")? {
+        return Ok(());
+    }
+    status.files = count("SELECT count(*) FROM files")?;
+    status.chunks = count("SELECT count(*) FROM chunks")?;
+    status.cache_entries = count("SELECT count(*) FROM embedding_cache")?;
+    for source in [Source::Memory, Source::Sessions] {
+        let of = |table: &str| {
+            count(&format!("SELECT count(*) FROM {table} WHERE source = '{}'", source.as_str()))
+        };
+        status.counts.push((source, of("files")?, of("chunks")?));
+    }
+    if let Some(identity) = Identity::read(connection)? {
+        status.dims = identity.dims;
+        if identity.has_vectors() {
+            status.provider = Some(identity.origin.provider);
+            status.model = Some(identity.origin.model);
+        }
+    }
+    status.has_vector_table = database::has_table(connection, "chunks_vec")?;
+    if database::is_complete(connection)? {
+        status.pending = count("SELECT count(*) FROM pollux_chunks WHERE embedded = 0")?;
+        let mut statement =
+            connection.prepare("SELECT size, modified_ns FROM pollux_files WHERE path = ?1")?;
+        for file in listed {
+            let same = statement.query_row([&file.path], |row| {
+                Ok(row.get::<_, i64>(0)? == file.stamp.size
+                    && row.get::<_, i64>(1)? == file.stamp.modified_ns)
+            });
+            status.dirty |= !same.unwrap_or(false);
+        }
+    }
+    Ok(())
+}
+
+fn folders(setup: &Setup) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match setup.agent.loose() {
+        Ok(loose) if loose.is_empty() => {
+            findings.push(Finding::new(Level::Ok, "the state directory is private", None))
+        }
+        Ok(loose) => findings.extend(loose.iter().map(|path| {
+            let what = format!("others can read `{}`", path.display());
+            Finding::new(Level::Warning, what, Some("`pollux memory index` makes it private"))
+        })),
+        Err(error) => findings.push(Finding::new(Level::Problem, error.to_string(), error.hint())),
+    }
+    let index = setup.index_file();
+    for file in [setup.agent.store_file(), index.clone()] {
+        let path = lock::path_of(&file);
+        if path.exists() && !lock::is_held(&file, STALE) {
+            let what = format!("`{}` was left by a process that is gone", path.display());
+            findings.push(Finding::new(Level::Warning, what, Some("the next writer removes it")));
+        }
+    }
+    let aside = std::fs::read_dir(setup.agent.agent_dir()).into_iter().flatten().filter_map(Result::ok);
+    for entry in aside.filter(|entry| entry.file_name().to_string_lossy().contains(".corrupt-")) {
+        let what = format!("`{}` is a damaged index that was kept", entry.path().display());
+        findings.push(Finding::new(Level::Warning, what, Some("remove it when nothing is missing")));
+    }
+    findings
+}
+
+fn provider(setup: &Setup) -> Option<Finding> {
+    let hint = Some("set `memory.provider`, or install a local model");
+    setup.embedder.is_none().then(|| {
+        Finding::new(Level::Warning, "no embedding provider: notes are found by their words only", hint)
+    })
+}
+
+fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
+    let anew = Some("`pollux memory index --force` makes it anew");
+    let mut findings = Vec::new();
+    let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if answer != "ok" {
+        return Ok(vec![Finding::new(Level::Problem, format!("the index is damaged: {answer}"), anew)]);
+    }
+    if !database::is_complete(connection)? {
+        return Ok(vec![Finding::new(
+            Level::Warning,
+            "the index was made by another program",
+            Some("`pollux memory index` completes it"),
+        )]);
+    }
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let chunks = count("SELECT count(*) FROM chunks")?;
+    for (table, sql) in [
+        ("the words of gimli", "SELECT count(*) FROM chunks_fts_content"),
+        ("the words", "SELECT count(*) FROM pollux_fts_docsize"),
+        ("the provenance", "SELECT count(*) FROM pollux_chunks"),
+    ] {
+        let rows = count(sql)?;
+        if rows != chunks {
+            findings.push(Finding::new(
+                Level::Problem,
+                format!("{table} have {rows} rows for {chunks} chunks"),
+                anew,
+            ));
+        }
+    }
+    let orphans = count("SELECT count(*) FROM chunks WHERE path NOT IN (SELECT path FROM files)")?;
+    if orphans > 0 {
+        findings.push(Finding::new(Level::Problem, format!("{orphans} chunks belong to no file"), anew));
+    }
+    let pending = count("SELECT count(*) FROM pollux_chunks WHERE embedded = 0")?;
+    if pending > 0 {
+        findings.push(Finding::new(
+            Level::Warning,
+            format!("{pending} of {chunks} chunks have no vector yet"),
+            Some("`pollux memory index` makes them when a provider is set up"),
+        ));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::new(Level::Ok, format!("the index is sound: {chunks} chunks"), None));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,93 @@
+//! The text of an encrypted file: `<iv>:<tag>:<ciphertext>`, each in hex.
+//!
+//! The key is made of public values (host and user name), which hides the file from a casual look and from
+//! other machines, and no more; the format is upstream's.
+
+use aes_gcm::aead::consts::{U12, U16};
+use aes_gcm::aead::{Aead, KeyInit};
+use aes_gcm::aes::Aes256;
+use aes_gcm::{AesGcm, Nonce};
+
+use crate::random::hex;
+
+const PASSWORD: &[u8] = b"gemini-cli-oauth";
+const TAG_BYTES: usize = 16;
+
+/// The key of this user on this machine.
+#[derive(Clone)]
+pub(super) struct Key([u8; 32]);
+
+impl Key {
+    /// N = 16384, r = 8, p = 1: the defaults of Node's scrypt, which upstream uses. About 50 ms.
+    pub(super) fn derive(host: &str, user: &str) -> Option<Self> {
+        let salt = format!("{host}-{user}-gemini-cli");
+        let params = scrypt::Params::new(14, 8, 1).ok()?;
+        let mut key = [0u8; 32];
+        scrypt::scrypt(PASSWORD, salt.as_bytes(), &params, &mut key).ok()?;
+        Some(Self(key))
+    }
+}
+
+/// What was sealed, or `None` for another key and for text that never was.
+///
+/// Writers use an IV of 12 bytes today and used 16 before.
+pub(super) fn open(text: &str, key: &Key) -> Option<Vec<u8>> {
+    let mut fields = text.trim().split(':');
+    let (iv, tag, cipher) = (fields.next()?, fields.next()?, fields.next()?);
+    if fields.next().is_some() {
+        return None;
+    }
+    let iv = unhex(iv)?;
+    let mut sealed = unhex(cipher)?;
+    sealed.extend(unhex(tag).filter(|tag| tag.len() == TAG_BYTES)?);
+    if let Ok(iv) = <[u8; 12]>::try_from(iv.as_slice()) {
+        return AesGcm::<Aes256, U12>::new(&key.0.into()).decrypt(&Nonce::from(iv), sealed.as_slice()).ok();
+    }
+    let iv = <[u8; 16]>::try_from(iv.as_slice()).ok()?;
+    AesGcm::<Aes256, U16>::new(&key.0.into()).decrypt(&Nonce::from(iv), sealed.as_slice()).ok()
+}
+
+/// Seals with an IV that was never used before.
+pub(super) fn seal(plain: &[u8], key: &Key, iv: [u8; 12]) -> Option<String> {
+    let sealed = AesGcm::<Aes256, U12>::new(&key.0.into()).encrypt(&Nonce::from(iv), plain).ok()?;
+    let (cipher, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
+    Some(format!("{}:{}:{}", hex(&iv), hex(tag), hex(cipher)))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let bytes = text.as_bytes();
+    if !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    bytes
+        .chunks_exact(2)
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_again_and_only_with_its_key() {
+        let key = Key::derive("build-host", "alice").unwrap();
+        let text = seal("{\"a\": \"é\"}".as_bytes(), &key, [7; 12]).unwrap();
+        assert_eq!(open(&text, &key).unwrap(), "{\"a\": \"é\"}".as_bytes());
+        assert_eq!(open(&text, &Key::derive("build-host", "bob").unwrap()), None);
+        let cut: String = text.chars().take(text.len() - 2).collect();
+        assert_eq!(open(&cut, &key), None);
+    }
+
+    #[test]
+    fn hostile_text_opens_nothing() {
+        let key = Key([0; 32]);
+        for text in ["", ":", "zz:zz:zz", "07:07:07", "a:b:c:d", "070707070707070707070707::", "é:é:é"] {
+            assert_eq!(open(text, &key), None, "{text:?}");
+        }
+    }
+}

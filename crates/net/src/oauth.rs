@@ -1,0 +1,235 @@
+//! Signing in at servers with OAuth 2.1: tokens that are stored and renewed, and the way to the first one.
+//!
+//! Nothing here asks or shows anything: [`OAuth::begin_login`] gives an address, whoever talks to the user
+//! opens it, and the answer comes back over loopback or from the user's clipboard ([`login::Login`]).
+
+mod callback;
+mod discovery;
+mod endpoint;
+mod login;
+mod registration;
+mod token;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pollux_config::files::FileLock;
+use pollux_config::groups::Secret;
+use pollux_domain::time::Clock;
+use reqwest::Url;
+
+use crate::client::ClientOptions;
+use crate::credentials::{CredentialError, CredentialStore, MCP_SERVICE, OAuthCredentials};
+use endpoint::Endpoints;
+use registration::ClientIdentity;
+use token::{Fresh, Grant};
+
+pub(crate) use endpoint::{form, is_loopback, origin};
+
+pub use callback::Granted;
+pub use discovery::DiscoveryError;
+pub use endpoint::EndpointError;
+pub use login::{Login, LoginError};
+pub use registration::RegistrationError;
+pub use token::TokenEndpointError;
+
+/// The `oauth` block of a server's settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OAuthConfig {
+    pub client_id: Option<String>,
+    pub client_secret: Option<Secret>,
+    pub authorization_url: Option<String>,
+    pub token_url: Option<String>,
+    pub issuer: Option<String>,
+    pub registration_url: Option<String>,
+    pub redirect_uri: Option<String>,
+    pub scopes: Vec<String>,
+    pub audiences: Vec<String>,
+}
+
+/// A server that one can sign in at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuthServer {
+    pub name: String,
+    pub url: Url,
+    pub config: OAuthConfig,
+}
+
+/// What signing in needs from the program.
+pub struct OAuthOptions {
+    pub client: ClientOptions,
+    pub store: Arc<CredentialStore>,
+    pub clock: Arc<dyn Clock>,
+    /// `OAUTH_CALLBACK_PORT`; a free one if none is named.
+    pub callback_port: Option<u16>,
+}
+
+/// The sign-ins of one program; cheap to clone.
+#[derive(Clone)]
+pub struct OAuth {
+    options: Arc<OAuthOptions>,
+    /// What was read or renewed already; the store is slow.
+    known: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
+}
+
+/// Why there is no token now, although there may be one later. Nothing stored was lost.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("could not use the stored sign-in of `{server}`")]
+    Store { server: String, source: CredentialError },
+    #[error("could not renew the sign-in of `{server}`")]
+    Renewal { server: String, source: TokenEndpointError },
+    #[error("the address to renew the sign-in of `{server}` at cannot be used")]
+    Endpoint { server: String, source: EndpointError },
+    #[error("the work on the sign-in of `{server}` was interrupted")]
+    Interrupted { server: String },
+}
+
+impl OAuth {
+    /// Touches nothing.
+    pub fn new(options: OAuthOptions) -> Self {
+        Self { options: Arc::new(options), known: Arc::default() }
+    }
+
+    /// The stored token while it is good, else a renewed one. `None`: somebody has to sign in.
+    pub async fn valid_token(&self, server: &OAuthServer) -> Result<Option<Secret>, TokenError> {
+        let now = self.now();
+        if let Some(known) = self.known(server)
+            && !known.token.is_expired(now)
+        {
+            return Ok(Some(known.token.access_token));
+        }
+        match self.stored(server).await? {
+            None => Ok(None),
+            Some(found) if !found.token.is_expired(now) => {
+                self.remember(server, Some(found.clone()));
+                Ok(Some(found.token.access_token))
+            }
+            Some(found) => self.renew(server, &found.token.access_token).await,
+        }
+    }
+
+    /// Another token in place of one that the server refused. `None`: somebody has to sign in.
+    pub async fn replace_refused(
+        &self,
+        server: &OAuthServer,
+        refused: &Secret,
+    ) -> Result<Option<Secret>, TokenError> {
+        self.remember(server, None);
+        self.renew(server, refused).await
+    }
+
+    /// Whether anything is stored for the server.
+    pub async fn has_token(&self, server: &OAuthServer) -> bool {
+        self.known(server).is_some() || matches!(self.stored(server).await, Ok(Some(_)))
+    }
+
+    /// Removes the sign-in; says whether there was one.
+    pub async fn forget(&self, server: &OAuthServer) -> Result<bool, TokenError> {
+        self.remember(server, None);
+        let name = server.name.clone();
+        self.with_store(server, move |store| store.delete_credentials(MCP_SERVICE, &name)).await
+    }
+
+    /// One renewal at a time over all processes, because a server may take each renewal token only once.
+    async fn renew(&self, server: &OAuthServer, refused: &Secret) -> Result<Option<Secret>, TokenError> {
+        let target = self.options.store.renewal_lock(&server.name);
+        // Without a lock (read-only home, a holder that hangs) the renewal is still worth a try.
+        let lock = tokio::task::spawn_blocking(move || FileLock::acquire(&target).ok()).await.ok();
+        let renewed = self.renew_locked(server, refused).await;
+        drop(lock);
+        renewed
+    }
+
+    async fn renew_locked(
+        &self,
+        server: &OAuthServer,
+        refused: &Secret,
+    ) -> Result<Option<Secret>, TokenError> {
+        let Some(found) = self.stored(server).await? else { return Ok(None) };
+        if found.token.access_token != *refused && !found.token.is_expired(self.now()) {
+            // Somebody else was faster.
+            self.remember(server, Some(found.clone()));
+            return Ok(Some(found.token.access_token));
+        }
+        let Some(fresh) = self.ask_for_renewal(server, &found).await? else { return Ok(None) };
+        let renewed = fresh.merged_into(found, self.now());
+        let access_token = renewed.token.access_token.clone();
+        self.remember(server, Some(renewed.clone()));
+        self.with_store(server, move |store| store.set_credentials(MCP_SERVICE, &renewed).map(drop)).await?;
+        Ok(Some(access_token))
+    }
+
+    async fn ask_for_renewal(
+        &self,
+        server: &OAuthServer,
+        found: &OAuthCredentials,
+    ) -> Result<Option<Fresh>, TokenError> {
+        let client = ClientIdentity::stored(&server.config, found);
+        let token_url = server.config.token_url.as_ref().or(found.token_url.as_ref());
+        let (Some(refresh_token), Some(client), Some(token_url)) =
+            (&found.token.refresh_token, client, token_url)
+        else {
+            return Ok(None);
+        };
+        let endpoint_error = |source| TokenError::Endpoint { server: server.name.clone(), source };
+        let endpoints = Endpoints::new(&self.options.client, server).map_err(endpoint_error)?;
+        let token_url = endpoints.check(token_url).map_err(endpoint_error)?;
+        let grant = Grant::Renewal { refresh_token };
+        let resource = discovery::resource_of(found, server);
+        match token::ask(&endpoints, &token_url, &grant, &client, &server.config, &resource).await {
+            Ok(fresh) => Ok(Some(fresh)),
+            // The server has done with this sign-in; the entry stays until a new one replaces it.
+            Err(error) if error.is_final() => Ok(None),
+            Err(source) => Err(TokenError::Renewal { server: server.name.clone(), source }),
+        }
+    }
+
+    /// The stored sign-in, if it was made for this very address.
+    async fn stored(&self, server: &OAuthServer) -> Result<Option<OAuthCredentials>, TokenError> {
+        let name = server.name.clone();
+        let found = self.with_store(server, move |store| store.credentials(MCP_SERVICE, &name)).await?;
+        let same_place = |found: &OAuthCredentials| {
+            let made_for = found.mcp_server_url.as_deref().map(Url::parse);
+            made_for.is_none_or(|made_for| made_for.is_ok_and(|made_for| made_for == server.url))
+        };
+        Ok(found.filter(same_place).filter(|found| !found.is_spent(self.now())))
+    }
+
+    async fn with_store<T: Send + 'static>(
+        &self,
+        server: &OAuthServer,
+        work: impl FnOnce(&CredentialStore) -> Result<T, CredentialError> + Send + 'static,
+    ) -> Result<T, TokenError> {
+        let store = Arc::clone(&self.options.store);
+        match tokio::task::spawn_blocking(move || work(&store)).await {
+            Ok(result) => result.map_err(|source| TokenError::Store { server: server.name.clone(), source }),
+            Err(_) => Err(TokenError::Interrupted { server: server.name.clone() }),
+        }
+    }
+
+    fn known(&self, server: &OAuthServer) -> Option<OAuthCredentials> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key(server)).cloned()
+    }
+
+    fn remember(&self, server: &OAuthServer, credentials: Option<OAuthCredentials>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match credentials {
+            Some(credentials) => known.insert(key(server), credentials),
+            None => known.remove(&key(server)),
+        };
+    }
+
+    fn now(&self) -> i64 {
+        self.options.clock.now().millis()
+    }
+}
+
+/// A sign-in belongs to a name at an address.
+fn key(server: &OAuthServer) -> String {
+    format!("{}\n{}", server.name, server.url)
+}
+
+#[cfg(test)]
+mod tests;

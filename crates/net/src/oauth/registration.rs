@@ -1,0 +1,149 @@
+//! Who asks: a client that the settings name, or one that registers itself (RFC 7591).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pollux_config::groups::Secret;
+use reqwest::Url;
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+
+use super::OAuthConfig;
+use super::discovery::AuthServer;
+use super::endpoint::{EndpointError, Endpoints, form, shown};
+use crate::credentials::OAuthCredentials;
+
+/// Servers have this name on their lists; it is upstream's.
+const CLIENT_NAME: &str = "Gemini CLI MCP Client";
+/// Kept with a sign-in, so that a renewal proves itself in the same way.
+pub(super) const METHOD_FIELD: &str = "tokenEndpointAuthMethod";
+
+/// Why a client could not register.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    #[error("the sign-in takes no unknown clients")]
+    NotOffered,
+    #[error("the registration was refused with status {status}: {text}")]
+    Refused { status: u16, text: String },
+    #[error("the answer to the registration names no client")]
+    NoClient,
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// A client as the token endpoint knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClientIdentity {
+    pub(super) id: String,
+    pub(super) secret: Option<Secret>,
+    pub(super) method: Method,
+}
+
+/// How a client proves itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    None,
+    Post,
+    Basic,
+}
+
+impl Method {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Post => "client_secret_post",
+            Self::Basic => "client_secret_basic",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::None, Self::Post, Self::Basic].into_iter().find(|method| method.as_str() == word)
+    }
+
+    /// The way for a client with or without a secret where the server offers these.
+    fn choose(offered: &[String], has_secret: bool) -> Self {
+        let offers = |method: Self| offered.iter().any(|word| word == method.as_str());
+        match has_secret {
+            false => Self::None,
+            true if offers(Self::Basic) => Self::Basic,
+            true => Self::Post,
+        }
+    }
+}
+
+impl ClientIdentity {
+    /// The client of the settings, or a new one.
+    pub(super) async fn obtain(
+        endpoints: &Endpoints,
+        config: &OAuthConfig,
+        server: &AuthServer,
+        redirect_uri: &str,
+    ) -> Result<Self, RegistrationError> {
+        match &config.client_id {
+            Some(id) => {
+                let method = Method::choose(&server.auth_methods, config.client_secret.is_some());
+                Ok(Self { id: id.clone(), secret: config.client_secret.clone(), method })
+            }
+            None => match &server.registration_url {
+                Some(place) => register(endpoints, place, server, redirect_uri).await,
+                None => Err(RegistrationError::NotOffered),
+            },
+        }
+    }
+
+    /// The client that a stored sign-in was made by.
+    pub(super) fn stored(config: &OAuthConfig, found: &OAuthCredentials) -> Option<Self> {
+        let id = config.client_id.clone().or_else(|| found.client_id.clone())?;
+        let same = found.client_id.as_ref().is_none_or(|known| *known == id);
+        let secret = config.client_secret.clone().or_else(|| found.client_secret.clone().filter(|_| same));
+        let kept = found.other.get(METHOD_FIELD).and_then(Value::as_str).and_then(Method::parse);
+        let method = kept.unwrap_or_else(|| Method::choose(&[], secret.is_some()));
+        Some(Self { id, secret, method })
+    }
+
+    /// The header with which it proves itself, if that is its way.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let secret = self.secret.as_ref().filter(|_| self.method == Method::Basic)?;
+        // Each half is encoded as in a form first (RFC 6749, 2.3.1).
+        let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
+        let pair = format!("{}:{}", encoded(&self.id), encoded(secret.reveal()));
+        HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok()
+    }
+}
+
+async fn register(
+    endpoints: &Endpoints,
+    place: &Url,
+    server: &AuthServer,
+    redirect_uri: &str,
+) -> Result<ClientIdentity, RegistrationError> {
+    let offered = &server.auth_methods;
+    let public = offered.is_empty() || offered.iter().any(|word| word == Method::None.as_str());
+    let wanted = if public { Method::None } else { Method::choose(offered, true) };
+    let mut body = json!({
+        "client_name": CLIENT_NAME,
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": wanted.as_str(),
+    });
+    if !server.scopes.is_empty()
+        && let Some(fields) = body.as_object_mut()
+    {
+        fields.insert("scope".to_owned(), server.scopes.join(" ").into());
+    }
+    let answer = endpoints.post_json(place, &body).await?;
+    if !answer.status.is_success() {
+        let text = shown(&String::from_utf8_lossy(&answer.body));
+        return Err(RegistrationError::Refused { status: answer.status.as_u16(), text });
+    }
+    let client: Value = serde_json::from_slice(&answer.body).map_err(|_| RegistrationError::NoClient)?;
+    let field = |name: &str| client.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let id = field("client_id").ok_or(RegistrationError::NoClient)?.to_owned();
+    let secret = field("client_secret").map(Secret::new);
+    let said = field("token_endpoint_auth_method").and_then(Method::parse);
+    let method = match said {
+        Some(method) if secret.is_some() || method == Method::None => method,
+        _ => Method::choose(offered, secret.is_some()),
+    };
+    Ok(ClientIdentity { id, secret, method })
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Services that some tests use if they are there: a Secret Service on a session bus. Needs Debian's apt and the
+# rights to use it; does nothing, and says so, where either is missing. Tests that need them are then skipped.
+set -euo pipefail
+packages=(dbus gnome-keyring libsecret-tools)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+  exit 0
+fi
+if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" -ne 0 ]; then
+  echo "not installed: ${missing[*]} (apt-get as root is needed); tests of the keychain will be skipped"
+  exit 0
+fi
+if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+  echo "could not install: ${missing[*]}; tests of the keychain will be skipped"
+fi
