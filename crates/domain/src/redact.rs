@@ -182,10 +182,6 @@ fn behind_name(bytes: &[u8], at: usize) -> Option<Secret> {
     // Longer than any name; a text without blanks must not be taken apart again and again.
     let name =
         std::str::from_utf8(bytes.get(at..end)?).ok().filter(|name| (5..=128).contains(&name.len()))?;
-    let is_certain = is_secret_name(name);
-    if !is_certain && !is_telling_name(name) {
-        return None;
-    }
     let closed = end + length_of(bytes, end, |byte| matches!(byte, b'"' | b'\'' | b'\\')).min(2);
     let mut next = closed + length_of(bytes, closed, |byte| byte == b' ').min(3);
     let sign = match bytes.get(next..).unwrap_or_default() {
@@ -203,6 +199,11 @@ fn behind_name(bytes: &[u8], at: usize) -> Option<Secret> {
         _ if name.starts_with('-') && next > end => b'=',
         _ => return None,
     };
+    // After the sign, which most words are not followed by.
+    let is_certain = is_secret_name(name);
+    if !is_certain && !is_telling_name(name) {
+        return None;
+    }
     next += length_of(bytes, next, |byte| byte == b' ').min(3);
     let is_header = name.to_ascii_lowercase().ends_with("authorization");
     let range = value(bytes, next, sign, is_header)?;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use pollux_domain::embedding::Embedder;
 use pollux_domain::time::SystemClock;
 use pollux_embed::LocalModel;
-use pollux_memory::{AgentId, Memory, Request, Scope, SearchMode, Settings, Setup, Source, StateDir};
+use pollux_memory::{AgentId, Memory, Request, Scope, SearchMode, Settings, Setup, StateDir};
 
 use collection::Collection;
 
@@ -136,9 +136,8 @@ async fn measure(parts: &[Collection], model: Option<&LocalModel>, options: &Opt
 }
 
 fn memory(scratch: &Path, model: Option<&LocalModel>, weight: Option<f64>) -> Memory {
-    let mut settings = Settings::default();
-    settings.enabled = true;
-    settings.sources = vec![Source::Memory];
+    let file = serde_json::json!({ "enabled": true, "sources": ["memory"] });
+    let (mut settings, _) = Settings::from_json(file.as_object().unwrap());
     settings.query.weights = weight.map(|weight| (weight, 1.0 - weight));
     Memory::new(Setup {
         agent: StateDir::at(scratch.join("state")).agent(&AgentId::default()),

@@ -13,7 +13,7 @@ mod tokenizer;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pollux_config::paths::sha256_hex;
@@ -50,7 +50,7 @@ pub enum ModelError {
     Changed { path: PathBuf, expected: String, found: String },
     #[error("the model holds neither a static table nor an encoder")]
     NoTensors,
-    #[error("the model could not be loaded before; see the first error")]
+    #[error("a thread that computed it ended early")]
     Gone,
 }
 
@@ -66,6 +66,8 @@ struct Inner {
     origin: Origin,
     kind: Kind,
     loaded: OnceLock<Loaded>,
+    /// Held while files are read, so that two first questions do not read them twice.
+    loading: Mutex<()>,
 }
 
 /// Known from the files' headers alone.
@@ -105,7 +107,9 @@ impl LocalModel {
         let hashes: Vec<&str> = folder.sealed.iter().map(|seal| seal.sha256.as_str()).collect();
         let key = sha256_hex(format!("{REVISION} {}", hashes.join(" ")).as_bytes());
         let origin = Origin { provider: "local".to_owned(), model: folder.name.clone(), key };
-        Ok(Self { inner: Arc::new(Inner { folder, origin, kind, loaded: OnceLock::new() }) })
+        Ok(Self {
+            inner: Arc::new(Inner { folder, origin, kind, loaded: OnceLock::new(), loading: Mutex::new(()) }),
+        })
     }
 
     /// How many numbers a vector has.
@@ -129,6 +133,7 @@ impl LocalModel {
 
 impl Inner {
     fn loaded(&self) -> Result<&Loaded, ModelError> {
+        let _one = if self.loaded.get().is_none() { self.loading.lock().ok() } else { None };
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }

@@ -9,3 +9,5 @@ mod install;
 mod local;
 #[path = "it/remote.rs"]
 mod remote;
+#[path = "it/server.rs"]
+mod server;

@@ -135,7 +135,8 @@ async fn log_in(config: &ServerConfig, sign_in: &SignIn, challenge: &str) -> Res
         // Follows the redirect to our own listener, as a browser would.
         let client = pollux_net::client::client(&sign_in.http).unwrap();
         let page = client.get(&url).send().await;
-        let next = page.ok().and_then(|page| page.headers().get("location")?.to_str().ok().map(str::to_owned));
+        let next =
+            page.ok().and_then(|page| page.headers().get("location")?.to_str().ok().map(str::to_owned));
         if let Some(next) = next {
             let _ = client.get(next).send().await;
         }

@@ -31,6 +31,8 @@ const SETTLE: Duration = Duration::from_secs(30);
 /// How long all servers together may take to end.
 const END: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long the start of many programs is put off, so that a request which is just being sent has the machine.
+const HEAD_START: Duration = Duration::from_millis(30);
 
 /// A server and how one signs in to it.
 pub struct Entry {
@@ -61,6 +63,8 @@ pub struct Setup {
 pub struct Servers {
     servers: Arc<[Arc<Server>]>,
     common: Arc<Common>,
+    /// Servers may be started.
+    go: CancellationToken,
     stop: CancellationToken,
     /// Whether the thread is done.
     done: watch::Receiver<bool>,
@@ -68,7 +72,14 @@ pub struct Servers {
 
 impl Servers {
     /// Starts to connect to all servers and returns at once.
-    pub fn start(mut setup: Setup) -> Self {
+    pub fn start(setup: Setup) -> Self {
+        let servers = Self::prepare(setup);
+        servers.go.cancel();
+        servers
+    }
+
+    /// Servers that are started by [`Self::begin`], or when somebody needs one.
+    pub fn prepare(mut setup: Setup) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
         let common = Arc::new(Common::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
         let servers: Arc<[Arc<Server>]> = setup
@@ -84,13 +95,13 @@ impl Servers {
             http: setup.http,
         });
         let (finished, done) = watch::channel(false);
-        let stop = CancellationToken::new();
+        let (go, stop) = (CancellationToken::new(), CancellationToken::new());
         let started = {
-            let (servers, stop) = (Arc::clone(&servers), stop.clone());
+            let (servers, go, stop) = (Arc::clone(&servers), go.clone(), stop.clone());
             // A thread of its own: it has to outlive every process that it starts, and a server that floods
             // must not hold up the conversation.
             std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
-                serve(&servers, &reach, &stop);
+                serve(&servers, &reach, &go, &stop);
                 let _ = finished.send(true);
             })
         };
@@ -99,7 +110,12 @@ impl Servers {
                 .iter()
                 .for_each(|server| server.gone(format!("no thread could be started: {error}"), None));
         }
-        Self { servers, common, stop, done }
+        Self { servers, common, go, stop, done }
+    }
+
+    /// Lets servers start a moment from now.
+    pub fn begin(&self) {
+        self.go.cancel();
     }
 
     /// Whom servers may ask.
@@ -119,6 +135,7 @@ impl Servers {
 
     /// The prompt that a word means; waits for servers that are still starting.
     pub async fn find_prompt(&self, word: &str, cancel: &CancellationToken) -> Option<PromptCommand> {
+        self.begin();
         let until = Instant::now() + SETTLE;
         loop {
             let found = self.prompts().into_iter().find(|command| command.is_called(word));
@@ -158,6 +175,7 @@ impl Servers {
         cancel: &CancellationToken,
     ) -> Option<Result<Vec<Part>, RequestError>> {
         let (server, uri) = self.resource(mention)?;
+        self.begin();
         Some(resource::read(server, uri, cancel).await.map(|text| resource::parts(mention, &text)))
     }
 
@@ -222,6 +240,7 @@ impl ToolSource for Servers {
     }
 
     fn settled<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        self.begin();
         Box::pin(async move {
             let all = async {
                 for server in self.servers.iter() {
@@ -234,7 +253,7 @@ impl ToolSource for Servers {
 }
 
 /// Serves all connections until told to stop.
-fn serve(servers: &Arc<[Arc<Server>]>, reach: &Arc<Reach>, stop: &CancellationToken) {
+fn serve(servers: &Arc<[Arc<Server>]>, reach: &Arc<Reach>, go: &CancellationToken, stop: &CancellationToken) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -243,6 +262,11 @@ fn serve(servers: &Arc<[Arc<Server>]>, reach: &Arc<Reach>, stop: &CancellationTo
         }
     };
     runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = go.cancelled() => tokio::time::sleep(HEAD_START).await,
+        }
         let mut lives = JoinSet::new();
         for server in servers.iter() {
             lives.spawn(connection::live(Arc::clone(server), Arc::clone(reach), stop.clone()));

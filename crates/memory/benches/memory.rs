@@ -53,7 +53,7 @@ fn vectors(chunks: usize) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     // With three words in a line, a chunk of 60 characters is about three of them.
-    write(root, chunks / 500, 1250, 3);
+    write(root, chunks / 500, 592, 3);
     let begin = Instant::now();
     let synced = sync(&memory(root, true, 15), &runtime());
     println!("{} chunks x {DIMS} indexed in {:.1} s", synced.chunks_written, begin.elapsed().as_secs_f64());
@@ -78,18 +78,20 @@ fn notes() {
     let root = folder.path();
     let bytes = write(root, 400, 330, 10);
     let (memory, runtime) = (memory(root, true, 400), runtime());
-    let begin = Instant::now();
+    let begin = Moment::now();
     let synced = sync(&memory, &runtime);
-    let all = begin.elapsed();
+    let (wall, busy) = begin.elapsed();
+    let making = Duration::from_nanos(MAKING.load(Ordering::Relaxed)).as_secs_f64();
     println!(
-        "{:.1} MB, {} chunks: first index in {:.2} s",
+        "{:.1} MB, {} chunks: first index in {:.2} s (processor {:.2} s), of which making vectors {making:.2} s",
         bytes as f64 / 1e6,
         synced.chunks_written,
-        all.as_secs_f64()
+        wall.as_secs_f64(),
+        busy.as_secs_f64()
     );
-    let begin = Instant::now();
+    let begin = Moment::now();
     sync(&memory, &runtime);
-    println!("nothing changed: {:.1} ms", begin.elapsed().as_secs_f64() * 1000.0);
+    println!("nothing changed: {}", spread(&mut [begin.elapsed()]));
     let mut times = Vec::new();
     let mut most = 0;
     for number in 0..20 {

@@ -20,6 +20,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
     "approvals.md",
+    "authentication.md",
     "checkpoints.md",
     "configuration.md",
     "context-files.md",
@@ -30,6 +31,7 @@ const PAGES: &[(&str, &str)] = pages![
     "headless.md",
     "hooks.md",
     "introduction.md",
+    "mcp.md",
     "memory.md",
     "output.md",
     "policy.md",

@@ -70,7 +70,7 @@ fn refused_combinations_have_upstreams_texts() {
 
 #[test]
 fn commands_and_flags_of_later_versions_are_refused_by_name() {
-    for name in ["mcp", "extensions", "skills", "auth"] {
+    for name in ["extensions", "skills"] {
         let error = refused(&[name, "list", "--whatever"]);
         assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
         assert!(!error.shows_help());
@@ -78,6 +78,23 @@ fn commands_and_flags_of_later_versions_are_refused_by_name() {
     for args in [&["--acp"][..], &["--experimental-acp"], &["-w"], &["-w", "x"]] {
         assert!(matches!(refused(args), UsageError::FlagUnavailable { .. }), "{args:?}");
     }
+}
+
+#[test]
+fn auth_takes_its_commands_and_never_a_key() {
+    let command = |args: &[&str]| match planned(args, PIPED).unwrap() {
+        Launch::Auth { command, .. } => command,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(command(&["auth", "login"]), AuthCommand::Login { stdin: false });
+    assert_eq!(command(&["auth", "login", "--api-key-stdin"]), AuthCommand::Login { stdin: true });
+    assert_eq!(command(&["auth", "logout", "--all"]), AuthCommand::Logout { all: true });
+    assert_eq!(command(&["auth", "status", "--json"]), AuthCommand::Status { json: true });
+    assert_eq!(command(&["auth", "list"]), AuthCommand::List { json: false });
+    let error = refused(&["auth", "login", "AIza-a-key"]);
+    assert_eq!(error, UsageError::KeyAsArgument);
+    assert!(!format!("{error} {:?} {:?}", error, error.hint()).contains("AIza"));
+    assert_eq!(refused(&["auth"]), UsageError::MissingSubcommand("auth"));
 }
 
 #[test]
@@ -307,4 +324,33 @@ fn policy_flags_are_settings_and_a_subcommands_own_win() {
     assert_eq!(options.allowed_tools, ["glob"]);
     let servers = [("mcp.allowed".to_owned(), json!(["a", "b"])), ("mcp.excluded".to_owned(), json!([]))];
     assert_eq!(options.overrides, servers);
+}
+
+#[test]
+fn memory_is_asked_as_it_was_typed() {
+    let asked = |args: &[&str]| match planned(args, PIPED).unwrap() {
+        Launch::Memory { command, .. } => command,
+        other => panic!("{other:?}"),
+    };
+    let search =
+        asked(&["memory", "search", "why", "not", "--mode", "seed", "--source", "sessions", "--limit", "3"]);
+    let question =
+        Question { query: "why not".into(), source: Some("sessions"), mode: Some("seed"), limit: Some(3) };
+    assert_eq!(search, MemoryCommand::Search { question, explain: false, json: false });
+    for (given, first, last) in [("3-9", 3, 9), ("3-", 3, usize::MAX), ("3", 3, 3)] {
+        let MemoryCommand::Get { lines, .. } = asked(&["memory", "get", "a.md", "--lines", given]) else {
+            panic!()
+        };
+        assert_eq!(lines, Some(Lines { first, last }), "{given}");
+    }
+    let forget = asked(&["memory", "forget", "--path", "a.md", "-y"]);
+    assert_eq!(
+        forget,
+        MemoryCommand::Forget { what: Forgettable::Path("a.md".into()), yes: true, json: false }
+    );
+    assert_eq!(planned(&["memory"], PIPED), Ok(Launch::Help(Topic::Memory)));
+    assert_eq!(planned(&["memory", "model"], PIPED), Ok(Launch::Help(Topic::Memory)));
+    assert_eq!(refused(&["memory", "forget"]), UsageError::ForgetWhat);
+    assert_eq!(refused(&["memory", "get"]), UsageError::MissingValue("PATH".into()));
+    assert!(matches!(refused(&["memory", "search", "x", "--mode", "v3"]), UsageError::NotAChoice { .. }));
 }

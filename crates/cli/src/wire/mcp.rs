@@ -192,13 +192,26 @@ pub(super) fn connect(
     background: &Arc<Background>,
     interactive: bool,
 ) -> Servers {
+    let servers = prepare(loaded, configs, roots, background, interactive);
+    servers.begin();
+    servers
+}
+
+/// The same, to be started when the first request has left or somebody needs one.
+fn prepare(
+    loaded: &Loaded,
+    configs: Vec<ServerConfig>,
+    roots: Vec<PathBuf>,
+    background: &Arc<Background>,
+    interactive: bool,
+) -> Servers {
     // Nothing is opened for servers that are programs.
     let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
     let entries = configs.into_iter().map(|config| {
         let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
         Entry { config, access }
     });
-    Servers::start(Setup {
+    Servers::prepare(Setup {
         entries: entries.collect(),
         env: loaded.env.clone(),
         redaction: loaded.groups.tools.redaction.clone(),
@@ -237,7 +250,11 @@ pub(super) fn start(
     if configs.is_empty() {
         return (None, notes);
     }
-    let servers = connect(loaded, configs, roots.to_vec(), background, interactive);
+    let servers = prepare(loaded, configs, roots.to_vec(), background, interactive);
+    if interactive {
+        // Nobody types faster than they start.
+        servers.begin();
+    }
     (Some(Arc::new(servers)), notes)
 }
 

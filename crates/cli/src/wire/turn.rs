@@ -372,6 +372,9 @@ async fn converse(
         let Some(event) = event else { break None };
         // A session's first word is that it is there; then come the things that were noticed before.
         let noticed = if matches!(event, Event::SessionReady { .. }) { warnings.as_slice() } else { &[] };
+        if let (Event::RequestSent(_), Some(servers)) = (&event, servers) {
+            servers.begin();
+        }
         if matches!(event, Event::TurnEnded(_)) && servers.is_some_and(Servers::has_problem) {
             let _ = sink(&mcp::problem("pollux mcp list"));
         }

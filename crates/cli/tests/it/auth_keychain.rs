@@ -2,6 +2,7 @@
 //!
 //! `scripts/install-test-services.sh` installs what is needed; without it the tests say so and pass.
 
+use std::io::Write;
 use std::path::Path;
 
 use pollux_test_support::{Run, TestHome, reply};
@@ -24,7 +25,8 @@ fn missing() -> Option<&'static str> {
 /// Runs a script in a session with an unlocked keyring, the program being `$POLLUX`.
 fn in_session(scene: &Scene, script: &str) -> Option<Run> {
     if let Some(name) = missing() {
-        eprintln!("skipped: `{name}` is not installed (scripts/install-test-services.sh does it)");
+        let said = "is not installed (scripts/install-test-services.sh does it)";
+        let _ = writeln!(std::io::stderr(), "skipped: `{name}` {said}");
         return None;
     }
     let script = format!(

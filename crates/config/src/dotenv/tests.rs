@@ -62,6 +62,7 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
         "NODE_EXTRA_CA_CERTS",
         "npm_config_script_shell",
         "EDITOR",
+        "GIMLI_STATE_DIR",
     ];
     for name in guarded {
         assert!(is_guarded(name), "{name}");

@@ -102,12 +102,7 @@ impl Encoder {
         let prefix = if file.get("bert.embeddings.word_embeddings.weight").is_some() { "bert." } else { "" };
         let weights = Weights::load(&shape, &file, prefix)?;
         let name = format!("{prefix}embeddings.word_embeddings.weight");
-        let words = file.get(&name).filter(|words| words.shape == [shape.vocabulary, shape.width]).cloned();
-        let Some(words) = words else {
-            // Tells what is wrong.
-            file.expect(&name, &[shape.vocabulary, shape.width])?;
-            return Err(ModelError::Gone);
-        };
+        let words = file.tensor(&name, &[shape.vocabulary, shape.width])?.clone();
         Ok(Self { shape, weights, file, words })
     }
 

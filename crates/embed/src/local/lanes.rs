@@ -149,3 +149,67 @@ fn exponential(x: f32) -> f32 {
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
     (polynomial * r * r + r + 1.0) * power
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers without a pattern, from -1 to 1.
+    fn noise(count: usize) -> Vec<f32> {
+        (0..count).map(|at| ((at as f32 * 12.9898).sin() * 43_758.547).fract()).collect()
+    }
+
+    #[test]
+    fn every_variant_of_the_product_gives_the_same() {
+        for (rows, width) in [(1, 1), (4, 8), (7, 5), (13, 32), (48, 3)] {
+            let weights = noise(rows * width);
+            let x: Vec<Lanes> =
+                noise(width * LANES).as_chunks().0.iter().map(|values| Lanes(*values)).collect();
+            let mut variants = vec![vec![Lanes::ZERO; rows]; 3];
+            product::<true, 4>(&weights, &x, &mut variants[0]);
+            product::<false, 2>(&weights, &x, &mut variants[1]);
+            product::<false, 4>(&weights, &x, &mut variants[2]);
+            for row in 0..rows {
+                for lane in 0..LANES {
+                    let expected: f64 = (0..width)
+                        .map(|k| f64::from(weights[row * width + k]) * f64::from(x[k].0[lane]))
+                        .sum();
+                    for variant in &variants {
+                        assert!((f64::from(variant[row].0[lane]) - expected).abs() < 1e-5);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exponential_and_error_function_are_exact_enough() {
+        for step in -8_700..=880 {
+            let x = step as f32 / 100.0;
+            let expected = f64::from(x).exp();
+            assert!((f64::from(exponential(x)) / expected - 1.0).abs() < 3e-7, "{x}");
+        }
+        assert!(exponential(-1e30) < 1e-37 && exponential(1e30).is_finite());
+        let known = [(0.0, 0.0), (0.5, 0.520_499_9), (1.0, 0.842_700_8), (2.0, 0.995_322_3), (5.0, 1.0)];
+        for (x, expected) in known {
+            assert!((error_function(x) - expected).abs() < 4e-7, "{x}");
+            assert!((error_function(-x) + expected).abs() < 4e-7, "-{x}");
+        }
+    }
+
+    #[test]
+    fn shares_sum_to_one_and_normal_features_have_mean_zero() {
+        let mut scores: Vec<Lanes> =
+            noise(40 * LANES).as_chunks().0.iter().map(|values| Lanes(values.map(|v| v * 90.0))).collect();
+        softmax(&mut scores, 1.5);
+        let mut features = scores.clone();
+        normalize(&mut features, &[1.0; 40], &[0.0; 40], 1e-12);
+        for lane in 0..LANES {
+            let total: f32 = scores.iter().map(|score| score.0[lane]).sum();
+            assert!((total - 1.0).abs() < 1e-5);
+            let mean: f32 = features.iter().map(|feature| feature.0[lane]).sum();
+            let variance: f32 = features.iter().map(|feature| feature.0[lane].powi(2)).sum::<f32>() / 40.0;
+            assert!(mean.abs() < 1e-4 && (variance - 1.0).abs() < 1e-4, "{mean} {variance}");
+        }
+    }
+}

@@ -161,17 +161,18 @@ impl SafeTensors {
     }
 
     /// A tensor that has to be there with this shape.
+    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<&Tensor, ModelError> {
+        let reason = match self.get(name) {
+            Some(tensor) if tensor.shape == shape => return Ok(tensor),
+            Some(tensor) => format!("`{name}` has the shape {:?} instead of {shape:?}", tensor.shape),
+            None => format!("it has no tensor `{name}`"),
+        };
+        Err(ModelError::Content { path: self.path.clone(), reason })
+    }
+
+    /// The numbers of such a tensor.
     pub(super) fn expect(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
-        match self.get(name) {
-            Some(tensor) if tensor.shape == shape => self.read(tensor),
-            found => {
-                let reason = match found {
-                    Some(tensor) => format!("`{name}` has the shape {:?} instead of {shape:?}", tensor.shape),
-                    None => format!("it has no tensor `{name}`"),
-                };
-                Err(ModelError::Content { path: self.path.clone(), reason })
-            }
-        }
+        self.read(self.tensor(name, shape)?)
     }
 
     /// One row of a table, appended.

@@ -5,12 +5,13 @@ use std::time::Duration;
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Purpose};
 use pollux_embed::{Protocol, RemoteModel, RemoteOptions};
 use pollux_net::client::{ClientOptions, client};
-use pollux_test_support::{FakeGemini, Reply};
 use serde_json::{Value, json};
+
+use crate::server::{Reply, Server};
 
 const KEY: &str = "key-that-nobody-may-see";
 
-fn model(protocol: Protocol, server: &FakeGemini) -> RemoteModel {
+fn model(protocol: Protocol, server: &Server) -> RemoteModel {
     let mut options = RemoteOptions::new(client(&ClientOptions::new("test")).unwrap());
     options.base_url = Some(format!("{}/v1", server.url()));
     options.key = Some(KEY.to_owned());
@@ -33,7 +34,7 @@ fn gemini(count: usize) -> Reply {
 }
 
 async fn fails(protocol: Protocol, replies: Vec<Reply>) -> (EmbedError, usize) {
-    let server = FakeGemini::start(replies).await;
+    let server = Server::start(replies).await;
     let error = model(protocol, &server).embed(&texts(1, 1), Purpose::Document).await.unwrap_err();
     assert!(!error.message.contains(KEY) && !error.message.contains("team-secret"), "{error}");
     (error, server.requests().len())
@@ -41,18 +42,18 @@ async fn fails(protocol: Protocol, replies: Vec<Reply>) -> (EmbedError, usize) {
 
 #[tokio::test]
 async fn gemini_is_asked_as_its_api_wants() {
-    let server = FakeGemini::start([ok(&json!({ "embedding": { "values": [3, 4] } })), gemini(2)]).await;
+    let server = Server::start([ok(&json!({ "embedding": { "values": [3, 4] } })), gemini(2)]).await;
     let model = model(Protocol::Gemini, &server);
     let vectors = model.embed(&["why?".to_owned()], Purpose::Query).await.unwrap();
     assert_eq!(vectors, [[0.6, 0.8]], "vectors have length 1");
-    let request = server.request(0);
+    let request = server.requests().remove(0);
     assert_eq!(request.path, "/v1/models/gemini-embedding-001:embedContent");
     assert_eq!(request.header("x-goog-api-key"), Some(KEY));
     assert_eq!(request.header("x-team"), Some("team-secret"));
     assert_eq!(request.body["taskType"], "RETRIEVAL_QUERY");
     assert_eq!(request.body["content"]["parts"][0]["text"], "why?");
     assert_eq!(model.embed(&texts(2, 3), Purpose::Document).await.unwrap().len(), 2);
-    let request = server.request(1);
+    let request = server.requests().remove(1);
     assert_eq!(request.path, "/v1/models/gemini-embedding-001:batchEmbedContents");
     let second = &request.body["requests"][1];
     assert_eq!(second["model"], "models/gemini-embedding-001");
@@ -63,10 +64,10 @@ async fn gemini_is_asked_as_its_api_wants() {
 #[tokio::test]
 async fn openai_is_asked_as_its_api_wants() {
     let data = json!({ "data": [{ "index": 1, "embedding": [0, 2] }, { "index": 0, "embedding": [5, 0] }] });
-    let server = FakeGemini::start([ok(&data)]).await;
+    let server = Server::start([ok(&data)]).await;
     let vectors = model(Protocol::OpenAi, &server).embed(&texts(2, 1), Purpose::Query).await.unwrap();
     assert_eq!(vectors, [[1.0, 0.0], [0.0, 1.0]]);
-    let request = server.request(0);
+    let request = server.requests().remove(0);
     assert_eq!(request.path, "/v1/embeddings");
     assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     assert_eq!(request.body, json!({ "model": "text-embedding-3-small", "input": ["000 x", "001 x"] }));
@@ -80,7 +81,7 @@ async fn many_texts_are_cut_into_requests_and_come_back_in_order() {
         let list = vec![json!({ "values": direction }); 5];
         ok(&json!({ "embeddings": list })).delay(Duration::from_millis(60 - 20 * at as u64))
     });
-    let server = FakeGemini::start(replies).await;
+    let server = Server::start(replies).await;
     let sent = texts(15, 1590);
     let vectors = model(Protocol::Gemini, &server).embed(&sent, Purpose::Document).await.unwrap();
     assert_eq!(vectors.len(), 15);
@@ -103,7 +104,7 @@ async fn a_busy_server_is_asked_again_as_it_wishes() {
         Reply::http(400, r#"{"error":{"message":"Rate limit reached"}}"#),
         gemini(1),
     ];
-    let server = FakeGemini::start(busy).await;
+    let server = Server::start(busy).await;
     let model = model(Protocol::Gemini, &server);
     assert_eq!(model.embed(&texts(1, 1), Purpose::Document).await.unwrap().len(), 1);
     assert_eq!(server.requests().len(), 4);
@@ -146,7 +147,7 @@ async fn what_will_fail_again_is_not_repeated_and_secrets_stay_hidden() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
-    let server = FakeGemini::start([]).await;
+    let server = Server::start([]).await;
     let model = model(Protocol::OpenAi, &server);
     drop(server);
     let error = model.embed(&texts(1, 1), Purpose::Query).await.unwrap_err();

@@ -111,7 +111,9 @@ pub(crate) fn of(response: Response) -> BoxStream<'static, Result<Sse, SseError>
 mod tests {
     use super::*;
 
-    fn events(text: &str, size: usize) -> Vec<(Option<String>, Option<String>, Option<String>, Option<u64>)> {
+    type Fields = (Option<String>, Option<String>, Option<String>, Option<u64>);
+
+    fn events(text: &str, size: usize) -> Vec<Fields> {
         let (mut parser, mut events) = (Parser::default(), VecDeque::new());
         for piece in text.as_bytes().chunks(size) {
             parser.feed(piece, &mut events).unwrap();

@@ -187,13 +187,16 @@ pub(crate) fn make_vector_table(connection: &Connection, dims: usize) -> Result<
 }
 
 pub(crate) fn has_table(connection: &Connection, name: &str) -> Result<bool> {
-    connection.query_row("SELECT count(*) FROM sqlite_master WHERE name = ?1", [name], |row| {
-        Ok(row.get::<_, i64>(0)? > 0)
-    })
+    connection
+        .prepare_cached("SELECT count(*) FROM sqlite_master WHERE name = ?1")?
+        .query_row([name], |row| Ok(row.get::<_, i64>(0)? > 0))
 }
 
 pub(crate) fn state(connection: &Connection, key: &str) -> Result<Option<String>> {
-    connection.query_row("SELECT value FROM pollux_state WHERE key = ?1", [key], |row| row.get(0)).optional()
+    connection
+        .prepare_cached("SELECT value FROM pollux_state WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
+        .optional()
 }
 
 pub(crate) fn set_state(connection: &Connection, key: &str, value: &str) -> Result<()> {

@@ -42,7 +42,8 @@ impl Identity {
     /// Reads it; `None` when it is missing or cannot be understood.
     pub(crate) fn read(connection: &Connection) -> Result<Option<Self>> {
         let sql = "SELECT value FROM meta WHERE key = ?1";
-        let text: Option<String> = connection.query_row(sql, [KEY], |row| row.get(0)).optional()?;
+        let text: Option<String> =
+            connection.prepare_cached(sql)?.query_row([KEY], |row| row.get(0)).optional()?;
         Ok(text
             .and_then(|text| serde_json::from_str::<JsonObject>(&text).ok())
             .and_then(|map| Self::parse(&map)))

@@ -53,9 +53,10 @@ pub(crate) fn compare(
     wants_vectors: bool,
 ) -> Result<Difference> {
     let mut rows: HashMap<String, (i64, bool)> = HashMap::new();
+    // The plus keeps SQLite from walking through everything of a source instead.
     let mut statement = connection.prepare_cached(
         "SELECT c.id, coalesce(p.number, 0), coalesce(p.embedded, 0) FROM chunks c LEFT JOIN pollux_chunks p ON p.id = c.id
-         WHERE c.path = ?1 AND c.source = ?2",
+         WHERE c.path = ?1 AND +c.source = ?2",
     )?;
     let mut found = statement.query(params![listed.path, listed.source.as_str()])?;
     while let Some(row) = found.next()? {

@@ -205,47 +205,43 @@ impl Writer {
         listed: Listed,
         wants_vectors: bool,
     ) -> Result<Result<Change, String>, IndexError> {
-        let document = match self.read(setup, &listed) {
-            Ok(document) => document,
+        let known = self.hash_of(&listed.path, wants_vectors).map_err(|source| self.error(source))?;
+        let document = match self.read(setup, &listed, known.as_deref()) {
+            Ok(Some(document)) => document,
+            Ok(None) => return Ok(Ok(Change::Touched)),
             Err(error) => return Ok(Err(format!("could not read `{}`: {error}", listed.file.display()))),
         };
-        let compare = || -> rusqlite::Result<Change> {
-            let connection = &self.opened.connection;
-            let sql = "SELECT hash FROM files WHERE path = ?1";
-            let hash: Option<String> =
-                connection.prepare_cached(sql)?.query_row([&listed.path], |row| row.get(0)).optional()?;
-            let sql = "SELECT count(*) FROM pollux_chunks WHERE embedded = 0 AND path = ?1";
-            let pending = wants_vectors
-                && connection.prepare_cached(sql)?.query_row([&listed.path], |row| row.get::<_, i64>(0))? > 0;
-            if hash.as_deref() == Some(&document.hash) && !pending {
-                return Ok(Change::Touched);
-            }
-            let origin = &self.identity.origin;
-            let chunks = chunk::chunks(&document, &listed.path, listed.source, self.identity.chunking);
-            let with_ids =
-                chunks.into_iter().map(|chunk| (chunk.id(listed.source, &listed.path, &origin.model), chunk));
-            let Difference { added, gone } =
-                rows::compare(connection, &listed, with_ids.collect(), wants_vectors)?;
-            let mode = self.identity.chunking.mode;
-            let added = added.into_iter().map(|(id, chunk)| Added {
-                id,
-                vector_hash: chunk.vector_hash(mode),
-                chunk,
-                vector: None,
-                is_new: false,
-            });
-            let mut prepared = Prepared {
-                listed: listed.clone(),
-                hash: document.hash.clone(),
-                added: added.collect(),
-                gone,
-            };
-            if wants_vectors {
-                self.look_up(&mut prepared)?;
-            }
-            Ok(Change::Write(Box::new(prepared)))
-        };
-        compare().map(Ok).map_err(|source| self.error(source))
+        self.compare(listed, &document, wants_vectors).map(Ok).map_err(|source| self.error(source))
+    }
+
+    /// The hash of a file that lacks nothing.
+    fn hash_of(&self, path: &str, wants_vectors: bool) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT hash FROM files WHERE path = ?1 AND (?2 = 0 OR NOT EXISTS
+                     (SELECT 1 FROM pollux_chunks WHERE embedded = 0 AND path = ?1))";
+        let mut statement = self.opened.connection.prepare_cached(sql)?;
+        statement.query_row((path, i64::from(wants_vectors)), |row| row.get(0)).optional()
+    }
+
+    fn compare(&self, listed: Listed, document: &Document, wants_vectors: bool) -> rusqlite::Result<Change> {
+        let Identity { origin, chunking, .. } = &self.identity;
+        let chunks = chunk::chunks(document, &listed.path, listed.source, *chunking);
+        let with_ids =
+            chunks.into_iter().map(|chunk| (chunk.id(listed.source, &listed.path, &origin.model), chunk));
+        let connection = &self.opened.connection;
+        let Difference { added, gone } =
+            rows::compare(connection, &listed, with_ids.collect(), wants_vectors)?;
+        let added = added.into_iter().map(|(id, chunk)| Added {
+            id,
+            vector_hash: chunk.vector_hash(chunking.mode),
+            chunk,
+            vector: None,
+            is_new: false,
+        });
+        let mut prepared = Prepared { listed, hash: document.hash.clone(), added: added.collect(), gone };
+        if wants_vectors {
+            self.look_up(&mut prepared)?;
+        }
+        Ok(Change::Write(Box::new(prepared)))
     }
 
     fn look_up(&self, prepared: &mut Prepared) -> rusqlite::Result<()> {
@@ -265,13 +261,14 @@ impl Writer {
         Ok(())
     }
 
-    fn read(&self, setup: &Setup, listed: &Listed) -> std::io::Result<Document> {
+    /// `None` when its hash is the known one.
+    fn read(&self, setup: &Setup, listed: &Listed, known: Option<&str>) -> std::io::Result<Option<Document>> {
         let phrases = self.forgotten.phrases();
         match listed.source {
             Source::Memory => {
                 let own = listed.path == notes::LEARNINGS;
                 let provenance = if own || setup.trusted { Provenance::Owner } else { Provenance::Untrusted };
-                notes::read(&listed.file, provenance, phrases)
+                notes::read(&listed.file, provenance, phrases, known)
             }
             Source::Sessions => {
                 let id = listed
@@ -280,13 +277,17 @@ impl Writer {
                     .map(|name| name.to_string_lossy().into_owned())
                     .unwrap_or_default();
                 let id = id.split("-topic-").next().unwrap_or_default().to_owned();
-                sessions::read(&listed.file, self.shared.contains(&id), phrases)
+                let document = sessions::read(&listed.file, self.shared.contains(&id), phrases)?;
+                Ok((known != Some(&document.hash)).then_some(document))
             }
         }
     }
 
-    /// Writes files, each in a transaction of its own.
+    /// Writes files: all rows of each, or none.
     pub(crate) fn write(&mut self, files: &[Prepared], setup: &Setup) -> Result<(), IndexError> {
+        if files.is_empty() {
+            return Ok(());
+        }
         let now_ms = setup.clock.now().millis();
         let dims =
             files.iter().flat_map(|file| &file.added).find_map(|added| added.vector.as_ref().map(Vec::len));
@@ -300,19 +301,18 @@ impl Writer {
             if let Some(dims) = identity.dims.filter(|_| opened.has_vectors) {
                 database::make_vector_table(&opened.connection, dims)?;
             }
+            // A file is in the index with all its rows or as it was before; several of them at once are quicker.
+            let transaction = opened.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let context = Context {
+                origin: &identity.origin,
+                has_vectors: opened.has_vectors,
+                keeps_cache: setup.settings.cache.enabled,
+                now_ms,
+            };
             for file in files {
-                let transaction =
-                    opened.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                let context = Context {
-                    origin: &identity.origin,
-                    has_vectors: opened.has_vectors,
-                    keeps_cache: setup.settings.cache.enabled,
-                    now_ms,
-                };
                 rows::replace(&transaction, file, &context)?;
-                transaction.commit()?;
             }
-            Ok(())
+            transaction.commit()
         };
         write().map_err(|source| IndexError::of(&path, source))?;
         self.touch();

@@ -124,11 +124,11 @@ impl Answer {
 /// The beginning of a chunk.
 pub(super) fn snippet(text: &str) -> String {
     let mut units = 0;
-    let within = text.chars().take_while(|c| {
+    let end = text.char_indices().find(|(_, c)| {
         units += c.len_utf16();
-        units <= SNIPPET
+        units > SNIPPET
     });
-    within.collect()
+    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text).to_owned()
 }
 
 #[cfg(test)]

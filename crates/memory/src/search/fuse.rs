@@ -77,7 +77,7 @@ pub(super) fn fuse(found: &Found, weights: (f64, f64), min_cosine: f64) -> Vec<C
             Candidate { number, explain }
         })
         .collect();
-    sort(&mut candidates);
+    candidates.sort_by(order);
     candidates
 }
 
@@ -128,9 +128,9 @@ pub(super) fn supersede(candidates: &mut [Candidate], texts: &[Dated<'_>], quest
     }
 }
 
-pub(super) fn sort(candidates: &mut [Candidate]) {
-    // Of two that are equal, the one that was written later.
-    candidates.sort_by(|a, b| b.explain.sum().total_cmp(&a.explain.sum()).then(b.number.cmp(&a.number)));
+/// The best first; of two that are equal, the one that was written later.
+pub(super) fn order(one: &Candidate, other: &Candidate) -> std::cmp::Ordering {
+    other.explain.sum().total_cmp(&one.explain.sum()).then(other.number.cmp(&one.number))
 }
 
 fn range(scores: &[(i64, f64)]) -> (f64, f64) {
@@ -193,7 +193,7 @@ mod tests {
             Dated { date: Some("2026-03-01"), text: "lunch was very good today" },
         ];
         supersede(&mut candidates, &texts, "where is the staging server");
-        sort(&mut candidates);
+        candidates.sort_by(order);
         assert_eq!(numbers(&candidates), [2, 1, 3]);
     }
 

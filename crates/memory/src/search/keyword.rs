@@ -9,8 +9,9 @@ use crate::source::Source;
 
 /// In a small index every word is looked for.
 const SMALL: i64 = 2000;
-/// In a large one, common words are left out once so many chunks are to be compared.
-const BUDGET: i64 = 1500;
+/// In a large one so many chunks are compared, or one in [`SHARE`]; common words are left out.
+const LEAST_BUDGET: i64 = 600;
+const SHARE: i64 = 40;
 /// Weights of the text, the headings and the path.
 const WEIGHTS: &str = "1.0, 1.0, 1.0";
 
@@ -25,8 +26,9 @@ pub(super) fn search(
 ) -> Result<Vec<(i64, f64)>> {
     let mut phrases: Vec<String> = words::phrases(question);
     phrases.extend(more.iter().map(|date| date.replace('-', " ")));
+    let budget = if chunks > SMALL { LEAST_BUDGET.max(chunks / SHARE) } else { SMALL };
     if chunks > SMALL {
-        phrases = rare(connection, phrases)?;
+        phrases = rare(connection, phrases, budget)?;
     }
     if phrases.is_empty() {
         return Ok(Vec::new());
@@ -34,40 +36,30 @@ pub(super) fn search(
     let expression: Vec<String> = phrases.iter().map(|phrase| words::quoted(phrase)).collect();
     let rank = format!("bm25(pollux_fts, {WEIGHTS})");
     let limit = i64::try_from(count).unwrap_or(i64::MAX);
-    let found = match source {
-        None => {
-            let sql = format!(
-                "SELECT rowid, {rank} AS r FROM pollux_fts WHERE pollux_fts MATCH ?1 ORDER BY r LIMIT ?2"
-            );
-            let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement
-                .query_map((expression.join(" OR "), limit), |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<Vec<(i64, f64)>>>()?
-        }
-        Some(source) => {
-            let sql = format!(
-                "SELECT f.rowid, {rank} AS r FROM pollux_fts f JOIN pollux_chunks p ON p.number = f.rowid
-                 WHERE f.pollux_fts MATCH ?1 AND p.source = ?3 ORDER BY r LIMIT ?2"
-            )
-            .replace("f.pollux_fts MATCH", "pollux_fts MATCH");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let values = (expression.join(" OR "), limit, source.as_str());
-            let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<Vec<(i64, f64)>>>()?
-        }
-    };
+    // Of a word that is everywhere the latest chunks are compared, and not all of them.
+    let of_source = "AND (SELECT source FROM pollux_chunks WHERE number = pollux_fts.rowid) = ?4";
+    let sql = format!(
+        "SELECT rowid, r FROM (SELECT rowid, {rank} AS r FROM pollux_fts
+           WHERE pollux_fts MATCH ?1 {} ORDER BY rowid DESC LIMIT ?3) ORDER BY r LIMIT ?2",
+        if source.is_some() { of_source } else { "AND ?4 IS NULL" }
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let values = (expression.join(" OR "), limit, budget, source.map(Source::as_str));
+    let found = statement
+        .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(i64, f64)>>>()?;
     // SQLite's rank is negative, the best lowest.
     Ok(found.into_iter().map(|(number, rank)| (number, -rank)).collect())
 }
 
 /// The rarest words, as many as can be compared in time. The others would hardly change the order: a word
 /// weighs the less the more chunks have it.
-fn rare(connection: &Connection, phrases: Vec<String>) -> Result<Vec<String>> {
+fn rare(connection: &Connection, phrases: Vec<String>, budget: i64) -> Result<Vec<String>> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM pollux_fts WHERE pollux_fts MATCH ?1 LIMIT ?2)";
     let mut statement = connection.prepare_cached(sql)?;
     let mut counted = Vec::with_capacity(phrases.len());
     for phrase in phrases {
-        let count: i64 = statement.query_row((words::quoted(&phrase), BUDGET), |row| row.get(0))?;
+        let count: i64 = statement.query_row((words::quoted(&phrase), budget + 1), |row| row.get(0))?;
         if count > 0 {
             counted.push((count, phrase));
         }
@@ -76,7 +68,7 @@ fn rare(connection: &Connection, phrases: Vec<String>) -> Result<Vec<String>> {
     let mut sum = 0;
     let mut kept = Vec::new();
     for (count, phrase) in counted {
-        if !kept.is_empty() && sum + count > BUDGET {
+        if !kept.is_empty() && sum + count > budget {
             break;
         }
         sum += count;

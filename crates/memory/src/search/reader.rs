@@ -280,8 +280,9 @@ impl Question<'_> {
             _ => None,
         };
         let now = self.setup.clock.now();
-        let chunks: i64 =
-            snapshot.query_row("SELECT coalesce(max(number), 0) FROM pollux_chunks", [], |row| row.get(0))?;
+        let chunks: i64 = snapshot
+            .prepare_cached("SELECT coalesce(max(number), 0) FROM pollux_chunks")?
+            .query_row([], |row| row.get(0))?;
         let meant = dates::meant(question, now);
         let mut named = keyword::named(snapshot, question, count)?;
         named.extend(keyword::of_file(snapshot, question)?);
@@ -299,14 +300,10 @@ impl Question<'_> {
         let texts: Vec<Dated<'_>> =
             rows.iter().map(|row| Dated { date: row.date.as_deref(), text: &row.text }).collect();
         fuse::supersede(&mut candidates, &texts, question);
-        let mut hits: Vec<(i64, Hit)> = candidates
-            .into_iter()
-            .zip(rows)
-            .map(|(candidate, row)| (candidate.number, row.hit(candidate.explain)))
-            .collect();
-        hits.sort_by(|a, b| b.1.score.total_cmp(&a.1.score).then(b.0.cmp(&a.0)));
-        hits.truncate(self.max_results());
-        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+        let mut best: Vec<(Candidate, Row)> = candidates.into_iter().zip(rows).collect();
+        best.sort_by(|(a, _), (b, _)| fuse::order(a, b));
+        best.truncate(self.max_results());
+        Ok(best.into_iter().map(|(candidate, row)| row.hit(candidate.explain)).collect())
     }
 
     /// What is in the wanted sources, with the rows.

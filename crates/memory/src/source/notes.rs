@@ -145,16 +145,24 @@ fn name_of(workspace: &Path, path: &Path) -> String {
     parts.join("/").replace("//", "/")
 }
 
-/// A note without its secrets.
-pub(crate) fn read(file: &Path, provenance: Provenance, tombstones: &[Tombstone]) -> io::Result<Document> {
+/// A note without its secrets; `None` when it is as it was.
+pub(crate) fn read(
+    file: &Path,
+    provenance: Provenance,
+    tombstones: &[Tombstone],
+    known: Option<&str>,
+) -> io::Result<Option<Document>> {
     let bytes = fs::read(file)?;
     let text = String::from_utf8_lossy(&bytes);
     let hash = sha256_hex(text.as_bytes());
+    if known == Some(&hash) {
+        return Ok(None);
+    }
     let clean = redaction::clean(&text, tombstones);
     let lines = clean.split('\n').enumerate().map(|(index, line)| Line {
         number: index + 1,
         text: line.to_owned(),
         provenance,
     });
-    Ok(Document { lines: lines.collect(), hash, date: None })
+    Ok(Some(Document { lines: lines.collect(), hash, date: None }))
 }

@@ -60,9 +60,12 @@ impl Connection {
                 tokens.discard(&token).await;
                 let mut request = again;
                 let fresh = authorize(&mut request, tokens).await?;
-                if fresh == token { Err(refused) } else { self.send_as_it_is(request).await }
+                if fresh == token {
+                    return Err(hidden(refused, &token));
+                }
+                self.send_as_it_is(request).await.map_err(|error| hidden(error, &fresh))
             }
-            other => other,
+            other => other.map_err(|error| hidden(error, &token)),
         }
     }
 
@@ -215,6 +218,12 @@ impl Connection {
         }
         error
     }
+}
+
+/// The error without a token that the server quoted.
+fn hidden(mut error: ApiError, token: &Secret) -> ApiError {
+    error.error.message = error.error.message.replace(token.reveal(), "***");
+    error
 }
 
 /// Puts the token of the hour on a request; a header that the user set stays.

@@ -68,7 +68,7 @@ async fn a_request_names_project_and_location_and_carries_a_token() {
 
 #[tokio::test]
 async fn a_token_that_was_revoked_is_replaced_once() {
-    let refused = || Reply::error(401, "UNAUTHENTICATED", "token expired");
+    let refused = || Reply::error(401, "UNAUTHENTICATED", "google-token-2 expired");
     let (server, metadata) = (FakeGemini::start([refused(), reply().text("a")]).await, token_server());
     let client = GeminiClient::new(vertex(&server, &metadata)).unwrap();
     assert_eq!(drain(client.stream(prompt("hi"))).await.text(), "a");
@@ -77,6 +77,7 @@ async fn a_token_that_was_revoked_is_replaced_once() {
     let client = GeminiClient::new(vertex(&server, &metadata)).unwrap();
     let told = drain(client.stream(prompt("hi"))).await;
     assert_eq!(told.error().kind, ModelErrorKind::Auth);
+    assert!(told.error().message.contains("*** expired"), "{}", told.error().message);
     assert_eq!(server.requests().len(), 2);
 }
 

@@ -85,7 +85,10 @@ impl Front<'_, '_> {
             "enable" | "disable" if name.is_empty() => return format!("Usage: /hooks {word} <hook-name>"),
             "enable" => (HooksCommand::Enable { name, scope }, NEXT_TIME),
             "disable" => (HooksCommand::Disable { name, scope }, NEXT_TIME),
-            _ => return "Usage: /hooks [list], /hooks enable <hook-name>, /hooks disable <hook-name>".to_owned(),
+            _ => {
+                return "Usage: /hooks [list], /hooks enable <hook-name>, /hooks disable <hook-name>"
+                    .to_owned();
+            }
         };
         let loaded = self.turn.loaded;
         let mut text = Vec::new();

@@ -225,3 +225,24 @@ fn hooks_of_neighbouring_calls_run_together_and_each_decides_on_its_own() {
     let sent = world.last_request();
     assert!(sent.contains("AAA") && !sent.contains("BBB") && sent.contains("No b."), "{sent}");
 }
+
+#[test]
+fn a_call_of_a_server_comes_with_what_is_known_of_the_server() {
+    let mut entry = pollux_test_support::mcp::server_entry("plain");
+    entry["trust"] = json!(true);
+    let settings = json!({"mcpServers": {"srv": entry}, "hooks": {
+        "BeforeTool": [{"matcher": "mcp_srv_.*", "name": "seen", "command": "cat >> in.jsonl; echo >> in.jsonl"}],
+        "AfterTool": [{"matcher": "mcp_srv_.*", "name": "seen", "command": "cat >> in.jsonl; echo >> in.jsonl"}],
+    }});
+    let replies = [calls("mcp_srv_echo", json!({"text": "hi"})), says("Done.")];
+    let world = World::with(pollux_test_support::TestHome::new(), settings, &replies);
+    world.fine(&[]);
+    let inputs = world.lines("in.jsonl");
+    assert_eq!(inputs.len(), 2);
+    for input in &inputs {
+        let context = &input["mcp_context"];
+        assert_eq!((&context["server_name"], &context["tool_name"]), (&json!("srv"), &json!("echo")));
+        assert_eq!(context["command"], entry["command"]);
+        assert_eq!(input["tool_name"], "mcp_srv_echo");
+    }
+}
