@@ -68,17 +68,28 @@ pub(super) fn any(loaded: &Loaded) -> bool {
 
 /// Every server, sorted by name.
 pub(super) fn named(loaded: &Loaded) -> Vec<Named> {
+    let mut found = found(loaded);
+    for server in &mut found {
+        if let Some(written) = written(loaded, &server.name) {
+            server.written = written;
+        }
+    }
+    found
+}
+
+/// The same without another look at the files; entries are as they hold in this run.
+fn found(loaded: &Loaded) -> Vec<Named> {
+    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let mut found: Vec<Named> = Vec::new();
     for (name, entry) in entries(loaded) {
-        let state = match refusal(loaded, &name) {
+        let state = match refusal(loaded, &switches, &name) {
             Some(unused) => Err(unused),
             None => ServerConfig::parse(&name, &entry).map_err(|error| match error {
                 ConfigError::NoTransport => Unused::Overlay,
                 other => Unused::Invalid(other.to_string()),
             }),
         };
-        let written = written(loaded, &name).unwrap_or(entry);
-        found.push(Named { name, written, state });
+        found.push(Named { name, written: entry, state });
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
@@ -131,7 +142,7 @@ fn written(loaded: &Loaded, name: &str) -> Option<Value> {
 }
 
 /// Why a server may not be used; the first reason counts.
-pub(super) fn refusal(loaded: &Loaded, name: &str) -> Option<Unused> {
+fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused> {
     let same = |other: &String| other.trim().eq_ignore_ascii_case(name.trim());
     if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
         return Some(Unused::Blocked(SWITCHED_OFF_BY_ADMIN.to_owned()));
@@ -150,7 +161,8 @@ pub(super) fn refusal(loaded: &Loaded, name: &str) -> Option<Unused> {
         );
         return Some(Unused::Blocked(text));
     }
-    if is_switched_off(loaded, name) {
+    let switch = switches.get(&name.trim().to_lowercase()).and_then(|entry| entry.get("enabled"));
+    if switch == Some(&Value::Bool(false)) {
         let text = format!("Server '{name}' is disabled. Run 'pollux mcp enable {name}' to enable.");
         return Some(Unused::Disabled(text));
     }
@@ -162,12 +174,6 @@ pub(super) fn refusal(loaded: &Loaded, name: &str) -> Option<Unused> {
 /// Where it is noted which servers are switched off.
 pub(super) fn switches_file(loaded: &Loaded) -> PathBuf {
     loaded.home.gemini_dir().join("mcp-server-enablement.json")
-}
-
-pub(super) fn is_switched_off(loaded: &Loaded, name: &str) -> bool {
-    let Ok(Some(switches)) = read_object(&switches_file(loaded)) else { return false };
-    let entry = switches.get(&name.trim().to_lowercase());
-    entry.and_then(|entry| entry.get("enabled")) == Some(&Value::Bool(false))
 }
 
 /// What signing in needs.
@@ -237,7 +243,7 @@ pub(super) fn start(
     }
     let mut notes = Vec::new();
     let mut configs = Vec::new();
-    for server in named(loaded) {
+    for server in found(loaded) {
         match server.state {
             Ok(config) => configs.push(config),
             Err(Unused::Invalid(why)) => {
