@@ -52,10 +52,10 @@ pub use listing::{
     select, select_anywhere, session_files, subagent_files, subagents,
 };
 pub use load::{LoadError, RepairNote, SessionKind, StoredSession, load};
+pub use message::encode::display as display_json;
 pub use message::{
     Compression, Message, MessageId, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage,
 };
-pub use message::encode::display as display_json;
 pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
