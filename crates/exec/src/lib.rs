@@ -22,5 +22,6 @@ mod process;
 pub mod program;
 pub mod sandbox;
 pub mod shell;
+mod starters;
 
 pub use capture::Captured;

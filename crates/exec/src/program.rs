@@ -13,9 +13,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::process::{Group, command, keep_standard_streams_only};
+use crate::process::{command, keep_standard_streams_only};
 use crate::sandbox::Sandbox;
 use crate::shell::{Ending, ending_of};
+use crate::starters;
 
 /// How long the pipes are read after the program itself has ended.
 const DRAIN_LIMIT: Duration = Duration::from_millis(200);
@@ -91,8 +92,7 @@ pub async fn run_with(
     if sandbox.is_none() {
         keep_standard_streams_only(&mut command);
     }
-    let mut child = command.spawn()?;
-    let group = Group::led_by(&child)?;
+    let (mut child, group) = starters::start(command).await?;
     let registered = background.register(&group);
     let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };
     let deadline = program.time_limit.map(|limit| Instant::now() + limit);
