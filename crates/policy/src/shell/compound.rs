@@ -223,7 +223,9 @@ impl Parser<'_, '_> {
                 (Some('<' | '>'), Some(c)) if c != '(' => self.skip(1),
                 (Some('(' | ')'), _) if mode == Mode::Plain => self.skip(1),
                 (Some(_), _) => {
-                    let word = self.word(mode)?;
+                    let mut word = self.word(mode)?;
+                    // An operator may be broken over two lines. In quotes it is none, whatever becomes of it.
+                    word.raw = word.raw.replace("\\\n", "");
                     let closes = word.raw == "]]";
                     mode = if word.raw == "=~" { Mode::Regex } else { Mode::Plain };
                     words.push(word);

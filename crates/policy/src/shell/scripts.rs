@@ -31,7 +31,9 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         "complete" | "compgen" | "mapfile" | "readarray" if call.has(&["-C", "-F"]) => {
             found.doubt(format!("`{}` runs a command of its own", call.name));
         }
-        "jobs" if call.has(&["-x"]) => found.doubt("`jobs -x` runs a command"),
+        "jobs" if call.has(&["-x"]) || call.arguments.iter().any(|word| word.text().is_none()) => {
+            found.doubt("`jobs -x` runs a command");
+        }
         "let" => found.doubt("`let` computes with the contents of variables"),
         "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
         "read" => read(call, found),
@@ -60,7 +62,8 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     (None, None) => true,
                 }
             });
-            if subscript {
+            // One piece may vanish, and another one bring `-v` and the subscript.
+            if subscript || call.arguments.iter().any(|word| word.splitting() > 1) {
                 found.doubt("a test computes a subscript");
             }
         }

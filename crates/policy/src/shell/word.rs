@@ -58,6 +58,22 @@ impl Word {
     pub(super) fn text(&self) -> Option<&str> {
         self.literal.as_deref()
     }
+
+    /// Whether it is exactly one word at run time, whatever that word is.
+    pub(super) fn stays_one(&self) -> bool {
+        self.literal.is_some() || self.pattern.is_none() && !self.pieces.is_empty() && self.splitting() == 0
+    }
+
+    /// How many of its pieces may be no word, or several.
+    pub(super) fn splitting(&self) -> usize {
+        let splits = |piece: &&Piece| match piece {
+            Piece::Text(_) | Piece::Number | Piece::Output { sample: Some(_), .. } => false,
+            Piece::Variable { name, quoted, .. } => !quoted || name == "@",
+            Piece::Derived { quoted, .. } | Piece::Output { quoted, .. } => !quoted,
+            Piece::Globs | Piece::Unknown => true,
+        };
+        self.pieces.iter().filter(splits).count()
+    }
 }
 
 /// A word under construction.

@@ -262,7 +262,7 @@ impl Call<'_> {
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
             let Some(text) = word.text() else {
-                if wrapper.operands > 0 && word.pattern.is_none() {
+                if wrapper.operands > 0 && word.stays_one() {
                     return Some(at);
                 }
                 found.doubt(format!("which program `{}` runs is only known at run time", self.name));
@@ -275,6 +275,7 @@ impl Call<'_> {
                 return Some(at);
             }
             at += 1;
+            let value = at;
             let long = text.strip_prefix("--");
             let option = long.unwrap_or_else(|| text.trim_start_matches('-'));
             let name = option.split('=').next().unwrap_or_default();
@@ -288,6 +289,10 @@ impl Call<'_> {
             };
             if !known {
                 found.doubt(format!("`{text}` is an option of `{}` that is not known here", self.name));
+            }
+            // More or less than one word, and another one is the program.
+            if at > value && !self.arguments.get(value).is_some_and(Word::stays_one) {
+                found.doubt(format!("which program `{}` runs is only known at run time", self.name));
             }
         }
         Some(at)
