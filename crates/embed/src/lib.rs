@@ -7,6 +7,7 @@
 //! Local models are computed here, without a framework: a static table is a sum of rows, and the small encoder is
 //! one kind of matrix product (`local/lanes.rs`). Nothing of it is read before the first text comes.
 
+mod batches;
 mod choice;
 pub mod install;
 mod local;

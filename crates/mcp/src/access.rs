@@ -8,7 +8,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::time::Clock;
 use pollux_net::client::{ClientOptions, client};
 use pollux_net::google::{GoogleTokens, find_credentials};
-use pollux_net::oauth::{OAuth, OAuthConfig, OAuthServer};
+use pollux_net::oauth::{OAuth, OAuthServer};
 use pollux_net::server_access::ServerAccess;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
@@ -74,21 +74,10 @@ impl SignIn {
 
 /// The server as `net` knows it, for signing in.
 pub fn oauth_server(config: &ServerConfig) -> Option<OAuthServer> {
-    let block = &config.auth.oauth;
     Some(OAuthServer {
         name: config.name.clone(),
         url: Url::parse(config.url()?).ok()?,
-        config: OAuthConfig {
-            client_id: block.client_id.clone(),
-            client_secret: block.client_secret.clone(),
-            authorization_url: block.authorization_url.clone(),
-            token_url: block.token_url.clone(),
-            issuer: block.issuer.clone(),
-            registration_url: block.registration_url.clone(),
-            redirect_uri: block.redirect_uri.clone(),
-            scopes: block.scopes.clone(),
-            audiences: block.audiences.clone(),
-        },
+        config: config.auth.oauth.clone(),
     })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
 use pollux_exec::environment::sanitised;
+use pollux_net::oauth::OAuthConfig;
 use serde_json::{Map, Value};
 
 /// Upstream's.
@@ -40,25 +41,9 @@ pub enum Link {
 #[derive(Debug, Clone, Default)]
 pub struct Auth {
     pub provider: Option<String>,
-    pub oauth: OAuthBlock,
+    pub oauth: OAuthConfig,
     pub target_audience: Option<String>,
     pub target_service_account: Option<String>,
-}
-
-/// `oauth` of a server.
-#[derive(Debug, Clone, Default)]
-pub struct OAuthBlock {
-    /// Whether to sign in without being told to.
-    pub enabled: bool,
-    pub client_id: Option<String>,
-    pub client_secret: Option<Secret>,
-    pub authorization_url: Option<String>,
-    pub token_url: Option<String>,
-    pub issuer: Option<String>,
-    pub registration_url: Option<String>,
-    pub redirect_uri: Option<String>,
-    pub scopes: Vec<String>,
-    pub audiences: Vec<String>,
 }
 
 /// Why an entry is no server.
@@ -193,14 +178,13 @@ fn checked(url: String) -> Result<String, ConfigError> {
     if known { Ok(url) } else { Err(ConfigError::BadUrl { url }) }
 }
 
-fn oauth(fields: &Fields<'_>) -> Result<OAuthBlock, ConfigError> {
+fn oauth(fields: &Fields<'_>) -> Result<OAuthConfig, ConfigError> {
     let fields = match fields.0.get("oauth") {
-        None | Some(Value::Null) => return Ok(OAuthBlock::default()),
+        None | Some(Value::Null) => return Ok(OAuthConfig::default()),
         Some(Value::Object(map)) => Fields(map),
         Some(_) => return Err(ConfigError::WrongType { key: "oauth".to_owned(), expected: "an object" }),
     };
-    Ok(OAuthBlock {
-        enabled: fields.0.get("enabled") == Some(&Value::Bool(true)),
+    Ok(OAuthConfig {
         client_id: fields.text("clientId")?,
         client_secret: fields.text("clientSecret")?.map(Secret::new),
         authorization_url: fields.text("authorizationUrl")?,

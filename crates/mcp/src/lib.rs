@@ -26,7 +26,7 @@ mod transport;
 mod words;
 
 pub use access::{Access, AccessError, SignIn, oauth_server};
-pub use config::{Auth, ConfigError, Link, OAuthBlock, ServerConfig, child_environment};
+pub use config::{Auth, ConfigError, Link, ServerConfig, child_environment};
 pub use offer::PromptSpec;
 pub use prompt::{PromptCommand, PromptError};
 pub use request::RequestError;

@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn the_environment_names_the_place() {
         let env = |vars: &[(&str, &str)]| {
-            Env::new(vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), PathBuf::from("/work"))
+            Env::new(vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), PathBuf::from("/w"))
         };
         let root = |vars: &[(&str, &str)]| StateDir::locate(&env(vars)).map(|dir| dir.root);
         assert_eq!(root(&[("HOME", "/h")]), Some(PathBuf::from("/h/.gimli")));
         assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "  ")]), Some(PathBuf::from("/h/.gimli")));
         assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "~/m")]), Some(PathBuf::from("/h/m")));
-        assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "m")]), Some(PathBuf::from("/work/m")));
+        assert_eq!(root(&[("HOME", "/h"), ("GIMLI_STATE_DIR", "m")]), Some(PathBuf::from("/w/m")));
     }
 
     #[test]

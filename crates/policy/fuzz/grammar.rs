@@ -56,7 +56,7 @@ fn scene() -> &'static Scene {
         let rules = root.path().join("rules.toml");
         let text = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"git\", \"cargo\", \"npm test\"]\ndecision = \"allow\"\npriority = 100\n";
         write(&rules, text);
-        let options = Options { workspaces: vec![PathBuf::from("/work/project")], ..Options::default() };
+        let options = Options { workspaces: vec![PathBuf::from("/w/project")], ..Options::default() };
         let engine = load(&Sources { user: vec![rules], ..Sources::default() }, options);
         programs(&root.path().join("bin"));
         Scene { engine, root }
@@ -99,7 +99,7 @@ fn script(path: &Path, text: &str) {
 
 fn decide(command: &str) -> Decision {
     let args = serde_json::json!({ "command": command }).as_object().cloned().unwrap();
-    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/work/project") };
+    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/w/project") };
     let request = Request {
         tool: "run_shell_command",
         server: None,

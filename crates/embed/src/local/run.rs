@@ -10,6 +10,7 @@ use super::lanes::LANES;
 use super::table::Table;
 use super::tokenizer::{Memo, Tokenizer};
 use super::{ModelError, to_unit};
+use crate::batches::batches;
 
 /// Tokens that neighbouring windows share at least.
 const OVERLAP: usize = 32;
@@ -75,7 +76,7 @@ pub(super) fn encode(
     stop: &Stop,
 ) -> Result<Vec<Vec<f32>>, ModelError> {
     let windows = windows(tokenizer, limit, texts);
-    let batches = batches(&windows);
+    let batches = batches(&windows, usize::MAX, BATCH_GROUPS, |window| window.ids.len().div_ceil(LANES));
     let results: Vec<Mutex<Result<Vec<Vec<f32>>, ModelError>>> =
         batches.iter().map(|_| Mutex::new(Ok(Vec::new()))).collect();
     let next = AtomicUsize::new(0);
@@ -141,23 +142,6 @@ fn spread(length: usize, room: usize) -> Vec<(usize, usize)> {
             (from, (from + room).min(length))
         })
         .collect()
-}
-
-fn batches(windows: &[Window]) -> Vec<&[Window]> {
-    let groups = |window: &Window| window.ids.len().div_ceil(LANES);
-    let mut batches = Vec::new();
-    let mut rest = windows;
-    while !rest.is_empty() {
-        let mut all = 0;
-        let fitting = rest.iter().take_while(|window| {
-            all += groups(window);
-            all <= BATCH_GROUPS
-        });
-        let (batch, tail) = rest.split_at(fitting.count().max(1));
-        batches.push(batch);
-        rest = tail;
-    }
-    batches
 }
 
 #[cfg(test)]

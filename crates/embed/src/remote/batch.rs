@@ -1,26 +1,16 @@
 //! Cutting many texts into requests.
 
+use crate::batches::batches;
+
 /// Of one request, in UTF-16 units: safely below every provider's limit of tokens.
 const MAX_UNITS: usize = 8_000;
 /// What the providers allow in one request.
 pub(super) const GEMINI_ITEMS: usize = 100;
 pub(super) const OPENAI_ITEMS: usize = 2_048;
 
-/// Neighbours go together while they fit; a text that is too long goes alone.
+/// The texts of each request.
 pub(super) fn cut(texts: &[String], max_items: usize) -> Vec<&[String]> {
-    let mut batches = Vec::new();
-    let mut rest = texts;
-    while !rest.is_empty() {
-        let mut units = 0;
-        let fitting = rest.iter().take(max_items).take_while(|text| {
-            units += text.encode_utf16().count();
-            units <= MAX_UNITS
-        });
-        let (batch, tail) = rest.split_at(fitting.count().max(1));
-        batches.push(batch);
-        rest = tail;
-    }
-    batches
+    batches(texts, max_items, MAX_UNITS, |text| text.encode_utf16().count())
 }
 
 #[cfg(test)]

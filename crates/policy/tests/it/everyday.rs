@@ -21,7 +21,7 @@ priority = 100
 "#;
 
 fn options() -> Options {
-    Options { workspaces: vec![PathBuf::from("/work/project")], ..Options::default() }
+    Options { workspaces: vec![PathBuf::from("/w/project")], ..Options::default() }
 }
 
 pub(crate) fn shipped() -> Engine {
@@ -51,7 +51,7 @@ fn in_settings() -> Engine {
 
 pub(crate) fn decide(engine: &Engine, command: &str, mode: ApprovalMode, interactive: bool) -> Verdict {
     let args = serde_json::json!({ "command": command }).as_object().cloned().unwrap();
-    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/work/project") };
+    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/w/project") };
     engine.decide(&Request {
         tool: "run_shell_command",
         server: None,

@@ -190,7 +190,7 @@ fn sessions_of_all_projects_are_listed_and_found_from_anywhere() {
             "messages": [{"id": "1", "type": "user", "content": "hi"}]});
         fs::write(chats.join(format!("session-{id}.json")), session.to_string()).unwrap();
     };
-    let (one, two) = ("/work/one", "/work/two");
+    let (one, two) = ("/w/one", "/w/two");
     let hash = |root: &str| sha256_hex(root.as_bytes());
     put(&tmp.join(hash(one)), "aaaa1111", &hash(one), 1);
     put(&tmp.join("one"), "aaaa2222", &hash(one), 2);

@@ -1,0 +1,18 @@
+//! Cutting a long list into batches.
+
+/// Neighbours go together while they fit, at most `most` of them; an item that is too large goes alone.
+pub(crate) fn batches<T>(items: &[T], most: usize, limit: usize, size: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let mut batches = Vec::new();
+    let mut rest = items;
+    while !rest.is_empty() {
+        let mut all = 0;
+        let fitting = rest.iter().take(most).take_while(|item| {
+            all += size(item);
+            all <= limit
+        });
+        let (batch, tail) = rest.split_at(fitting.count().max(1));
+        batches.push(batch);
+        rest = tail;
+    }
+    batches
+}
