@@ -5,5 +5,6 @@
 //! Start at [`context::ContextFiles`].
 
 pub mod context;
+pub mod extension;
 pub mod imports;
 pub mod tree;

@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("embed", &["domain", "config", "exec", "net"]),
     ("memory", &["domain", "config"]),
     ("mcp", &["domain", "config", "exec", "net"]),
+    ("install", &["domain", "config", "exec", "net", "extend"]),
+    ("a2a", &["domain", "config", "net"]),
     ("agent", &["domain", "config", "policy", "session", "extend", "hooks"]),
     (
         "cli",
@@ -41,6 +43,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "embed",
             "memory",
             "mcp",
+            "install",
+            "a2a",
             "agent",
         ],
     ),
@@ -67,6 +71,8 @@ const ADAPTERS: &[&str] = &[
     "pollux_embed",
     "pollux_memory",
     "pollux_mcp",
+    "pollux_install",
+    "pollux_a2a",
 ];
 
 /// What a library never does: values come in, results go out.
