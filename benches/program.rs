@@ -21,6 +21,8 @@ mod resume;
 mod scenes;
 #[path = "program/servers.rs"]
 mod servers;
+#[path = "program/skills.rs"]
+mod skills;
 
 use std::path::PathBuf;
 
@@ -44,7 +46,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, Scene); 8] = [
+    let scenes: [(&str, Scene); 9] = [
         ("start", scenes::start),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),
@@ -53,6 +55,7 @@ fn main() {
         ("bytes", scenes::bytes),
         ("resume", resume::resume),
         ("servers", servers::servers),
+        ("skills", skills::skills),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -125,7 +125,7 @@ fn write_session(folder: &Path, hash: &str, megabytes: u64, format: SessionForma
         let response = FunctionResponse {
             id: Some(id.as_str().to_owned()),
             name: "read_file".into(),
-            response: response.as_object().cloned().unwrap_or_default(),
+            response: response.as_object().cloned().unwrap_or_default().into(),
             parts: Vec::new(),
         };
         let result = CallResult {

@@ -7,7 +7,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, Tool, ToolSpec};
-use pollux_policy::always::Grant;
+use pollux_policy::always::{Definitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
 
@@ -15,9 +15,13 @@ use crate::desk::Desk;
 
 /// The rules of one session. Shared by the session, the tools that change the mode, and the front end's wishes.
 pub(crate) struct Approvals {
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     pub(crate) interactive: bool,
     trusted: bool,
+    /// The sub-agent that calls; `None` for the main one.
+    subagent: Option<String>,
+    /// What servers' tools were like when a person allowed them.
+    pub(crate) agreed: Arc<Definitions>,
 }
 
 struct State {
@@ -34,7 +38,23 @@ pub(crate) struct ModeRefused;
 
 impl Approvals {
     pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool, trusted: bool) -> Self {
-        Self { state: Mutex::new(State { engine, mode, before_plan: None }), interactive, trusted }
+        let state = Arc::new(Mutex::new(State { engine, mode, before_plan: None }));
+        Self { state, interactive, trusted, subagent: None, agreed: Arc::default() }
+    }
+
+    /// The same rules, mode and answers for the calls of a sub-agent.
+    pub(crate) fn for_subagent(&self, name: &str) -> Self {
+        let subagent = match &self.subagent {
+            Some(outer) => format!("{outer}/{name}"),
+            None => name.to_owned(),
+        };
+        Self {
+            state: Arc::clone(&self.state),
+            interactive: self.interactive,
+            trusted: self.trusted,
+            subagent: Some(subagent),
+            agreed: Arc::clone(&self.agreed),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,7 +127,7 @@ impl Approvals {
             server: tool.server(),
             read_only: spec.kind.is_read_only(),
             annotations: tool.annotations(),
-            subagent: None,
+            subagent: self.subagent.as_deref(),
         };
         let state = self.state();
         state.engine.exposes(&facts, state.mode, self.interactive)
@@ -115,7 +135,7 @@ impl Approvals {
 
     /// A call as the policy looks at it.
     pub(crate) fn request<'a>(
-        &self,
+        &'a self,
         spec: &'a ToolSpec,
         tool: Option<&'a dyn Tool>,
         args: &'a JsonObject,
@@ -130,7 +150,7 @@ impl Approvals {
             effect,
             mode: self.mode(),
             interactive: self.interactive,
-            subagent: None,
+            subagent: self.subagent.as_deref(),
         }
     }
 }

@@ -116,7 +116,8 @@ pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> 
     let spec = Arc::clone(tool.spec());
     let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
     let args = plans.and_then(|plans| placed(&spec.name, &args, plans)).unwrap_or(args);
-    let invocation = schema::check(&spec.parameters, &args)
+    let fits = if tool.checks_itself() { Ok(()) } else { schema::check(&spec.parameters, &args) };
+    let invocation = fits
         .and_then(|()| tool.prepare(&args).map_err(|error| error.0))
         .map_err(|message| failure(ToolErrorKind::InvalidToolParams, message))?;
     Ok(Ready {
@@ -161,24 +162,44 @@ impl Ready {
         self.run.as_ref().ok()?.preview().await
     }
 
-    fn runs_beside_others(&self) -> bool {
+    /// What a person should know before agreeing to it, if its description is too short for that.
+    pub(crate) fn consent(&self) -> Option<String> {
+        self.run.as_ref().ok()?.consent()
+    }
+
+    fn company(&self) -> Company {
         let waits =
             self.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
-        !waits && self.spec.as_ref().is_none_or(|spec| spec.kind.is_read_only())
+        match self.spec.as_ref().map(|spec| spec.kind) {
+            _ if waits => Company::Nobody,
+            None => Company::Readers,
+            Some(ToolKind::Agent) => Company::Agents,
+            Some(kind) if kind.is_read_only() => Company::Readers,
+            Some(_) => Company::Nobody,
+        }
     }
 }
 
-/// The calls as they run: neighbours that only read together, everything else on its own, in order.
+/// Beside whom a call may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    Nobody,
+    Readers,
+    /// What several agents are asked at once does not depend on each other.
+    Agents,
+}
+
+/// The calls as they run: neighbours of a kind together, everything else on its own, in order.
 pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let mut groups: Vec<Vec<Ready>> = Vec::new();
-    let mut may_join = false;
+    let mut last = Company::Nobody;
     for call in ready {
-        let beside = call.runs_beside_others();
+        let company = call.company();
         match groups.last_mut() {
-            Some(group) if beside && may_join => group.push(call),
+            Some(group) if company != Company::Nobody && company == last => group.push(call),
             _ => groups.push(vec![call]),
         }
-        may_join = beside;
+        last = company;
     }
     groups
 }
@@ -248,6 +269,12 @@ fn context(
 }
 
 impl Finished {
+    /// Whether it ran, and was a sub-agent.
+    pub(crate) fn ran_as_agent(&self) -> bool {
+        self.decision == Some(CallDecision::Accept)
+            && self.spec.as_ref().is_some_and(|spec| spec.kind == ToolKind::Agent)
+    }
+
     /// The report for front ends and telemetry.
     pub(crate) fn report(&self, answer: &[Part], prompt_id: &str) -> CallReport {
         let (status, error, display, lines) = match &self.outcome {

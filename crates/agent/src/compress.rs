@@ -263,7 +263,7 @@ mod tests {
                 Content::user(vec![Part::response(FunctionResponse {
                     id: Some(format!("c{n}")),
                     name: "t".into(),
-                    response,
+                    response: response.into(),
                     parts: Vec::new(),
                 })]),
             );

@@ -31,6 +31,11 @@ pub(crate) fn tools(
     tools
 }
 
+/// The questions of a sub-agent, who asks at a desk of its own.
+pub(crate) fn ask_user(desk: &Arc<Desk>) -> Arc<dyn Tool> {
+    Arc::new(ask_user::AskUser::new(Arc::clone(desk)))
+}
+
 /// What the planning tools work with.
 #[derive(Clone)]
 struct Planning {

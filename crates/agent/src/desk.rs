@@ -12,24 +12,45 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::hooked::Hooked;
+use crate::subagent::Stopwatch;
+
+/// Who waits for an answer, by call.
+type Open = HashMap<String, oneshot::Sender<Answer>>;
 
 /// The questions that are open, and the way to the front ends.
 pub(crate) struct Desk {
-    open: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    open: Arc<Mutex<Open>>,
     /// Whoever holds the desk does not keep the session's stream of events open.
     events: mpsc::WeakSender<Event>,
     hooked: Arc<Hooked>,
     /// Questions that belong to no call of the model's.
-    asides: AtomicU64,
+    asides: Arc<AtomicU64>,
+    /// The sub-agent that asks here, and its time, which does not run while a person thinks.
+    asker: Option<(String, Arc<Stopwatch>)>,
 }
 
 impl Desk {
     pub(crate) fn new(events: mpsc::WeakSender<Event>, hooked: Arc<Hooked>) -> Self {
-        Self { open: Mutex::default(), events, hooked, asides: AtomicU64::new(0) }
+        Self { open: Arc::default(), events, hooked, asides: Arc::default(), asker: None }
+    }
+
+    /// The same desk, where a sub-agent asks.
+    pub(crate) fn for_subagent(&self, name: &str, time: Arc<Stopwatch>) -> Self {
+        Self {
+            open: Arc::clone(&self.open),
+            events: self.events.clone(),
+            hooked: Arc::clone(&self.hooked),
+            asides: Arc::clone(&self.asides),
+            asker: Some((name.to_owned(), time)),
+        }
     }
 
     /// Asks and waits. Whoever cancels the turn, or goes away, has said no.
-    pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+    pub(crate) async fn ask(&self, mut request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+        let _pause = self.asker.as_ref().map(|(_, time)| time.pause());
+        if let Some((name, _)) = &self.asker {
+            request.display_name = format!("{} (for {name})", request.display_name);
+        }
         self.hooked.notify(&request, cancel).await;
         let call = request.call.clone();
         let (sender, receiver) = oneshot::channel();
@@ -61,7 +82,7 @@ impl Desk {
         }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<String, oneshot::Sender<Answer>>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Open) -> T) -> T {
         act(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -17,6 +17,8 @@ pub struct Environment {
     pub roots: Vec<PathBuf>,
     /// Whether the folders are drawn, and by which ignore rules.
     pub tree: Option<FileFiltering>,
+    /// The context files of extensions, framed.
+    pub extension_context: Option<String>,
     /// The project's context files, framed.
     pub project_context: Option<String>,
 }
@@ -38,10 +40,16 @@ pub fn first_turn(environment: &Environment) -> Content {
             text.push_str("\n\n");
         }
     }
-    if let Some(context) = &environment.project_context {
-        text.push_str(&format!(
-            "<loaded_context>\n<project_context>\n{context}\n</project_context>\n</loaded_context>\n"
-        ));
+    let loaded = [
+        ("extension_context", &environment.extension_context),
+        ("project_context", &environment.project_context),
+    ];
+    let loaded: String = loaded
+        .iter()
+        .filter_map(|(tag, context)| Some(format!("<{tag}>\n{}\n</{tag}>\n", context.as_ref()?)))
+        .collect();
+    if !loaded.is_empty() {
+        text.push_str(&format!("<loaded_context>\n{loaded}</loaded_context>\n"));
     }
     text.push_str("</session_context>");
     Content::user_text(text)
@@ -61,11 +69,12 @@ mod tests {
             project_temp: "/t".into(),
             roots: vec![dir.path().into()],
             tree: Some(FileFiltering::default()),
+            extension_context: Some("be quick".into()),
             project_context: Some("be kind".into()),
         })
         .text();
-        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", "be kind"]
-        {
+        let loaded = "<loaded_context>\n<extension_context>\nbe quick\n</extension_context>\n<project_context>\nbe kind\n";
+        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", loaded] {
             assert!(text.contains(expected), "{expected} in {text}");
         }
     }

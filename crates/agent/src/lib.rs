@@ -1,7 +1,7 @@
 //! The agent: session, turn, step, call.
 //!
 //! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
-//! mode, what hooks bring about, loop detection, compression, and the system prompt. It never prints, parses no file format, and names no
+//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints, parses no file format, and names no
 //! provider: the model and the tools come in through ports, and whatever happens goes out as one stream of events.
 //! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
@@ -23,6 +23,7 @@ mod room;
 mod schema;
 mod session;
 mod step;
+mod subagent;
 mod tokens;
 mod toolbox;
 mod truncate;
@@ -32,3 +33,4 @@ pub use hooked::HookPort;
 pub use permission::GrantReach;
 pub use schema::check as check_arguments;
 pub use session::{Handle, Planning, Ports, SessionSpec, open};
+pub use subagent::{AgentPort, TerminateMode};

@@ -1,11 +1,12 @@
 //! Old tool outputs leave the conversation for a file when they have grown too many.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 use std::path::Path;
-use std::{fs, io, thread};
+use std::{fs, thread};
 
 use pollux_config::groups::Model;
-use pollux_domain::content::{Body, FunctionResponse, Part, Role};
+use pollux_domain::content::{AnswerFields, Body, FunctionResponse, Part, Role};
 use pollux_domain::id::{CallId, SessionId};
 use serde_json::Value;
 
@@ -116,9 +117,11 @@ impl Masking<'_> {
     /// Saves an output in a file of its own.
     fn alone(&self, place: Place) -> Option<Masked> {
         let response = self.response(place)?;
-        let whole = serde_json::to_string_pretty(&response.response).ok()?;
+        let mut text = Vec::new();
+        write_pretty(&mut text, &response.response).ok()?;
+        let whole = std::str::from_utf8(&text).ok()?;
         let file = truncate::file_for(self.temp_dir, self.session, &response.name, &saved_as(response));
-        let masked = masked(place, response, &preview(&whole), &file.display().to_string())?;
+        let masked = masked(place, response, &preview(whole), &file.display().to_string())?;
         keep(&file, whole.as_bytes()).ok()?;
         Some(masked)
     }
@@ -134,7 +137,7 @@ impl Masking<'_> {
         for place in block {
             let Some(response) = self.response(*place) else { continue };
             let start = text.len();
-            serde_json::to_writer_pretty(&mut *text, &response.response).ok()?;
+            write_pretty(text, &response.response).ok()?;
             let whole = std::str::from_utf8(text.get(start..)?).ok()?;
             let next = line + memchr::memchr_iter(b'\n', whole.as_bytes()).count() + 1;
             let at = format!("{shown}, lines {line}-{}", next - 1);
@@ -196,17 +199,34 @@ fn masked_response(response: &FunctionResponse, preview: &str, place: &str) -> P
     Part::response(FunctionResponse {
         id: response.id.clone(),
         name: response.name.clone(),
-        response: fields,
+        response: fields.into(),
         parts: Vec::new(),
     })
 }
 
 fn is_masked(response: &FunctionResponse) -> bool {
-    response.response.get("output").and_then(Value::as_str).is_some_and(|text| text.starts_with(MARK))
+    match response.response.as_stored() {
+        // The mark has nothing that JSON would write in another way.
+        Some(text) => text.key == "output" && text.json.strip_prefix('"').is_some_and(|json| json.starts_with(MARK)),
+        None => response.response.get("output").and_then(Value::as_str).is_some_and(|text| text.starts_with(MARK)),
+    }
+}
+
+/// The answer as JSON for people; a text that is JSON already is copied.
+fn write_pretty(to: &mut Vec<u8>, answer: &AnswerFields) -> io::Result<()> {
+    match answer.as_stored() {
+        Some(text) => {
+            write!(to, "{{\n  {}: ", Value::from(text.key))?;
+            to.extend_from_slice(text.json.as_bytes());
+            to.write_all(b"\n}")
+        }
+        None => Ok(serde_json::to_writer_pretty(to, &**answer)?),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use pollux_domain::JsonObject;
     use pollux_domain::content::Content;
     use serde_json::json;
 
@@ -214,12 +234,43 @@ mod tests {
 
     fn answer(id: &str, length: usize) -> Content {
         let response = json!({"output": "x".repeat(length)}).as_object().unwrap().clone();
-        Content::user(vec![Part::response(FunctionResponse {
-            id: Some(id.into()),
-            name: "read_file".into(),
-            response,
-            parts: Vec::new(),
-        })])
+        answer_of(id, response.into())
+    }
+
+    fn answer_of(id: &str, response: AnswerFields) -> Content {
+        let (id, name) = (Some(id.into()), "read_file".into());
+        Content::user(vec![Part::response(FunctionResponse { id, name, response, parts: Vec::new() })])
+    }
+
+    #[test]
+    fn answers_that_were_never_read_are_masked_like_any_other() {
+        let session = SessionId::from_file("s");
+        let settings =
+            Model { mask_protected_tokens: 9_000, mask_min_prunable_tokens: 1, ..Default::default() };
+        for count in [9, 70] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut seen = Vec::new();
+            for is_read in [true, false] {
+                let mut history = History::new(Content::user_text("env"), []);
+                for n in 0..count {
+                    let text = format!("{n} \"é\\\n\u{1}").repeat(if n % 5 == 0 { 9 } else { 700 });
+                    let json = std::sync::Arc::new(json!(text).to_string());
+                    let (stored, _) = AnswerFields::from_stored("output", &json, 0).unwrap();
+                    let answer = if is_read { JsonObject::from(stored).into() } else { stored };
+                    history.push(None, answer_of(&format!("c{n}"), answer));
+                }
+                let freed = mask_old(&mut history, &settings, dir.path(), &session);
+                let folder = truncate::folder(dir.path(), &session);
+                let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+                files.sort();
+                let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+                fs::remove_dir_all(folder).unwrap();
+                let contents: Vec<Value> = history.contents().iter().map(|content| content.to_json()).collect();
+                assert_eq!(mask_old(&mut history, &settings, dir.path(), &session), 0, "masked already");
+                seen.push((freed, history.tokens(), contents, files, texts));
+            }
+            assert!(seen[0].0 > 0 && seen[0] == seen[1], "{count}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart};
 use pollux_domain::event::{CallDecision, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, ToolErrorKind};
-use pollux_policy::always::{self, Grant, Reach};
+use pollux_policy::always::{self, Grant, Kept, Reach, Standing};
 use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
@@ -60,8 +60,9 @@ impl Session {
     async fn settle(&mut self, ready: &mut Ready, cancel: &CancellationToken) -> Settled {
         let (Some(spec), Some(tool)) = (ready.spec.clone(), ready.tool.clone()) else { return Settled::Done };
         let (args, effect) = (ready.args.clone(), ready.effect.clone());
-        let request = self.approvals.request(&spec, Some(&*tool), &args, &effect);
-        let engine = self.approvals.engine();
+        let approvals = std::sync::Arc::clone(&self.approvals);
+        let request = approvals.request(&spec, Some(&*tool), &args, &effect);
+        let engine = approvals.engine();
         let verdict = engine.decide(&request);
         let verdict = match &self.checkers {
             _ if verdict.checks.is_empty() => verdict,
@@ -71,6 +72,7 @@ impl Session {
             }
             None => without_checkers(verdict),
         };
+        let verdict = self.as_agreed(verdict, &request).await;
         let verdict = self.with_hooks_word(verdict, ready.marks.asks.as_deref());
         ready.reads_only = changes::reads_only(&request, &verdict);
         match verdict.decision {
@@ -126,6 +128,7 @@ impl Session {
         if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
             ready.decision.get_or_insert(CallDecision::Accept);
         }
+        self.agree(&answer, request).await;
         match answer {
             Answer::Once | Answer::Replies(_) => {}
             Answer::Session if grants.auto_edit => {
@@ -147,6 +150,48 @@ impl Session {
             }
         }
         Settled::Done
+    }
+
+    /// An answer "always" is about a tool as it was then. When it has changed, a person is asked again and told so.
+    async fn as_agreed(&self, mut verdict: Verdict, request: &Request<'_>) -> Verdict {
+        let (Decision::Allow, Some(server), Some(rule)) = (verdict.decision, request.server, &verdict.rule)
+        else {
+            return verdict;
+        };
+        let saved = match always::answer_behind(rule, self.reach.file.as_deref()) {
+            Some(Kept::ForSession) => None,
+            Some(Kept::InFile(file)) => Some(file),
+            None => return verdict,
+        };
+        let now = self.toolbox.definitions(server).into_iter().find(|(name, _)| name == request.tool);
+        let Some((tool, definition)) = now else { return verdict };
+        let what = match self.approvals.agreed.standing(server, &tool, &definition, saved) {
+            Standing::AsAgreed => return verdict,
+            Standing::Changed => "says something else of itself than when you allowed it",
+            Standing::New => "is new: it was not there when you allowed its server",
+        };
+        verdict.reason = format!("The tool {tool} of MCP server {server} {what}.");
+        verdict.would_ask = true;
+        verdict.decision = if self.approvals.interactive { Decision::Ask } else { Decision::Deny };
+        self.notice(Severity::Warning, NoticeCode::Policy, verdict.reason.clone()).await;
+        verdict
+    }
+
+    /// Keeps what a person has just agreed to, where the answer is about more than this call.
+    async fn agree(&self, answer: &Answer, request: &Request<'_>) {
+        let Some(server) = request.server else { return };
+        let mut tools = self.toolbox.definitions(server);
+        let saved = match answer {
+            Answer::SessionServer => None,
+            Answer::Session | Answer::Saved => {
+                tools.retain(|(name, _)| name == request.tool);
+                self.reach.file.as_deref().filter(|_| *answer == Answer::Saved)
+            }
+            _ => return,
+        };
+        if let Err(error) = self.approvals.agreed.agree(server, &tools, saved) {
+            self.notice(Severity::Warning, NoticeCode::Policy, error.to_string()).await;
+        }
     }
 
     /// A hook's wish that somebody be asked counts in every mode; what the rules refuse stays refused.
@@ -264,7 +309,7 @@ async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
         Effect::Fetch(urls) => Subject::Fetch(urls.clone()),
         Effect::Read(_) | Effect::Dialog | Effect::None => match request.server {
             Some(server) => Subject::Server { server: server.to_owned(), tool: request.tool.to_owned() },
-            None => Subject::Other(ready.description.clone()),
+            None => Subject::Other(ready.consent().unwrap_or_else(|| ready.description.clone())),
         },
     }
 }

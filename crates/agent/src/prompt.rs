@@ -27,14 +27,22 @@ pub struct PromptInputs {
     pub disabled: BTreeSet<String>,
     /// A prompt of the user's own that replaces all sections.
     pub replacement: Option<String>,
+    /// The agents that can be asked: name and what it is for; set by the session itself.
+    pub agents: Vec<(String, String)>,
+    /// The skills that can be activated; set by the session itself.
+    pub skills: Option<String>,
+    /// What stands behind everything but memory, for a session with rules of its own.
+    pub appendix: Option<String>,
 }
 
 /// The keys by which `GEMINI_PROMPT_<KEY>=0` switches a section off, in the order of the sections.
-pub const SECTION_KEYS: [&str; 7] = [
+pub const SECTION_KEYS: [&str; 9] = [
     "preamble",
     "coreMandates",
     "primaryWorkflows",
     "planningWorkflow",
+    "subAgents",
+    "agentSkills",
     "operationalGuidelines",
     "sandbox",
     "git",
@@ -43,9 +51,12 @@ pub const SECTION_KEYS: [&str; 7] = [
 /// Builds the prompt for these tools.
 pub fn build(inputs: &PromptInputs, tools: &[&str]) -> String {
     let mut prompt = match &inputs.replacement {
-        Some(own) => substituted(own, tools),
+        Some(own) => substituted(own, inputs, tools),
         None => sections(inputs, tools),
     };
+    if let Some(text) = &inputs.appendix {
+        prompt.push_str(&format!("\n\n{text}"));
+    }
     prompt.push_str(&memory(inputs));
     collapse_blank_lines(&prompt)
 }
@@ -57,6 +68,8 @@ fn sections(inputs: &PromptInputs, tools: &[&str]) -> String {
         ("coreMandates", Some(mandates(inputs))),
         ("primaryWorkflows", (!planning).then(|| workflow(tools))),
         ("planningWorkflow", planning.then(|| planning_workflow(inputs, tools))),
+        ("subAgents", agents(inputs, tools)),
+        ("agentSkills", inputs.skills.clone()),
         ("operationalGuidelines", Some(guidelines(inputs, tools))),
         ("sandbox", sandbox(inputs, tools)),
         ("git", (inputs.in_git_repository && tools.contains(&SHELL)).then(|| GIT.to_owned())),
@@ -159,6 +172,23 @@ files they touch, risks, how to verify."
     )
 }
 
+fn agents(inputs: &PromptInputs, tools: &[&str]) -> Option<String> {
+    if inputs.agents.is_empty() || !tools.contains(&"invoke_agent") {
+        return None;
+    }
+    let lines: Vec<String> =
+        inputs.agents.iter().map(|(name, purpose)| format!("- `{name}`: {purpose}")).collect();
+    Some(format!(
+        "# Agents
+`invoke_agent` hands a task to an agent that works on its own and reports back; only its report reaches this \
+conversation. Use one when its description fits and the task is worth it, not for what one or two calls do. It sees \
+nothing of this conversation: give it everything it needs in the prompt. Tasks that do not depend on each other go \
+to several agents in one turn, as long as they do not change the same files. Judge a report before you rely on it.
+{}",
+        lines.join("\n")
+    ))
+}
+
 fn guidelines(inputs: &PromptInputs, tools: &[&str]) -> String {
     let mut text = String::from(
         "# Manner
@@ -222,12 +252,12 @@ fn memory(inputs: &PromptInputs) -> String {
 }
 
 /// Fills the places that a user's own prompt may hold.
-fn substituted(own: &str, tools: &[&str]) -> String {
+fn substituted(own: &str, inputs: &PromptInputs, tools: &[&str]) -> String {
     let list: Vec<String> = tools.iter().map(|name| format!("- `{name}`")).collect();
     let mut text = own
         .replace("${AvailableTools}", &list.join("\n"))
-        .replace("${AgentSkills}", "")
-        .replace("${SubAgents}", "");
+        .replace("${AgentSkills}", inputs.skills.as_deref().unwrap_or_default())
+        .replace("${SubAgents}", &agents(inputs, tools).unwrap_or_default());
     for name in tools {
         text = text.replace(&format!("${{{name}_ToolName}}"), name);
     }

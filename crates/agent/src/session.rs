@@ -1,19 +1,21 @@
 //! A session: the actor that owns a conversation.
 
+mod errand;
 mod life;
 
 use std::collections::HashSet;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::changes::Changes;
+use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
 use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity};
 use pollux_domain::id::SessionId;
-use pollux_domain::model::ModelClient;
+use pollux_domain::model::{ModelClient, RequestRole};
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_domain::witness::Witness;
@@ -32,9 +34,12 @@ use crate::history::{Entry, History};
 use crate::hooked::{Dialogue, HookPort, Hooked};
 use crate::permission::GrantReach;
 use crate::prompt::{self, PromptInputs};
+use crate::subagent::{self, AgentPort, Errand, Host};
 use crate::tokens;
 use crate::toolbox::Toolbox;
 use crate::truncate;
+
+pub(crate) use errand::ErrandSpec;
 
 /// Events waiting for a front end; a turn pauses when it does not keep up.
 const EVENT_QUEUE: usize = 256;
@@ -82,6 +87,8 @@ pub struct Ports {
     pub hooks: Option<HookPort>,
     /// Remembers the conversation beyond this session.
     pub witness: Option<Arc<dyn Witness>>,
+    /// The agents that can be asked for help.
+    pub agents: Option<AgentPort>,
 }
 
 /// Whether and where plans are made.
@@ -130,6 +137,12 @@ pub(crate) struct Session {
     pub(crate) witness: Option<Arc<dyn Witness>>,
     /// The prompt under way.
     pub(crate) prompted: Prompted,
+    /// What sub-agents get of this session.
+    host: Option<Arc<Host>>,
+    /// What this session is about when it is a sub-agent's.
+    pub(crate) errand: Option<Arc<Errand>>,
+    /// Generation settings of every request.
+    pub(crate) generation: JsonObject,
     pub(crate) desk: Arc<Desk>,
     pub(crate) hooked: Arc<Hooked>,
     pub(crate) dialogue: Dialogue,
@@ -147,8 +160,18 @@ pub(crate) struct Session {
     pub(crate) context: ContextFiles,
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) counters: Counters,
-    /// Every call's id so far: an id names one call and one file of saved output.
-    pub(crate) call_ids: HashSet<String>,
+    pub(crate) call_ids: CallIds,
+}
+
+/// Every call's id so far, sub-agents' included: an id names one call and one file of saved output.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallIds(Arc<Mutex<HashSet<String>>>);
+
+impl CallIds {
+    /// Takes an id; false if it is taken.
+    pub(crate) fn claim(&self, id: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned())
+    }
 }
 
 /// A prompt that is worked on.
@@ -195,14 +218,44 @@ impl Session {
         let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
         let mut tools = ports.tools;
         tools.extend(control::tools(&desk, &approvals, plans.as_deref()));
-        let prompt =
+        let mut prompt =
             PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
+        let call_ids = CallIds::default();
+        let host = ports.agents.map(|port| {
+            prompt.agents = port.registry.enabled().map(|agent| port.introduction(agent)).collect();
+            Arc::new(Host {
+                records: ports.recorder.subagents_dir(),
+                client: Arc::clone(&ports.model),
+                model: spec.model.clone(),
+                tool_settings: spec.tools.clone(),
+                temp_dir: spec.temp_dir.clone(),
+                approvals: Arc::clone(&approvals),
+                reach: spec.grants.clone(),
+                checkers: ports.checkers.clone(),
+                changes: ports.changes.clone(),
+                desk: Arc::clone(&desk),
+                hooked: Arc::clone(&hooked),
+                clock: Arc::clone(&ports.clock),
+                tools: tools.clone(),
+                late: ports.late_tools.clone(),
+                prompt: prompt.clone(),
+                first_turn: spec.first_turn.clone(),
+                context: ports.context.clone(),
+                events: events.downgrade(),
+                call_ids: call_ids.clone(),
+                prompted: Mutex::default(),
+                port,
+            })
+        });
+        tools.extend(host.iter().flat_map(subagent::tools));
         let toolbox = Toolbox::new(tools, ports.late_tools, &approvals);
         let (system, overhead) = instructions(&prompt, &toolbox);
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
         let mut history = History::new(spec.first_turn, restored);
         history.describe_tools(toolbox.context());
-        let call_ids = history.call_ids();
+        for id in history.call_ids() {
+            call_ids.claim(&id);
+        }
         Self {
             id: spec.session,
             interactive: spec.interactive,
@@ -215,6 +268,9 @@ impl Session {
             changes: ports.changes,
             witness: ports.witness,
             prompted: Prompted::default(),
+            host,
+            errand: None,
+            generation: JsonObject::new(),
             desk,
             hooked,
             dialogue: Dialogue::default(),
@@ -281,9 +337,29 @@ impl Session {
         (self.approvals.mode() == ApprovalMode::Plan).then_some(self.prompt.plans_dir.as_path())
     }
 
-    /// Tells the front ends; one that is gone is no reason to stop.
+    /// Tells the front ends; one that is gone is no reason to stop. Of a sub-agent they learn what it does, not
+    /// what it says.
     pub(crate) async fn emit(&self, event: Event) {
-        let _ = self.events.send(event).await;
+        let Some(errand) = &self.errand else {
+            let _ = self.events.send(event).await;
+            return;
+        };
+        for event in errand.outward(event) {
+            let _ = self.events.send(event).await;
+        }
+    }
+
+    /// On whose behalf requests are made.
+    pub(crate) fn role(&self) -> RequestRole {
+        if self.errand.is_some() { RequestRole::Subagent } else { RequestRole::Main }
+    }
+
+    /// Another prompt is worked on; what sub-agents change belongs to it too.
+    pub(crate) fn set_prompted(&mut self, prompted: Prompted) {
+        if let Some(host) = &self.host {
+            host.set_prompted(prompted.clone());
+        }
+        self.prompted = prompted;
     }
 
     pub(crate) async fn notice(&self, severity: Severity, code: NoticeCode, message: impl Into<String>) {
@@ -322,7 +398,8 @@ impl Session {
 fn instructions(prompt: &PromptInputs, toolbox: &Toolbox) -> (Arc<str>, u64) {
     let declared = toolbox.declared();
     let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
-    let system: Arc<str> = Arc::from(prompt::build(prompt, &names));
+    let prompt = PromptInputs { skills: toolbox.sections(), ..prompt.clone() };
+    let system: Arc<str> = Arc::from(prompt::build(&prompt, &names));
     let overhead = tokens::of_text(&system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
     (system, overhead)
 }

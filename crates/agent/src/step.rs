@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, Part, Role};
 use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Thought};
 use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
@@ -60,6 +59,7 @@ impl Session {
         let attempts = RETRY_DELAYS.len() + 1;
         let mut nudge = false;
         let mut attempt = 0;
+        let role = self.role();
         loop {
             let mut request = self.request(nudge);
             if let Some(end) = self.before_model(&mut request, cancel).await {
@@ -69,7 +69,7 @@ impl Session {
             let model = self.announce(&request, prompt_id).await;
             let outcome = self.attempt(request, guard, cancel).await;
             let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
-                ended(&model, prompt_id, started, reply, error, invalid)
+                ended(&model, (role, prompt_id), started, reply, error, invalid)
             };
             let (fault, reply) = match outcome {
                 Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
@@ -127,11 +127,11 @@ impl Session {
         }
         ModelRequest {
             model: self.model_settings.name.clone(),
-            role: RequestRole::Main,
+            role: self.role(),
             system: Some(Arc::clone(&self.system)),
             contents,
             tools: self.toolbox.declared(),
-            settings: JsonObject::new(),
+            settings: self.generation.clone(),
             grounding: Default::default(),
         }
     }
@@ -256,7 +256,7 @@ impl Failure {
 
 fn ended(
     model: &str,
-    prompt_id: &str,
+    (role, prompt_id): (RequestRole, &str),
     started: Instant,
     reply: &Reply,
     error: Option<ModelError>,
@@ -265,7 +265,7 @@ fn ended(
     Event::RequestEnded(RequestEnded {
         model: model.to_owned(),
         model_version: reply.model_version.clone(),
-        role: RequestRole::Main,
+        role,
         prompt_id: prompt_id.to_owned(),
         duration: started.elapsed(),
         usage: reply.usage.unwrap_or_default(),

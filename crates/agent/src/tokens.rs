@@ -1,6 +1,7 @@
 //! A cheap estimate of how many tokens something costs; the weights are upstream's.
 
-use pollux_domain::content::{Blob, Body, Content, Part};
+use pollux_domain::JsonObject;
+use pollux_domain::content::{AnswerFields, Blob, Body, Content, Part};
 use pollux_domain::tool::ToolSpec;
 
 const ASCII_TOKENS: f64 = 0.25;
@@ -31,13 +32,10 @@ pub(crate) fn of_part(part: &Part) -> u64 {
         Body::Text(text) | Body::Thought(text) => of_text(text),
         Body::InlineData(blob) => of_blob(blob),
         Body::Response(response) => {
-            let json: usize =
-                response.response.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
-            ((response.name.len() + json) / 4) as u64 + response.parts.iter().map(of_part).sum::<u64>()
+            ((response.name.len() + answer_len(&response.response)) / 4) as u64 + response.parts.iter().map(of_part).sum::<u64>()
         }
         Body::Call(call) => {
-            let json: usize = call.args.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum();
-            ((call.name.len() + json) / 4) as u64
+            ((call.name.len() + fields_len(&call.args)) / 4) as u64
         }
         Body::FileData { uri, .. } => (uri.len() / 4) as u64,
         Body::Other(fields) => (fields.iter().map(|(k, v)| k.len() + json_len(v)).sum::<usize>() / 4) as u64,
@@ -51,6 +49,18 @@ pub(crate) fn of_spec(spec: &ToolSpec) -> u64 {
 
 fn of_blob(blob: &Blob) -> u64 {
     if blob.mime_type == "application/pdf" { PDF_TOKENS } else { IMAGE_TOKENS }
+}
+
+/// The same whether the answer was read or is still as it was stored.
+fn answer_len(answer: &AnswerFields) -> usize {
+    match answer.as_stored() {
+        Some(text) => text.key.len() + 6 + text.length + 2,
+        None => fields_len(answer),
+    }
+}
+
+fn fields_len(fields: &JsonObject) -> usize {
+    fields.iter().map(|(key, value)| key.len() + 6 + json_len(value)).sum()
 }
 
 /// The length of a value's JSON without building it; strings count as they are.
@@ -75,5 +85,14 @@ mod tests {
         assert_eq!(of_text("abcdefgh"), 2);
         assert_eq!(of_text("日本"), 3);
         assert_eq!(of_text(&"x".repeat(200_000)), 50_000);
+    }
+
+    #[test]
+    fn an_answer_costs_the_same_whether_it_was_read_or_not() {
+        for text in ["", "a\"\\\n\u{1}é", &"\tx = 1;\n".repeat(999)] {
+            let json = std::sync::Arc::new(serde_json::json!(text).to_string());
+            let (stored, _) = AnswerFields::from_stored("output", &json, 0).unwrap();
+            assert_eq!(answer_len(&stored), fields_len(&stored), "{json}");
+        }
     }
 }

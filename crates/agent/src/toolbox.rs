@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::Approvals;
 
 /// Tools that the model may call, as older conversations do, and that are not declared to it, as upstream has it.
-const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
+pub(crate) const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
 
 /// The tools of one session.
 pub(crate) struct Toolbox {
@@ -24,6 +24,8 @@ pub(crate) struct Toolbox {
     /// What the approvals let the model see now.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
+    /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
+    is_subagents: bool,
 }
 
 impl Toolbox {
@@ -33,10 +35,26 @@ impl Toolbox {
         approvals: &Approvals,
     ) -> Self {
         let own = all.len();
-        let mut toolbox = Self { all, own, late, version: 0, tools: Vec::new(), declared: Arc::new([]) };
+        let (tools, declared) = (Vec::new(), Arc::new([]) as Arc<[Arc<ToolSpec>]>);
+        let mut toolbox = Self { all, own, late, version: 0, tools, declared, is_subagents: false };
         toolbox.follow();
         toolbox.look_again(approvals);
         toolbox
+    }
+
+    /// The tools of a sub-agent, in this order.
+    pub(crate) fn of_subagent(all: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
+        let mut toolbox = Self::new(all, None, approvals);
+        toolbox.is_subagents = true;
+        toolbox.look_again(approvals);
+        toolbox
+    }
+
+    /// Keeps only the tool of this name.
+    pub(crate) fn keep_only(&mut self, name: &str, approvals: &Approvals) {
+        self.all.retain(|tool| tool.spec().name == name);
+        self.own = self.all.len();
+        self.look_again(approvals);
     }
 
     /// Takes in tools that joined and lets go of those that left; whether anything changed. What the model
@@ -75,13 +93,31 @@ impl Toolbox {
     /// Keeps what the approvals let the model see; another mode shows other tools.
     pub(crate) fn look_again(&mut self, approvals: &Approvals) {
         self.tools = self.all.iter().filter(|tool| approvals.exposes(&***tool)).cloned().collect();
+        let mut names = HashSet::new();
         let specs = self.tools.iter().map(|tool| tool.spec());
-        self.declared = specs.filter(|spec| !UNDECLARED.contains(&spec.name.as_str())).cloned().collect();
+        self.declared = specs
+            .filter(|spec| self.is_subagents || !UNDECLARED.contains(&spec.name.as_str()))
+            // The forms of a tool that older conversations call share its name.
+            .filter(|spec| names.insert(spec.name.as_str()))
+            .cloned()
+            .collect();
     }
 
     /// What is declared to the model.
     pub(crate) fn declared(&self) -> Arc<[Arc<ToolSpec>]> {
         Arc::clone(&self.declared)
+    }
+
+    /// What a server says of its tools now, by name.
+    pub(crate) fn definitions(&self, server: &str) -> Vec<(String, String)> {
+        let own = self.all.iter().filter(|tool| tool.server() == Some(server));
+        own.filter_map(|tool| Some((tool.spec().name.clone(), tool.definition()?.to_owned()))).collect()
+    }
+
+    /// What the tools that the model sees have to say in the system prompt.
+    pub(crate) fn sections(&self) -> Option<String> {
+        let texts: Vec<String> = self.tools.iter().filter_map(|tool| tool.prompt_section()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
     /// The tool of this name or alias; the text for the model if there is none.
@@ -91,6 +127,7 @@ impl Toolbox {
         named(name)
             .or_else(|| named(canonical_tool_name(name)))
             .or_else(|| self.formerly(name))
+            .or_else(|| self.tools.iter().find(|tool| tool.answers_to(name)))
             .ok_or_else(|| self.unknown(name))
     }
 
@@ -106,6 +143,9 @@ impl Toolbox {
     }
 
     fn unknown(&self, name: &str) -> String {
+        if self.is_subagents {
+            return format!("Unauthorized tool call: '{name}' is not available to this agent.");
+        }
         let mut near: Vec<(usize, &str)> =
             self.declared.iter().map(|spec| (distance(name, &spec.name), spec.name.as_str())).collect();
         near.sort();

@@ -73,13 +73,33 @@ impl Session {
         TurnEnd::Finished(None)
     }
 
+    /// Works on a task that nobody typed, and that is no prompt for hooks: a sub-agent's.
+    pub(crate) async fn pursue(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
+        let now = self.now();
+        let result = self.recorder.user(&parts, None, now);
+        let message = self.recorded(result).await;
+        self.history.push_prompt(message, parts);
+        let prompt_id = self.id.to_string();
+        self.go_on(&prompt_id, None, cancel).await
+    }
+
+    /// Tells that the model asked for a call.
+    async fn tell_call(&self, ready: &Ready) {
+        let event = match &self.errand {
+            Some(errand) => errand.call_started(ready),
+            None => {
+                let Call { id, name, args } = ready.call.clone();
+                Event::CallRequested { call: id, name, args }
+            }
+        };
+        self.emit(event).await;
+    }
+
     /// Goes on as if the model had just made this reply.
     pub(crate) async fn propose(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
-        self.prompted = Prompted {
-            message: self.history.last_prompt().unwrap_or_default().to_owned(),
-            id: prompt_id.clone(),
-        };
+        let message = self.history.last_prompt().unwrap_or_default().to_owned();
+        self.set_prompted(Prompted { message, id: prompt_id.clone() });
         let reply = Reply { parts, ..Reply::default() };
         self.go_on(&prompt_id, Some(reply), cancel).await
     }
@@ -170,9 +190,8 @@ impl Session {
         let records = call_records(&reply, &ready);
         self.record_reply(&reply, records).await;
         self.emit(Event::StepCommitted).await;
-        for call in &calls {
-            let (call, name, args) = (call.id.clone(), call.name.clone(), call.args.clone());
-            self.emit(Event::CallRequested { call, name, args }).await;
+        for ready in &ready {
+            self.tell_call(ready).await;
         }
         if calls.is_empty() {
             return Next::End(TurnEnd::Finished(reply.finish));
@@ -192,6 +211,11 @@ impl Session {
         // A refused call has no result of its own; it must not hide the loop from the next look.
         let watch = if looping { None } else { Some(guard) };
         let end = self.run_calls(ready, prompt_id, watch, cancel).await;
+        if let (Next::Continue, Some(errand)) = (&end, &self.errand)
+            && let Some(end) = errand.goal.weigh(&calls)
+        {
+            return Next::End(end);
+        }
         if looping && std::mem::replace(warned, true) {
             let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
             return Next::End(
@@ -214,7 +238,7 @@ impl Session {
             let mut id = CallId::new(&call.name, &raw);
             // Not every model keeps its ids apart, within a reply or from one to the next.
             let mut copy = 1;
-            while !self.call_ids.insert(id.as_str().to_owned()) {
+            while !self.call_ids.claim(id.as_str()) {
                 copy += 1;
                 id = CallId::new(&call.name, &format!("{raw}_{copy}"));
             }

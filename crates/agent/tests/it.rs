@@ -10,4 +10,5 @@ mod it {
     mod room;
     mod scene;
     mod steps;
+    mod subagents;
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::path::PathBuf;
+use std::thread;
 
 use pollux_foreign::{ReadError, Stamp};
 use pollux_session::{IndexRecord, summarise};
@@ -56,11 +57,11 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Scopes, Refreshed)> {
     let scopes = Scopes::of(connection, sources)?;
-    let mut known = known(connection, &scopes)?;
+    let (mut known, found) = known_and_found(connection, sources, &scopes)?;
     let mut unreadable = Vec::new();
     let mut jobs = Vec::new();
-    for scope in &scopes.0 {
-        for found in find(sources, scope) {
+    for (scope, found) in scopes.0.iter().zip(found) {
+        for found in found {
             let key = (scope.id, found.path, found.within);
             let current = known.remove(&key).filter(|known| known.stamp == found.stamp);
             let found = Found { path: key.1, within: key.2, ..found };
@@ -90,7 +91,27 @@ struct Known {
     problem: Option<String>,
 }
 
-fn known(connection: &Connection, scopes: &Scopes) -> Result<HashMap<(i64, PathBuf, String), Known>> {
+type AllKnown = HashMap<(i64, PathBuf, String), Known>;
+
+/// What the index knows and, looked up at the same time, what is there of each scope.
+fn known_and_found(
+    connection: &Connection,
+    sources: &[Source],
+    scopes: &Scopes,
+) -> Result<(AllKnown, Vec<Vec<Found>>)> {
+    let find_all = || scopes.0.iter().map(|scope| find(sources, scope)).collect();
+    thread::scope(|threads| {
+        let finding = thread::Builder::new().spawn_scoped(threads, find_all);
+        let known = known(connection, scopes);
+        let found = match finding {
+            Ok(finding) => finding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => find_all(),
+        };
+        Ok((known?, found))
+    })
+}
+
+fn known(connection: &Connection, scopes: &Scopes) -> Result<AllKnown> {
     let query = format!(
         "SELECT id, scope, path, within, size, modified_ns, mark, problem FROM sessions WHERE scope IN ({})",
         scopes.numbers(None)

@@ -1,6 +1,6 @@
 //! `pollux auth`: keys and sign-ins, and which of them is in effect.
 
-mod hidden_line;
+pub(crate) mod hidden_line;
 mod key;
 mod page;
 

@@ -99,7 +99,9 @@ impl Renderer {
         }
         // After stdout: where both go to one terminal, the text has ended its line by now.
         let inside = self.run.style.debug.then(|| notes::inside(event)).flatten();
-        for line in notes::line(event).into_iter().chain(inside) {
+        // Upstream says nothing about what sub-agents do.
+        let silent = self.run.style.dialect == Dialect::GeminiCli && matches!(event, Event::Activity(_));
+        for line in notes::line(event).filter(|_| !silent).into_iter().chain(inside) {
             let _ = writeln!(err, "{}", redacted(&line));
         }
         self.run.after(event);

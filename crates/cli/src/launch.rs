@@ -3,11 +3,14 @@
 //! [`plan`] takes the arguments, what the standard streams are, and the environment, and returns a
 //! [`Launch`]; every rule about flags is in this file and `launch/`, and is tested with tables.
 
+mod agents;
 mod args;
+mod extensions;
 mod help;
 mod mcp;
 mod memory;
 mod sessions;
+mod skills;
 mod usage;
 
 use std::ffi::OsString;
@@ -19,11 +22,14 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
 use serde_json::Value;
 
+pub(crate) use extensions::{ExtensionsCommand, NewExtension, SwitchScope};
+pub(crate) use agents::AgentsCommand;
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
 pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
 pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question};
 pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
+pub(crate) use skills::{SkillScope, SkillSource, SkillsCommand};
 pub(crate) use usage::UsageError;
 
 /// What the standard streams are.
@@ -38,7 +44,10 @@ pub(crate) struct Terminal {
 pub(crate) enum Launch {
     Version,
     Help(Topic),
-    ListExtensions,
+    Extensions {
+        command: ExtensionsCommand,
+        options: Box<Options>,
+    },
     ListSessions,
     DeleteSession {
         which: String,
@@ -55,12 +64,20 @@ pub(crate) enum Launch {
         command: PolicyCommand,
         options: Box<Options>,
     },
+    Agents {
+        command: AgentsCommand,
+        options: Box<Options>,
+    },
     Hooks {
         command: HooksCommand,
         options: Box<Options>,
     },
     Mcp {
         command: McpCommand,
+        options: Box<Options>,
+    },
+    Skills {
+        command: SkillsCommand,
         options: Box<Options>,
     },
     Trust {
@@ -96,6 +113,8 @@ pub(crate) struct Options {
     pub(crate) overrides: Vec<(String, Value)>,
     /// `--allowed-tools`
     pub(crate) allowed_tools: Vec<String>,
+    /// `--extensions`: only these; `none` for none.
+    pub(crate) extensions: Vec<String>,
     /// `--include-directories`
     pub(crate) include_directories: Vec<String>,
     /// `--sandbox` or `--sandbox=false`.
@@ -329,7 +348,9 @@ fn route(request: args::RunRequest, facts: &Terminal, env: &Env) -> Result<Launc
     options.debug |= env.is_true("DEBUG") || env.is_true("DEBUG_MODE");
     let options = Box::new(options);
     match action {
-        args::Action::ListExtensions => return Ok(Launch::ListExtensions),
+        args::Action::ListExtensions => {
+            return Ok(Launch::Extensions { command: ExtensionsCommand::Names, options });
+        }
         args::Action::ListSessions => return Ok(Launch::ListSessions),
         args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
         args::Action::Converse => {}

@@ -4,10 +4,12 @@
 //! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
+mod agents_command;
 mod auth_command;
 mod config_command;
 mod console;
 mod demo;
+mod extensions_command;
 mod headless;
 mod hooks_command;
 mod input;
@@ -21,6 +23,7 @@ mod report;
 mod run;
 mod sessions_command;
 mod signals;
+mod skills_command;
 mod telemetry;
 mod trust_command;
 mod wire;

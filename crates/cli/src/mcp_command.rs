@@ -2,7 +2,7 @@
 
 mod page;
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
@@ -48,7 +48,6 @@ pub(crate) struct Said {
 /// Who sits at the terminal.
 pub(crate) struct Somebody<'a> {
     pub(crate) at_terminal: bool,
-    pub(crate) input: &'a mut (dyn BufRead + Send),
     pub(crate) screen: &'a mut dyn Write,
 }
 

@@ -22,7 +22,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Then};
-use self::keyboard::Keyboard;
+pub(crate) use self::keyboard::Keyboard;
+use crate::agents_command;
 use crate::console::Console;
 use crate::headless::Stats;
 use crate::launch::Options;
@@ -30,6 +31,8 @@ use crate::report::Failure;
 use crate::run::{VERSION, cannot_start, early_style, open_telemetry, prepare, style};
 use crate::trust_command::{self, Person};
 use crate::wire;
+
+pub(crate) use self::commands::is_built_in;
 
 /// Runs a conversation until the person leaves.
 pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
@@ -60,13 +63,33 @@ pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
 /// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.
 fn settled(options: &Options, env: &Env) -> Result<wire::Loaded, Failure> {
     let loaded = wire::load_settings(options, env)?;
+    let (mut input, mut screen) = (io::stdin().lock(), io::stdout());
     if !loaded.trust.is_open() {
+        acknowledge(options, env, &loaded, &mut input, &mut screen)?;
         return Ok(loaded);
     }
-    let (mut input, mut screen) = (io::stdin().lock(), io::stdout());
     let mut person = Person { at_terminal: true, input: &mut input, screen: &mut screen };
     let trusted = trust_command::ask(&*wire::folder(None, options, env)?, &mut person)?;
-    if trusted { wire::load_settings(options, env) } else { Ok(loaded) }
+    if !trusted {
+        return Ok(loaded);
+    }
+    let loaded = wire::load_settings(options, env)?;
+    acknowledge(options, env, &loaded, &mut input, &mut screen)?;
+    Ok(loaded)
+}
+
+/// Agents that came with the project are used once somebody has agreed to them.
+fn acknowledge(
+    options: &Options,
+    env: &Env,
+    loaded: &wire::Loaded,
+    input: &mut dyn io::BufRead,
+    screen: &mut dyn Write,
+) -> Result<(), Failure> {
+    if !loaded.trust.uses_project() || !loaded.project.gemini_dir().join("agents").is_dir() {
+        return Ok(());
+    }
+    agents_command::ask(&mut *wire::agent_set(options, env)?, input, screen)
 }
 
 async fn converse(
@@ -171,7 +194,7 @@ impl Front<'_, '_> {
                     self.shell(command, conversation).await;
                     Then::GoOn
                 }
-                Line::Unknown(word) if !conversation.has_prompt(word) => {
+                Line::Unknown(word) if !self.knows(word, conversation) => {
                     self.no_such_command(word);
                     Then::GoOn
                 }
@@ -238,10 +261,24 @@ impl Front<'_, '_> {
     async fn read_prompt(&mut self, typed: String, conversation: &wire::Conversation) -> Option<Op> {
         self.turn.log_prompt(&typed);
         let cancel = CancellationToken::new();
+        let command = match conversation.invocation(&typed, self.turn, self.mode).await {
+            Some(Ok(invocation)) => Some(self.confirmed(invocation, conversation).await?),
+            Some(Err(failure)) => {
+                self.console.note(&failure.message());
+                return None;
+            }
+            None => None,
+        };
+        let expanding = async {
+            match command {
+                Some(invocation) => conversation.carry_out(invocation, self.turn, &cancel).await,
+                None => conversation.expand(&typed, self.turn.loaded, &cancel).await,
+            }
+        };
         let expanded = tokio::select! {
             biased;
             _ = self.interrupt.recv() => return None,
-            expanded = conversation.expand(&typed, self.turn.loaded, &cancel) => expanded?,
+            expanded = expanding => expanded?,
         };
         match expanded {
             Err(failure) => {

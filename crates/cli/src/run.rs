@@ -23,7 +23,7 @@ use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{
-    AuthCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies, ReplyOrder, SessionsCommand,
+    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies, ReplyOrder, SessionsCommand, SkillsCommand,
     help_text,
 };
 use crate::report::{Colour, Failure, print_result};
@@ -32,8 +32,8 @@ use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
 use crate::{
-    auth_command, config_command, hooks_command, mcp_command, memory_command, plain_terminal, policy_command,
-    sessions_command, trust_command, wire,
+    agents_command, auth_command, config_command, extensions_command, hooks_command, mcp_command, memory_command, plain_terminal, policy_command,
+    sessions_command, skills_command, trust_command, wire,
 };
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,7 +43,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     let done = match launch {
         Launch::Version => say(&format!("{VERSION}\n")),
         Launch::Help(topic) => say(help_text(*topic)),
-        Launch::ListExtensions => say("No extensions installed.\n"),
+        Launch::Extensions { command, options } => extensions(command, options, env),
         Launch::ListSessions => {
             let (text, notes) = wire::list_sessions(env);
             note(&notes);
@@ -58,11 +58,16 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             note(rules.notes());
             policy_command::run(command, &*rules, env.cwd(), &mut io::stdout())
         }),
+        Launch::Agents { command, options } => wire::agent_set(options, env).and_then(|mut agents| {
+            note(agents.notes());
+            agents_command::run(command, &mut *agents, &mut io::stdout())
+        }),
         Launch::Hooks { command, options } => wire::hook_set(options, env).and_then(|mut hooks| {
             note(hooks.notes());
             hooks_command::run(command, &mut *hooks, env.cwd(), &mut io::stdout())
         }),
         Launch::Mcp { command, options } => mcp(command, options, env),
+        Launch::Skills { command, options } => skills(command, options, env),
         Launch::Trust { command, folder, options } => {
             wire::folder(folder.as_deref(), options, env).and_then(|folder| {
                 let mut person = Person {
@@ -113,6 +118,19 @@ fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(
     sessions_command::run(command, &mut *archive, &mut person, &mut streams)
 }
 
+/// `pollux extensions`
+fn extensions(command: &ExtensionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    wire::hide_credentials();
+    let mut set = wire::extension_set(options, env)?;
+    note(set.notes());
+    let mut asking = extensions_command::Asking {
+        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+        input: &mut io::stdin().lock(),
+        screen: &mut io::stderr(),
+    };
+    extensions_command::run(command, &mut *set, &mut asking, env.cwd(), &mut io::stdout(), &mut io::stderr())
+}
+
 /// `pollux mcp`
 fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure> {
     wire::hide_credentials();
@@ -120,10 +138,17 @@ fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure
     note(servers.notes());
     let mut somebody = mcp_command::Somebody {
         at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
-        input: &mut io::BufReader::new(io::stdin()),
         screen: &mut io::stderr(),
     };
     mcp_command::run(command, &mut *servers, &mut somebody, &mut io::stdout(), &mut io::stderr())
+}
+
+/// `pollux skills`
+fn skills(command: &SkillsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+    let mut skills = wire::skill_set(options, env)?;
+    note(skills.notes());
+    let mut asked = skills_command::Asked { input: &mut io::stdin().lock(), screen: &mut io::stderr() };
+    skills_command::run(command, &mut *skills, env.cwd(), &mut asked, &mut io::stdout())
 }
 
 /// `pollux auth`
@@ -214,6 +239,7 @@ pub(crate) fn prepare<'a>(
 ) -> Result<wire::Turn<'a>, Failure> {
     refuse_forbidden_yolo(options, &loaded.groups)?;
     wire::check_policy_files(options, loaded)?;
+    wire::check_extensions(loaded)?;
     let session = wire::choose_session(options, loaded)?;
     let credentials = wire::check_credentials(loaded)?;
     let permission = wire::check_trust(options, loaded)?;

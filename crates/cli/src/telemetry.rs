@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::Secret;
-use pollux_domain::event::{CompressionStatus, Event, TurnEnd};
+use pollux_domain::event::{ActivityKind, CompressionStatus, Event, TurnEnd};
 use pollux_domain::redact::redact_value;
 use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
@@ -104,6 +104,15 @@ impl Exporter {
                 self.log(&record::compression(*tokens_before, *tokens_after));
             }
             Event::HookRan(report) => self.log(&record::hook_call(report, self.texts)),
+            // A sub-agent's calls are calls like any other.
+            Event::Activity(activity) => {
+                if let ActivityKind::CallEnded(report) = &activity.what {
+                    self.log(&record::tool_call(report, self.texts));
+                    if let Some(operation) = record::file_operation(report) {
+                        self.log(&operation);
+                    }
+                }
+            }
             Event::TurnEnded(end) => self.turn_ended(end),
             Event::SessionReady { .. }
             | Event::Text(_)

@@ -2,8 +2,12 @@
 //!
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
+mod agents;
 mod auth;
 mod checker;
+mod custom_commands;
+mod extensions;
+mod extensions_command;
 mod hooks;
 mod machine;
 mod mcp;
@@ -12,11 +16,14 @@ mod memory;
 mod policy;
 mod policy_command;
 mod prompt;
+mod remote_agents;
 mod rewind;
 mod sandbox;
 mod saved_chat;
 mod sessions;
 mod settings;
+mod skills;
+mod skills_command;
 mod slash;
 mod titles;
 mod trust;
@@ -24,7 +31,9 @@ mod turn;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
+use pollux_config::dotenv::DotenvReport;
 use pollux_config::env::Env;
 use pollux_config::groups::{Groups, Secret};
 use pollux_config::paths::{Home, Project};
@@ -45,7 +54,11 @@ use crate::report::Failure;
 
 pub(crate) use pollux_exec::own_process::hide_credentials;
 
+pub(crate) use agents::agent_set;
 pub(crate) use auth::{check_credentials, sign_ins};
+pub(crate) use custom_commands::{CommandList, Invocation};
+pub(crate) use extensions::check_extensions;
+pub(crate) use extensions_command::extension_set;
 pub(crate) use hooks::hook_set;
 pub(crate) use mcp_command::server_set;
 pub(crate) use memory::notebook;
@@ -53,6 +66,7 @@ pub(crate) use policy_command::rules;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
 pub(crate) use sessions::{Chosen, archive, choose_session, delete_session, list_sessions, tidy_up};
 pub(crate) use settings::settings;
+pub(crate) use skills_command::skill_set;
 pub(crate) use slash::FilePlan;
 pub(crate) use trust::{check_trust, folder};
 pub(crate) use turn::{Conversation, open_conversation, run_turn};
@@ -64,6 +78,8 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The environment with what `.env` files added.
     pub(crate) env: Env,
+    /// Which files did so, and with what.
+    pub(crate) dotenv: DotenvReport,
     pub(crate) home: Home,
     pub(crate) project: Project,
     pub(crate) trust: FolderTrust,
@@ -73,6 +89,12 @@ pub(crate) struct Loaded {
     /// Lines for stderr.
     pub(crate) notes: Vec<String>,
     pub(crate) installation: Option<String>,
+    /// `--extensions`
+    only_extensions: Vec<String>,
+    /// Read at the first question; see [`extensions::of`].
+    extensions: OnceLock<extensions::Extensions>,
+    /// Read at the first question; see [`agents::of`].
+    agents: OnceLock<std::sync::Arc<pollux_extend::agents::Registry>>,
 }
 
 /// What the model is asked with.
@@ -123,6 +145,7 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         groups: start.settings.groups.clone(),
         settings: start.settings,
         env: start.env,
+        dotenv: start.dotenv,
         home: start.home,
         project: start.project,
         trust: start.trust,
@@ -130,6 +153,9 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         binding: start.binding,
         notes,
         installation,
+        only_extensions: options.extensions.clone(),
+        extensions: OnceLock::new(),
+        agents: OnceLock::new(),
     })
 }
 

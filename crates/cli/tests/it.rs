@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
+#[path = "it/agents.rs"]
+mod agents;
 #[path = "it/approvals.rs"]
 mod approvals;
 #[path = "it/architecture.rs"]
@@ -24,6 +26,8 @@ mod config;
 mod conversation;
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/custom_commands.rs"]
+mod custom_commands;
 #[path = "it/cuts.rs"]
 mod cuts;
 #[path = "it/demo.rs"]
@@ -34,6 +38,8 @@ mod docs;
 mod edges;
 #[path = "it/exits.rs"]
 mod exits;
+#[path = "it/extensions.rs"]
+mod extensions;
 #[path = "it/failures.rs"]
 mod failures;
 #[path = "it/hooks.rs"]
@@ -84,6 +90,10 @@ mod sessions;
 mod sessions_command;
 #[path = "it/signals.rs"]
 mod signals;
+#[path = "it/skills.rs"]
+mod skills;
+#[path = "it/skills_command.rs"]
+mod skills_command;
 #[path = "it/start.rs"]
 mod start;
 #[path = "it/telemetry.rs"]

@@ -1,7 +1,9 @@
 //! What a conversation is made of: turns of parts.
 
+mod answer_fields;
 mod json;
 
+pub use answer_fields::{AnswerFields, StoredText};
 pub use json::MalformedPart;
 
 use crate::JsonObject;
@@ -100,7 +102,7 @@ pub struct FunctionCall {
 pub struct FunctionResponse {
     pub id: Option<String>,
     pub name: String,
-    pub response: JsonObject,
+    pub response: AnswerFields,
     /// Media that belong to the answer, for models that accept them there.
     pub parts: Vec<Part>,
 }

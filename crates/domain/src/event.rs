@@ -1,5 +1,7 @@
 //! The one stream of events that feeds every front end, the telemetry and the tests.
 
+mod activity;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use crate::content::{Content, Part};
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
 use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind, ToolSpec};
+
+pub use activity::{Activity, ActivityError, ActivityKind};
 
 /// What a front end asks of a session.
 #[derive(Debug, Clone)]
@@ -74,6 +78,8 @@ pub enum Event {
     Rewound { to: String, problem: Option<String> },
     /// A hook ran.
     HookRan(Arc<HookReport>),
+    /// A sub-agent did something while its call runs.
+    Activity(Arc<Activity>),
     /// Something worth a line for the person.
     Notice { severity: Severity, code: NoticeCode, message: String },
     /// The turn is over. Always the last event of a turn.
@@ -290,6 +296,8 @@ pub enum NoticeCode {
     Halted,
     /// An MCP server.
     Server,
+    /// A sub-agent, or a definition of one.
+    Agent,
 }
 
 /// How a turn ended.

@@ -15,6 +15,7 @@ pub mod exit;
 pub mod id;
 pub mod model;
 pub mod redact;
+pub mod remote_agent;
 pub mod spelling;
 pub mod terminal_text;
 pub mod time;

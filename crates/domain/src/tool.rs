@@ -25,14 +25,34 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// A short form of everything that its server says of it; another one when any of it changes.
+    fn definition(&self) -> Option<&str> {
+        None
+    }
+
     /// What its server says of it.
     fn annotations(&self) -> Option<&JsonObject> {
+        None
+    }
+
+    /// Whether older conversations call it by this name. Its own name and the known aliases need no word here.
+    fn answers_to(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// What the system prompt says about it while the model sees it.
+    fn prompt_section(&self) -> Option<String> {
         None
     }
 
     /// Arguments in a form that older releases used, brought to the present schema; `None` if they are in it.
     fn modernised(&self, _args: &JsonObject) -> Option<JsonObject> {
         None
+    }
+
+    /// Whether [`Self::prepare`] checks everything, the schema included, because it has words of its own for it.
+    fn checks_itself(&self) -> bool {
+        false
     }
 
     /// Checks the arguments beyond the schema. No side effects.
@@ -75,6 +95,11 @@ pub trait Invocation: Send + Sync {
 
     /// What policy and the approval prompt look at.
     fn effect(&self) -> Effect;
+
+    /// What a person reads before agreeing, where [`Self::describe`] says too little. May read files.
+    fn consent(&self) -> Option<String> {
+        None
+    }
 
     /// The change that [`Effect::Edit`] would make, for people to look at first. May read the file.
     fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
@@ -230,6 +255,21 @@ pub enum Display {
         summary: String,
         items: Vec<String>,
     },
+    /// What a sub-agent came to.
+    Agent(Box<AgentEnd>),
+}
+
+/// How the work of a sub-agent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentEnd {
+    pub agent: String,
+    /// The id of its own record, if it has one.
+    pub record: Option<String>,
+    /// `completed`, `error` or `cancelled`.
+    pub state: &'static str,
+    /// Why it ended, such as `GOAL`; empty for an agent elsewhere that failed.
+    pub reason: String,
+    pub result: String,
 }
 
 /// A change to one file.

@@ -3,7 +3,8 @@
 //!
 //! LoCoMo (`locomo10.json`): every turn of a dialogue is a note, a question looks for the turns that answer it
 //! (categories 1 to 4). Cranfield (`cran.all.1400`, `cran.qry`, `cranqrel`): every abstract is a note. The data are
-//! for measuring and not part of the repository. `--speed` adds how fast the models are.
+//! for measuring and not part of the repository. `--speed` adds how fast the models are, `--together` makes one index
+//! of all dialogues, and `--chunks` makes a note of every session: how often one of the best six passages holds an answer.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +18,7 @@ mod collection;
 #[path = "retrieval/speed.rs"]
 mod speed;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use pollux_domain::time::SystemClock;
 use pollux_embed::LocalModel;
 use pollux_memory::{AgentId, Memory, Request, Scope, SearchMode, Settings, Setup, StateDir};
 
-use collection::Collection;
+use collection::{Collection, Question, Unit};
 
 /// Chunks that are asked for; several may belong to one document.
 const ASKED: usize = 40;
@@ -38,6 +39,8 @@ struct Options {
     cranfield: Option<PathBuf>,
     models: Vec<PathBuf>,
     speed: bool,
+    together: bool,
+    chunks: bool,
     /// Weights of vectors to try beside the usual one.
     weights: Vec<f64>,
     /// Of gimli's formula, which drops what is below; 0 shows the order alone.
@@ -56,6 +59,8 @@ fn options() -> Options {
             "--min-score" => options.min_score = value().parse().expect("a number"),
             "--vector-weight" => options.weights.push(value().parse().expect("a number")),
             "--speed" => options.speed = true,
+            "--together" => options.together = true,
+            "--chunks" => options.chunks = true,
             // Cargo adds it.
             "--bench" => {}
             other => panic!("unknown option {other}"),
@@ -74,7 +79,8 @@ fn main() {
     }
     let mut collections: Vec<(&str, Vec<Collection>)> = Vec::new();
     if let Some(file) = &options.locomo {
-        collections.push(("LoCoMo", collection::locomo(file)));
+        let unit = if options.chunks { Unit::Session } else { Unit::Turn };
+        collections.push(("LoCoMo", collection::locomo(file, unit, options.together)));
     }
     if let Some(folder) = &options.cranfield {
         collections.push(("Cranfield", vec![collection::cranfield(folder)]));
@@ -97,6 +103,10 @@ struct Score {
     ndcg_10: f64,
     count: f64,
     time: Duration,
+    /// Questions with an answer among the best six.
+    answered: f64,
+    /// Recall at six and questions, for each category.
+    categories: BTreeMap<u64, (f64, f64)>,
 }
 
 /// One way to search.
@@ -123,8 +133,8 @@ async fn measure(parts: &[Collection], model: Option<&LocalModel>, options: &Opt
         indexing += started.elapsed();
         for (way, score) in &mut scores {
             let memory = memory(scratch.path(), model, way.weight);
-            for (question, wanted) in &part.questions {
-                ask(&memory, *way, question, wanted, options.min_score, score).await;
+            for question in &part.questions {
+                ask(&memory, *way, question, options, score).await;
             }
         }
     }
@@ -149,38 +159,46 @@ fn memory(scratch: &Path, model: Option<&LocalModel>, weight: Option<f64>) -> Me
     })
 }
 
-async fn ask(
-    memory: &Memory,
-    way: Way,
-    question: &str,
-    wanted: &HashSet<String>,
-    least: f64,
-    score: &mut Score,
-) {
+async fn ask(memory: &Memory, way: Way, question: &Question, options: &Options, score: &mut Score) {
     let request = Request {
         max_results: Some(ASKED),
-        min_score: (way.mode == SearchMode::Seed).then_some(least),
+        min_score: (way.mode == SearchMode::Seed).then_some(options.min_score),
         mode: Some(way.mode),
-        ..Request::new(question)
+        ..Request::new(&question.text)
     };
     let started = Instant::now();
     let answer = memory.search(&request).await.expect("an answer");
     score.time += started.elapsed();
+    if options.chunks {
+        // The lines of the best six that answer.
+        let lines =
+            answer.hits.iter().take(6).flat_map(|hit| {
+                (hit.start_line..=hit.end_line).map(move |line| format!("{}#{line}", hit.path))
+            });
+        let found: HashSet<String> = lines.filter(|line| question.wanted.contains(line)).collect();
+        let found: Vec<&str> = found.iter().map(String::as_str).collect();
+        return score.add(&found, question);
+    }
     let mut seen = HashSet::new();
     let paths = answer.hits.iter().map(|hit| hit.path.as_str());
     let found: Vec<&str> = paths.filter(|path| seen.insert(*path)).collect();
-    score.add(&found, wanted);
+    score.add(&found, question);
 }
 
 impl Score {
-    fn add(&mut self, found: &[&str], wanted: &HashSet<String>) {
+    fn add(&mut self, found: &[&str], question: &Question) {
+        let wanted = &question.wanted;
         let hits =
             |count: usize| found.iter().take(count).filter(|path| wanted.contains(**path)).count() as f64;
         let gain = |place: usize| 1.0 / (place as f64 + 2.0).log2();
         let gained: f64 =
             (0..found.len().min(10)).filter(|place| wanted.contains(found[*place])).map(gain).sum();
         let best: f64 = (0..wanted.len().min(10)).map(gain).sum();
-        self.recall_6 += hits(6) / wanted.len() as f64;
+        let recall = hits(6) / wanted.len() as f64;
+        self.recall_6 += recall;
+        self.answered += f64::from(u8::from(hits(6) > 0.0));
+        let category = self.categories.entry(question.category).or_default();
+        *category = (category.0 + recall, category.1 + 1.0);
         self.recall_10 += hits(10) / wanted.len() as f64;
         self.ndcg_10 += gained / best;
         self.count += 1.0;
@@ -190,8 +208,14 @@ impl Score {
         let [six, ten, ndcg] = [self.recall_6, self.recall_10, self.ndcg_10].map(|sum| sum / self.count);
         let each = self.time.as_secs_f64() * 1000.0 / self.count;
         println!(
-            "{name:<26}  {six:.3}  {ten:.3}  {ndcg:.3}     {:>7.1}   {each:>7.2}",
-            indexing.as_secs_f64()
+            "{name:<26}  {six:.3}  {ten:.3}  {ndcg:.3}     {:>7.1}   {each:>7.2}   hit@6 {:.3}  by category {}",
+            indexing.as_secs_f64(),
+            self.answered / self.count,
+            self.categories
+                .iter()
+                .map(|(number, (sum, count))| format!("{number}: {:.3}", sum / count))
+                .collect::<Vec<_>>()
+                .join(" ")
         );
     }
 }

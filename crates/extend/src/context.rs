@@ -45,7 +45,7 @@ enum Reach {
 }
 
 /// Finds context files and remembers which ones the model already has.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ContextFiles {
     places: Places,
     names: Vec<String>,
@@ -126,6 +126,32 @@ impl ContextFiles {
         files.sort();
         files.dedup();
         self.load(&files, Reach::Project)
+    }
+
+    /// What extensions tell the model: each file with the folder of its extension, which it may not leave.
+    pub fn extensions(&mut self, files: &[(PathBuf, PathBuf)]) -> Option<String> {
+        let mut framed = Vec::new();
+        for (folder, file) in files {
+            if !self.is_new(file) {
+                continue;
+            }
+            let inside = fs::canonicalize(file)
+                .and_then(|real| Ok(real.starts_with(fs::canonicalize(folder)?)))
+                .unwrap_or(false);
+            if !inside {
+                self.warn(file, "it is a link to a place outside the extension");
+                continue;
+            }
+            match read_bounded(file) {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    let text = imports::expand(&text, file, folder, self.format);
+                    framed.extend(framed_text(file, &text).and_then(|text| self.fits(file, text)));
+                }
+                Err(error) => self.warn(file, &error.to_string()),
+            }
+        }
+        (!framed.is_empty()).then(|| framed.join("\n\n"))
     }
 
     /// Instructions near a path that a tool just touched and that the model has not seen yet.
@@ -217,13 +243,7 @@ impl ContextFiles {
             .parent()
             .map(|dir| self.boundary(dir, dir))
             .unwrap_or_else(|| self.places.gemini_dir.clone());
-        let text = imports::expand(text, file, &confine, self.format);
-        let text = text.trim();
-        if text.is_empty() {
-            return None;
-        }
-        let path = file.display();
-        Some(format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---"))
+        framed_text(file, &imports::expand(text, file, &confine, self.format))
     }
 
     /// Remembers the file by path and by identity, so that links do not load it twice.
@@ -245,6 +265,13 @@ impl ContextFiles {
             file.starts_with(root) && rules.matched_path_or_any_parents(file, false).is_ignore()
         })
     }
+}
+
+fn framed_text(file: &Path, text: &str) -> Option<String> {
+    let text = text.trim();
+    let path = file.display();
+    (!text.is_empty())
+        .then(|| format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---"))
 }
 
 /// Whether a name stays below the folder that it is looked for in.
@@ -429,6 +456,42 @@ mod tests {
         assert!(global.contains("rules") && !global.contains("a key"), "{global}");
         let own = files.project().unwrap();
         assert!(own.contains("their own") && !own.contains("a key"), "{own}");
+    }
+
+    #[test]
+    fn files_of_extensions_may_import_what_is_theirs() {
+        let scene = Scene::new(&[
+            ("home/.gemini/extensions/x/docs/X.md", "rules @../more.md @../../../keys"),
+            ("home/.gemini/extensions/x/more.md", "more of them"),
+            ("home/.gemini/keys", "a key"),
+        ]);
+        let folder = scene.dir.path().join("home/.gemini/extensions/x");
+        let listed =
+            [(folder.clone(), folder.join("docs/X.md")), (folder.join("docs"), folder.join("more.md"))];
+        let mut files = scene.files(&["GEMINI.md"], false);
+        let text = files.extensions(&listed).unwrap();
+        assert!(text.contains("rules") && text.contains("more of them") && !text.contains("a key"), "{text}");
+        assert_eq!(files.take_warnings().len(), 1);
+        assert_eq!(files.extensions(&listed), None);
+    }
+
+    #[test]
+    fn names_that_other_agents_use_are_read_too() {
+        let scene = Scene::new(&[
+            ("home/.gemini/AGENTS.md", "for all projects"),
+            ("repo/.git/HEAD", "x"),
+            ("repo/CLAUDE.md", "top"),
+            ("repo/app/AGENTS.md", "app"),
+            ("repo/app/GEMINI.md", "usual"),
+            ("repo/app/src/CLAUDE.md", "deeper"),
+        ]);
+        let mut files = scene.files(&["AGENTS.md", "CLAUDE.md", "GEMINI.md"], true);
+        assert!(files.global().unwrap().contains("for all projects"));
+        let text = files.project().unwrap();
+        for expected in ["top\n", "app\n", "usual\n"] {
+            assert_eq!(text.matches(expected).count(), 1, "{text}");
+        }
+        assert!(files.near(&scene.dir.path().join("repo/app/src/x.rs")).unwrap().contains("deeper"));
     }
 
     #[test]

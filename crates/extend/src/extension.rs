@@ -1,9 +1,28 @@
-//! An installed extension, as the readers of its parts see it.
+//! Extensions: what is installed, what of it is active, and what it brings along.
+//!
+//! [`load`] reads one small file per extension and nothing that nobody asked for: secrets are looked up when a
+//! program needs them, and skills, agents, commands, hooks and policies are read by whoever uses them.
+
+mod enablement;
+mod load;
+mod manifest;
+mod metadata;
+mod servers;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// An extension that is active in this run.
+pub use enablement::{ENABLEMENT, Enablement, EnablementError, Switch, switch};
+pub use load::{LoadError, LoadRequest, Loaded, load};
+pub use manifest::{
+    ContextFile, ContextFileError, Defect, MANIFEST, Manifest, ManifestError, Setting, is_name,
+};
+pub use metadata::{Kind, METADATA, Metadata, github_repository, id};
+pub use servers::tuned;
+pub use values::{Secrets, SetValue, ValueError, ValuePlaces, ValueScope, no_secrets};
+
+/// An extension that is active in this run, as the readers of its parts see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     pub name: String,
@@ -13,6 +32,52 @@ pub struct Extension {
     /// What `${NAME}` stands for in its texts: `extensionPath`, `workspacePath`, `/`, `pathSeparator`, and its
     /// settings by the name of their variable.
     pub variables: BTreeMap<String, String>,
+}
+
+/// Who installed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// In `~/.gemini/extensions`.
+    User,
+    /// In the project's `.gemini/extensions`; only read.
+    Project,
+}
+
+/// An extension on this machine, active or not.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    pub extension: Extension,
+    /// See [`id`].
+    pub id: String,
+    /// Its folder below `extensions`; a linked one has its metadata and values there.
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+    pub metadata: Option<Metadata>,
+    pub origin: Origin,
+    /// Whether it is used in this run.
+    pub active: bool,
+    pub values: ValuePlaces,
+    /// Whether values are read at all (`experimental.extensionConfig`).
+    pub configurable: bool,
+}
+
+impl Installed {
+    /// Its context files that exist, and lines about those that may not be used.
+    pub fn context_files(&self) -> (Vec<PathBuf>, Vec<String>) {
+        let mut files = Vec::new();
+        let mut warnings = Vec::new();
+        for named in self.manifest.context_files(&self.extension.path) {
+            match named.path {
+                Ok(path) if path.is_file() => files.push(path),
+                Ok(_) => {}
+                Err(error) => warnings.push(format!(
+                    "Invalid contextFileName: \"{}\" in extension \"{}\". {error}",
+                    named.name, self.extension.name
+                )),
+            }
+        }
+        (files, warnings)
+    }
 }
 
 impl Extension {
@@ -27,23 +92,6 @@ impl Extension {
 
     /// The text with `${NAME}` replaced; unknown names stay.
     pub fn hydrate(&self, text: &str) -> String {
-        let mut result = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("${") {
-            result.push_str(before);
-            let known = after.split_once('}').and_then(|(name, tail)| Some((self.variables.get(name)?, tail)));
-            match known {
-                Some((value, tail)) => {
-                    result.push_str(value);
-                    rest = tail;
-                }
-                None => {
-                    result.push_str("${");
-                    rest = after;
-                }
-            }
-        }
-        result.push_str(rest);
-        result
+        servers::replaced(text, |name| self.variables.get(name).cloned())
     }
 }

@@ -32,8 +32,8 @@ use pollux_net::oauth::{OAuth, OAuthOptions};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Says yes to everything, in the server's own words.
-struct Agreeable;
+/// Says yes to everything, in the server's own words, and opens every address.
+struct Agreeable(ClientOptions);
 
 impl Person for Agreeable {
     fn ask<'a>(
@@ -42,7 +42,23 @@ impl Person for Agreeable {
         questions: Vec<Question>,
         _: &'a CancellationToken,
     ) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Replies(vec![String::new(); questions.len()])))
+        Box::pin(async move {
+            let text = questions.first().map_or("", |question| question.text.as_str());
+            if let Some(url) = text.lines().find(|line| line.starts_with("http")) {
+                browse(&self.0, url).await;
+            }
+            Answer::Replies(vec![String::new(); questions.len()])
+        })
+    }
+}
+
+/// Follows the redirect to our own listener, as a browser would.
+async fn browse(http: &ClientOptions, url: &str) {
+    let client = pollux_net::client::client(http).unwrap();
+    let page = client.get(url).send().await;
+    let next = page.ok().and_then(|page| page.headers().get("location")?.to_str().ok().map(str::to_owned));
+    if let Some(next) = next {
+        let _ = client.get(next).send().await;
     }
 }
 
@@ -53,10 +69,7 @@ async fn main() -> ExitCode {
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    let mut entry = json!({"url": url, "type": "http", "timeout": 10_000});
-    if let Some(id) = context.get("client_id") {
-        entry["oauth"] = json!({"clientId": id, "clientSecret": context.get("client_secret")});
-    }
+    let entry = json!({"url": url, "type": "http", "timeout": 10_000, "oauth": oauth(&context)});
     let config = ServerConfig::parse("suite", &entry).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let sign_in = sign_in(folder.path().to_path_buf());
@@ -73,7 +86,7 @@ async fn main() -> ExitCode {
         report = settled(&servers).await;
     }
     println!("{:?} {:?}", report.status, report.problem);
-    servers.introduce(Arc::new(Agreeable));
+    servers.introduce(Arc::new(Agreeable(sign_in.http.clone())));
     for tool in servers.tools() {
         let args = sample(&tool.spec().parameters);
         let context = ToolContext {
@@ -94,6 +107,27 @@ async fn main() -> ExitCode {
     if report.status == Status::Connected || empty { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The `oauth` block that somebody with these credentials would write.
+fn oauth(context: &Value) -> Value {
+    let scenario = context.get("name").and_then(Value::as_str).unwrap_or_default();
+    let grant = match scenario {
+        "auth/client-credentials-jwt" | "auth/client-credentials-basic" => "client_credentials",
+        "auth/cross-app-access-complete-flow" => "cross_app_access",
+        _ => "authorization_code",
+    };
+    json!({
+        "grantType": grant,
+        "clientId": context.get("client_id"),
+        "clientSecret": context.get("client_secret"),
+        "privateKey": context.get("private_key_pem"),
+        "identityProvider": context.get("idp_client_id").map(|id| json!({
+            "issuer": context.get("idp_issuer"),
+            "clientId": id,
+            "idToken": context.get("idp_id_token"),
+        })),
+    })
+}
+
 fn sign_in(folder: PathBuf) -> SignIn {
     let env = Env::new([("GEMINI_FORCE_FILE_STORAGE".to_owned(), "true".to_owned())], folder.clone());
     let store = StoreOptions::from_env(&env, &folder, "host".to_owned(), "user".to_owned());
@@ -103,6 +137,7 @@ fn sign_in(folder: PathBuf) -> SignIn {
         store: Arc::new(CredentialStore::new(store)),
         clock: Arc::new(SystemClock),
         callback_port: None,
+        client_metadata_url: Some("https://conformance-test.local/client-metadata.json".to_owned()),
     });
     SignIn { oauth, env, user_home: folder, http, clock: Arc::new(SystemClock) }
 }
@@ -132,14 +167,7 @@ async fn log_in(config: &ServerConfig, sign_in: &SignIn, challenge: &str) -> Res
     let mut login = sign_in.oauth.begin_login(&server, challenge).await.map_err(|error| whole(&error))?;
     let url = login.url().to_owned();
     let browser = async {
-        // Follows the redirect to our own listener, as a browser would.
-        let client = pollux_net::client::client(&sign_in.http).unwrap();
-        let page = client.get(&url).send().await;
-        let next =
-            page.ok().and_then(|page| page.headers().get("location")?.to_str().ok().map(str::to_owned));
-        if let Some(next) = next {
-            let _ = client.get(next).send().await;
-        }
+        browse(&sign_in.http, &url).await;
         std::future::pending::<()>().await;
     };
     let granted = tokio::select! {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::BoxFuture;
+use pollux_domain::approval::Person;
 use pollux_domain::time::Clock;
 use pollux_net::client::{ClientOptions, client};
 use pollux_net::google::{GoogleTokens, find_credentials};
@@ -12,9 +13,11 @@ use pollux_net::oauth::{OAuth, OAuthServer};
 use pollux_net::server_access::ServerAccess;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Link, ServerConfig};
 use crate::request::describe;
+use crate::rights::{self, Rights};
 
 /// What proves to a server who asks.
 pub trait Access: Send + Sync {
@@ -23,6 +26,16 @@ pub trait Access: Send + Sync {
 
     /// The server refused what was sent (401): whether [`Self::headers`] now has something better.
     fn refused<'a>(&'a self, sent: &'a HeaderMap) -> BoxFuture<'a, Result<bool, AccessError>>;
+
+    /// The server wants wider rights (403, with this challenge); `person` may be asked for them.
+    fn widen<'a>(
+        &'a self,
+        _challenge: &'a str,
+        _person: Option<&'a dyn Person>,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Rights, AccessError>> {
+        Box::pin(std::future::ready(Ok(Rights::Refused)))
+    }
 }
 
 /// Why there is nothing to send.
@@ -96,6 +109,18 @@ impl Access for ServerAccess {
         Box::pin(async {
             ServerAccess::refused(self, sent).await.map_err(|error| AccessError(describe(&error)))
         })
+    }
+
+    fn widen<'a>(
+        &'a self,
+        challenge: &'a str,
+        person: Option<&'a dyn Person>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Rights, AccessError>> {
+        match self.sign_in() {
+            Some((oauth, server)) => rights::widen(oauth, server, challenge, person, cancel),
+            None => Box::pin(std::future::ready(Ok(Rights::Refused))),
+        }
     }
 }
 

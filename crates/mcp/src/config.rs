@@ -6,7 +6,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
 use pollux_exec::environment::sanitised;
-use pollux_net::oauth::OAuthConfig;
+use pollux_net::oauth::{GrantType, IdentityProvider, OAuthConfig};
 use serde_json::{Map, Value};
 
 /// Upstream's.
@@ -60,6 +60,10 @@ pub enum ConfigError {
     BadUrl { url: String },
     #[error("`type` is `{given}`; it can be `stdio`, `http` or `sse`")]
     UnknownType { given: String },
+    #[error(
+        "`oauth.grantType` is `{given}`; it can be `authorization_code`, `client_credentials` or `cross_app_access`"
+    )]
+    UnknownGrant { given: String },
 }
 
 impl ServerConfig {
@@ -179,14 +183,10 @@ fn checked(url: String) -> Result<String, ConfigError> {
 }
 
 fn oauth(fields: &Fields<'_>) -> Result<OAuthConfig, ConfigError> {
-    let fields = match fields.0.get("oauth") {
-        None | Some(Value::Null) => return Ok(OAuthConfig::default()),
-        Some(Value::Object(map)) => Fields(map),
-        Some(_) => return Err(ConfigError::WrongType { key: "oauth".to_owned(), expected: "an object" }),
-    };
+    let Some(fields) = fields.inner("oauth")? else { return Ok(OAuthConfig::default()) };
     Ok(OAuthConfig {
         client_id: fields.text("clientId")?,
-        client_secret: fields.text("clientSecret")?.map(Secret::new),
+        client_secret: fields.secret("clientSecret")?,
         authorization_url: fields.text("authorizationUrl")?,
         token_url: fields.text("tokenUrl")?,
         issuer: fields.text("issuer")?,
@@ -194,12 +194,60 @@ fn oauth(fields: &Fields<'_>) -> Result<OAuthConfig, ConfigError> {
         redirect_uri: fields.text("redirectUri")?,
         scopes: fields.texts("scopes")?.unwrap_or_default(),
         audiences: fields.texts("audiences")?.unwrap_or_default(),
+        grant: grant(&fields)?,
+        private_key: fields.secret("privateKey")?,
+        private_key_file: fields.file("privateKeyFile")?,
+        key_id: fields.text("keyId")?,
+        identity_provider: match fields.inner("identityProvider")? {
+            Some(fields) => Some(IdentityProvider {
+                issuer: fields.text("issuer")?,
+                token_url: fields.text("tokenUrl")?,
+                client_id: fields.text("clientId")?,
+                client_secret: fields.secret("clientSecret")?,
+                id_token: fields.secret("idToken")?,
+                id_token_file: fields.file("idTokenFile")?,
+            }),
+            None => None,
+        },
     })
+}
+
+fn grant(fields: &Fields<'_>) -> Result<GrantType, ConfigError> {
+    match fields.text("grantType")?.as_deref() {
+        None | Some("authorization_code") => Ok(GrantType::AuthorizationCode),
+        Some("client_credentials") => Ok(GrantType::ClientCredentials),
+        Some("cross_app_access") => Ok(GrantType::CrossApp),
+        Some(given) => Err(ConfigError::UnknownGrant { given: given.to_owned() }),
+    }
 }
 
 struct Fields<'a>(&'a Map<String, Value>);
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// The fields of an object within; nothing if it is not there.
+    fn inner(&self, key: &str) -> Result<Option<Fields<'a>>, ConfigError> {
+        match self.0.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(Fields(map))),
+            Some(_) => Err(ConfigError::WrongType { key: key.to_owned(), expected: "an object" }),
+        }
+    }
+
+    /// A secret; one that is nothing but the name of an unset variable is none.
+    fn secret(&self, key: &str) -> Result<Option<Secret>, ConfigError> {
+        Ok(self.text(key)?.filter(|text| !text.is_empty() && !is_reference(text)).map(Secret::new))
+    }
+
+    fn file(&self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
+        match self.text(key)?.map(PathBuf::from) {
+            Some(path) if !path.is_absolute() => Err(ConfigError::WrongType {
+                key: key.to_owned(),
+                expected: "the path of a file from the root, such as `$HOME/key.pem`",
+            }),
+            other => Ok(other),
+        }
+    }
+
     fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -313,6 +361,31 @@ mod tests {
         seen.sort();
         let seen: Vec<String> = seen.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(seen, ["API_KEY=pa$$word", "EDITOR=ed", "GEMINI_CLI=1", "GONE=", "N=3", "PATH=/bin"]);
+    }
+
+    #[test]
+    fn the_oauth_block_says_who_signs_in_and_how() {
+        let read = |oauth: Value| {
+            ServerConfig::parse("s", &json!({"url": "https://e", "oauth": oauth})).map(|config| config.auth.oauth)
+        };
+        assert_eq!(read(json!({})).unwrap(), OAuthConfig::default());
+        let program = json!({"grantType": "client_credentials", "clientId": "c", "clientSecret": "$UNSET_SECRET",
+            "privateKeyFile": "/etc/key.pem", "keyId": "k"});
+        let program = read(program).unwrap();
+        assert!(program.grant.is_unattended() && program.client_secret.is_none());
+        assert_eq!((program.key_id.as_deref(), program.private_key_file), (Some("k"), Some("/etc/key.pem".into())));
+        let vouched = json!({"grantType": "cross_app_access",
+            "identityProvider": {"issuer": "https://idp", "clientId": "c", "idToken": "eyJ"}});
+        let provider = read(vouched).unwrap().identity_provider.unwrap();
+        assert_eq!((provider.issuer.as_deref(), provider.id_token), (Some("https://idp"), Some(Secret::new("eyJ"))));
+        for (bad, expected) in [
+            (json!({"grantType": "password"}), "`oauth.grantType` is `password`"),
+            (json!({"privateKeyFile": "key.pem"}), "`privateKeyFile` must be the path of a file from the root"),
+            (json!({"identityProvider": "x"}), "`identityProvider` must be an object"),
+        ] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 
     #[test]

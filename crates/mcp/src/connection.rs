@@ -31,6 +31,7 @@ use crate::handler::Handler;
 use crate::log::Log;
 use crate::offer::{self, Offer};
 use crate::request::{RequestError, describe};
+use crate::rights::is_about_rights;
 use crate::server::Server;
 use crate::transport::MAX_MESSAGE;
 use crate::transport::http::Http;
@@ -125,7 +126,24 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
     }
 }
 
+/// Connects; where the server wants wider rights that nobody has to grant, with them.
 async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
+    match try_connect(server, reach).await {
+        Err(Failure { sign_in: Some(challenge), .. }) if is_about_rights(&challenge) => {
+            // Whoever types just now is not asked for something that they did not begin.
+            match server.widen(&challenge, None, &CancellationToken::new()).await {
+                Ok(()) => try_connect(server, reach).await,
+                Err(error @ RequestError::SignIn { .. }) => {
+                    Err(Failure { text: error.to_string(), sign_in: Some(challenge) })
+                }
+                Err(other) => Err(other.to_string().into()),
+            }
+        }
+        other => other,
+    }
+}
+
+async fn try_connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
     let up = match &server.config.link {
         Link::Stdio { command, args, env, cwd } => {
             let launch = Launch {
@@ -161,7 +179,12 @@ async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
         }
         Err(error) => {
             end(up).await;
-            Err(error.to_string().into())
+            Err(match error {
+                RequestError::SignIn { text, challenge } => {
+                    signed_in(server, Failure { text, sign_in: Some(challenge) }).await
+                }
+                other => other.to_string().into(),
+            })
         }
     }
 }
@@ -265,12 +288,18 @@ fn up(running: RunningService<RoleClient, Handler>) -> Up {
 }
 
 fn failed(error: &ClientInitializeError) -> Failure {
-    Failure { text: describe(error), sign_in: error.auth_challenge().map(str::to_owned) }
+    let text = match error {
+        // Its own words begin with the names of types.
+        ClientInitializeError::TransportError { error, .. } => describe(&*error.error),
+        other => describe(other),
+    };
+    let text = text.strip_prefix("Client error: ").unwrap_or(&text).to_owned();
+    Failure { text, sign_in: error.auth_challenge().map(str::to_owned) }
 }
 
 /// Says what a person can do about a server that wants to know who asks.
 async fn signed_in(server: &Server, failure: Failure) -> Failure {
-    if failure.sign_in.is_none() {
+    if failure.sign_in.as_deref().is_none_or(is_about_rights) {
         return failure;
     }
     let name = server.name();

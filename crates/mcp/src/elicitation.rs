@@ -2,6 +2,7 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
+use reqwest::Url;
 use rmcp::model::{ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,43 @@ pub(crate) async fn ask(
         Answer::Refuse(_) => ElicitResult::new(ElicitationAction::Decline),
         _ => ElicitResult::new(ElicitationAction::Cancel),
     }
+}
+
+/// Shows an address that the server wants the person to open; nothing is opened here. What is done there goes to
+/// its owner and never through us.
+pub(crate) async fn show(
+    person: &dyn Person,
+    server: &str,
+    message: &str,
+    url: &str,
+    cancel: &CancellationToken,
+) -> ElicitResult {
+    let Some((url, host)) = address(url) else { return ElicitResult::new(ElicitationAction::Decline) };
+    let text = format!(
+        "The MCP server `{server}` says: {}\nIt wants you to open this address, at `{host}`, in a browser:\n\n{url}\n\n\
+         Go on only if you expect this and know the host. Do you agree?",
+        bounded(message, 2000)
+    );
+    let question = Question { header: server.to_owned(), text, form: QuestionForm::YesNo };
+    let action = match person.ask(server, vec![question], cancel).await {
+        Answer::Replies(replies) if replies.first().is_some_and(|reply| yes(reply) == Some(true)) => {
+            ElicitationAction::Accept
+        }
+        Answer::Replies(_) | Answer::Refuse(_) => ElicitationAction::Decline,
+        _ => ElicitationAction::Cancel,
+    };
+    ElicitResult::new(action)
+}
+
+/// An address that a person may be shown, with its host: written out as it would be asked for, so that letters
+/// which only look like others are seen, and without a name that hides the host.
+fn address(text: &str) -> Option<(String, String)> {
+    let url = Url::parse(text).ok()?;
+    let host = url.host_str()?.to_owned();
+    let on_this_machine = matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]");
+    let right = url.scheme() == "https" || (url.scheme() == "http" && on_this_machine);
+    let plain = url.username().is_empty() && url.password().is_none() && url.as_str().len() <= 4000;
+    (right && plain).then(|| (url.to_string(), host))
 }
 
 /// One thing that is asked for.
@@ -289,5 +327,28 @@ mod tests {
         let huge: Map<String, Value> = (0..100).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
         let (result, questions) = answered(json!({"properties": huge}), replies(&[])).await;
         assert_eq!((result.action, questions.len()), (ElicitationAction::Decline, 0));
+    }
+
+    #[tokio::test]
+    async fn an_address_is_shown_with_its_host_and_opened_by_nobody_but_the_person() {
+        let shown = async |url: &str, answer: Answer| {
+            let person = Scripted(answer, Mutex::default());
+            let result = show(&person, "srv", "Pay here", url, &CancellationToken::new()).await;
+            (result.action, person.1.into_inner().unwrap())
+        };
+        let (action, questions) = shown("https://pay.example/x?y=1", replies(&["yes"])).await;
+        assert_eq!((action, questions[0].form.clone()), (ElicitationAction::Accept, QuestionForm::YesNo));
+        let text = &questions[0].text;
+        for words in ["`srv`", "Pay here", "at `pay.example`", "\nhttps://pay.example/x?y=1\n"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert_eq!(shown("https://pay.example", replies(&["no"])).await.0, ElicitationAction::Decline);
+        assert_eq!(shown("https://pay.example", Answer::Cancel).await.0, ElicitationAction::Cancel);
+        // Letters of another script are written out.
+        assert!(shown("https://p\u{430}y.example", replies(&["y"])).await.1[0].text.contains("xn--"));
+        for bad in ["http://pay.example", "javascript:alert(1)", "file:///etc/passwd", "https://bank.example@evil.example", ""] {
+            let (action, questions) = shown(bad, replies(&["yes"])).await;
+            assert_eq!((action, questions.len()), (ElicitationAction::Decline, 0), "{bad}");
+        }
     }
 }

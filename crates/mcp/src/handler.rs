@@ -8,6 +8,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
     LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
+    UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
@@ -30,6 +31,7 @@ impl ClientHandler for Handler {
         capabilities.elicitation = common.interactive.then(|| {
             let mut elicitation = ElicitationCapability::default();
             elicitation.form = Some(FormElicitationCapability::default());
+            elicitation.url = Some(UrlElicitationCapability::default());
             elicitation
         });
         // Servers know upstream's name.
@@ -56,13 +58,19 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let (Some(person), ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }) =
-            (self.0.common.person.get(), request)
-        else {
+        let Some(person) = self.0.common.person() else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
-        let schema = serde_json::to_value(requested_schema).unwrap_or(Value::Null);
-        Ok(elicitation::ask(&**person, self.0.name(), &message, &schema, &context.ct).await)
+        Ok(match request {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                let schema = serde_json::to_value(requested_schema).unwrap_or(Value::Null);
+                elicitation::ask(&*person, self.0.name(), &message, &schema, &context.ct).await
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                elicitation::show(&*person, self.0.name(), &message, &url, &context.ct).await
+            }
+            _ => ElicitResult::new(ElicitationAction::Decline),
+        })
     }
 
     async fn on_progress(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::model::{ClientRequest, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -32,6 +33,10 @@ pub enum RequestError {
     TimedOut { server: String, limit: Duration },
     #[error("MCP server '{server}' refused: {message} (code {code})")]
     Refused { server: String, code: i32, message: String },
+    #[error("{text}")]
+    SignIn { text: String, challenge: String },
+    #[error("MCP server '{server}' refuses this to the present sign-in, and wider rights were not granted")]
+    NoRights { server: String },
     #[error("MCP server '{server}': {why}")]
     Transport { server: String, why: String },
     #[error("cancelled")]
@@ -43,8 +48,25 @@ fn last_words(log: &[String]) -> String {
 }
 
 impl Server {
-    /// Sends a request and waits for the answer, as JSON.
+    /// Sends a request and waits for the answer, as JSON. Where the server wants wider rights, a person may grant
+    /// them, once.
     pub(crate) async fn request(
+        &self,
+        request: ClientRequest,
+        cancel: &CancellationToken,
+        live: Option<&Live>,
+    ) -> Result<Value, RequestError> {
+        match self.try_request(request.clone(), cancel, live).await {
+            Err(RequestError::SignIn { challenge, .. }) => {
+                let person = self.common.person();
+                self.widen(&challenge, person.as_deref(), cancel).await?;
+                self.try_request(request, cancel, live).await
+            }
+            other => other,
+        }
+    }
+
+    async fn try_request(
         &self,
         request: ClientRequest,
         cancel: &CancellationToken,
@@ -114,6 +136,11 @@ impl Server {
     }
 
     fn failed(&self, error: ServiceError) -> RequestError {
+        if let ServiceError::TransportSend(sent) = &error
+            && let Some(challenge) = challenge(&*sent.error)
+        {
+            return self.wants_sign_in(challenge);
+        }
         let server = self.name().to_owned();
         match error {
             ServiceError::McpError(ErrorData { code, message, .. }) => {
@@ -121,9 +148,29 @@ impl Server {
             }
             ServiceError::TransportClosed => RequestError::Ended { server, log: self.log.last(5) },
             ServiceError::Cancelled { .. } => RequestError::Cancelled,
+            ServiceError::TransportSend(sent) => {
+                let why = describe(&*sent.error);
+                let why = why.strip_prefix("Client error: ").unwrap_or(&why);
+                RequestError::Transport { server, why: self.log.hidden(why) }
+            }
             other => RequestError::Transport { server, why: self.log.hidden(&describe(&other)) },
         }
     }
+}
+
+/// What a server said to a stranger, if that is behind an error.
+fn challenge<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e str> {
+    let mut source = Some(error);
+    while let Some(error) = source {
+        if let Some(wanted) = error.downcast_ref::<AuthRequiredError>() {
+            return Some(&wanted.www_authenticate_header);
+        }
+        if let Some(wanted) = error.downcast_ref::<InsufficientScopeError>() {
+            return Some(&wanted.www_authenticate_header);
+        }
+        source = error.source();
+    }
+    None
 }
 
 /// An error with what is behind it.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pollux_domain::approval::Person;
@@ -60,7 +60,7 @@ pub struct ToolReport {
 
 /// What all servers share.
 pub(crate) struct Common {
-    pub(crate) person: OnceLock<Arc<dyn Person>>,
+    person: Mutex<Option<Arc<dyn Person>>>,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) interactive: bool,
     /// Ours.
@@ -78,7 +78,16 @@ impl Common {
     ) -> Self {
         // Whoever has seen nothing yet knows version 0.
         let changes = AtomicU64::new(1);
-        Self { person: OnceLock::new(), roots, interactive, version, name_tool, changes }
+        Self { person: Mutex::default(), roots, interactive, version, name_tool, changes }
+    }
+
+    /// Whom servers may ask now.
+    pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
+        self.person.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn introduce(&self, person: Arc<dyn Person>) {
+        *self.person.lock().unwrap_or_else(PoisonError::into_inner) = Some(person);
     }
 
     pub(crate) fn version(&self) -> u64 {

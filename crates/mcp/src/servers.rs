@@ -118,9 +118,9 @@ impl Servers {
         self.go.cancel();
     }
 
-    /// Whom servers may ask.
+    /// Whom servers may ask from now on.
     pub fn introduce(&self, person: Arc<dyn Person>) {
-        let _ = self.common.person.set(person);
+        self.common.introduce(person);
     }
 
     /// How every server stands.

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pollux_config::paths::sha256_hex;
 use pollux_domain::tool::{
     ArgError, Effect, Invocation, ServerLink, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
     ToolOutcome, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::{Link, ServerConfig};
 use crate::offer::{Offer, ToolOffer};
@@ -24,6 +25,7 @@ struct ServerTool {
     /// As it is called on the wire.
     name: String,
     annotations: Option<JsonObject>,
+    definition: String,
     /// Whether [`WAIT`] is an argument of the server's own.
     owns_wait: bool,
 }
@@ -64,8 +66,18 @@ fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
         server: Arc::clone(server),
         name: offer.name.clone(),
         annotations: offer.annotations.clone(),
+        definition: definition(offer),
         owns_wait: own.is_some_and(|own| own.get(WAIT).is_some()),
     })
+}
+
+/// A hash of what a person sees and agrees to, whatever order the server writes it in.
+fn definition(offer: &ToolOffer) -> String {
+    let annotations = offer.annotations.clone().map_or(Value::Null, Value::Object);
+    let schema = offer.schema.clone().unwrap_or(Value::Null);
+    let mut all = json!([offer.name, offer.description, schema, annotations]);
+    all.sort_all_objects();
+    sha256_hex(all.to_string().as_bytes())
 }
 
 impl Tool for ServerTool {
@@ -85,6 +97,10 @@ impl Tool for ServerTool {
             }
             Link::Http { url, .. } | Link::Sse { url, .. } => ServerLink { url: Some(url.clone()), ..link },
         })
+    }
+
+    fn definition(&self) -> Option<&str> {
+        Some(&self.definition)
     }
 
     fn annotations(&self) -> Option<&JsonObject> {

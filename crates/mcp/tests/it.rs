@@ -6,6 +6,8 @@
 mod behaviour;
 #[path = "it/faults.rs"]
 mod faults;
+#[path = "it/rights.rs"]
+mod rights;
 #[path = "it/stage.rs"]
 mod stage;
 #[path = "it/web.rs"]

@@ -37,6 +37,9 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["search", root, kind] => search(Path::new(root), kind == "hybrid"),
         ["once", root] => once(Path::new(root)),
+        // Kept, to look into with other tools: then `search FOLDER hybrid|words`.
+        ["make", root, "hybrid"] => drop(make_vectors(Path::new(root), 100_000)),
+        ["make", root, _] => drop(make_words(Path::new(root))),
         ["vectors"] => vectors(100_000),
         ["words"] => words(),
         ["notes"] => notes(),
@@ -52,21 +55,29 @@ fn main() {
 fn vectors(chunks: usize) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    // With three words in a line, a chunk of 60 characters is about three of them.
-    write(root, chunks / 500, 592, 3);
     let begin = Instant::now();
-    let synced = sync(&memory(root, true, 15), &runtime());
+    let synced = make_vectors(root, chunks);
     println!("{} chunks x {DIMS} indexed in {:.1} s", synced.chunks_written, begin.elapsed().as_secs_f64());
     println!("hybrid search: {}", child(root, &["search", "hybrid"]));
     println!("words alone in it: {}", child(root, &["search", "words"]));
+}
+
+fn make_vectors(root: &Path, chunks: usize) -> Synced {
+    // With three words in a line, a chunk of 60 characters is about three of them.
+    write(root, chunks / 500, 592, 3);
+    sync(&memory(root, true, 15), &runtime())
+}
+
+fn make_words(root: &Path) -> Synced {
+    write(root, 100, 906, 9);
+    sync(&memory(root, false, 200), &runtime())
 }
 
 /// Ten thousand chunks without vectors.
 fn words() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    write(root, 100, 800, 9);
-    let synced = sync(&memory(root, false, 200), &runtime());
+    let synced = make_words(root);
     println!("{} chunks: search by words: {}", synced.chunks_written, child(root, &["search", "words"]));
     let whole = (0..10).map(|_| millis(&["once"], root)).fold(f64::MAX, f64::min);
     println!("whole process with one search: {whole:.1} ms");

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use crate::authorship::Authorship;
 use crate::forgotten::Forgotten;
 use crate::index::error::IndexError;
 use crate::index::sync::blocking;
@@ -84,15 +85,18 @@ fn read(setup: &Setup, path: String, from: Option<usize>, lines: Option<usize>) 
     let all: Vec<&str> = clean.lines().collect();
     let from = from.unwrap_or(1).max(1);
     let (mut shown, mut chars) = (Vec::new(), 0);
+    let trusted = setup.trusted || path == LEARNINGS;
+    let mut provenance = if trusted { Provenance::Owner } else { Provenance::Untrusted };
+    let authorship = Authorship::read(&setup.agent);
     for line in all.iter().skip(from - 1).take(lines.unwrap_or(DEFAULT_LINES).max(1)) {
         chars += line.chars().count() + 1;
         if chars > MAX_CHARS && !shown.is_empty() {
             break;
         }
+        provenance = authorship.of(line, provenance);
         shown.push(line.chars().take(MAX_CHARS).collect::<String>());
     }
     let next = from + shown.len();
-    let trusted = setup.trusted || path == LEARNINGS;
     Ok(Excerpt {
         path,
         lines: shown.len(),
@@ -100,6 +104,6 @@ fn read(setup: &Setup, path: String, from: Option<usize>, lines: Option<usize>) 
         from,
         total_lines: all.len(),
         next: (next <= all.len()).then_some(next),
-        provenance: if trusted { Provenance::Owner } else { Provenance::Untrusted },
+        provenance,
     })
 }

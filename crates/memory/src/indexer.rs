@@ -109,8 +109,26 @@ impl Task {
                 _ = tick(&mut by_time) => self.sync(Scope::All, WAIT).await,
             }
         }
-        if !self.grown.is_empty() || self.deltas.is_pending() {
-            self.sync(Scope::Sessions, LAST_WAIT).await;
+        // What was said to it before it was stopped still counts.
+        let (mut notes, mut ended) = (false, false);
+        while let Ok(trigger) = triggers.try_recv() {
+            match trigger {
+                Trigger::SessionStarted => notes |= settings.on_session_start,
+                Trigger::Searched => notes |= settings.on_search,
+                Trigger::TranscriptGrew(path) => {
+                    if self.memory.owns(&path) {
+                        self.grown.insert(path);
+                    }
+                }
+                Trigger::SessionEnded => ended = true,
+            }
+        }
+        let sessions = ended || !self.grown.is_empty() || self.deltas.is_pending();
+        match (notes, sessions) {
+            (true, true) => self.sync(Scope::All, LAST_WAIT).await,
+            (true, false) => self.sync(Scope::Notes, LAST_WAIT).await,
+            (false, true) => self.sync(Scope::Sessions, LAST_WAIT).await,
+            (false, false) => {}
         }
         self.memory.close().await;
     }

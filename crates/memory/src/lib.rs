@@ -5,6 +5,7 @@
 //! Start at [`Memory`]: [`Memory::sync`] brings the index up to date, [`Memory::search`] asks it. Nothing is
 //! opened, made or watched before something is asked.
 
+mod authorship;
 mod chunk;
 mod dates;
 mod excerpt;
@@ -29,6 +30,7 @@ mod store;
 mod transcript;
 mod vector;
 
+pub use authorship::{AuthorshipError, ModelNotes};
 pub use excerpt::{Excerpt, GetError};
 pub use export::ExportError;
 pub use forget::{Forget, Forgotten};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use jsonc_parser::{CollectOptions, ParseOptions};
 use pollux_config::env::Env;
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::JsonObject;
@@ -192,9 +193,9 @@ fn parse(text: &str) -> Option<JsonObject> {
     if text.is_empty() {
         return Some(JsonObject::new());
     }
-    let mut store = match serde_json::from_str(text) {
-        Ok(Value::Object(store)) => store,
-        Ok(_) | Err(_) => return None,
+    let mut store = match serde_json::from_str(text).ok().or_else(|| loose(text))? {
+        Value::Object(store) => store,
+        _ => return None,
     };
     for (_, entry) in &mut store {
         let Value::Object(entry) = entry else { continue };
@@ -209,6 +210,12 @@ fn parse(text: &str) -> Option<JsonObject> {
         entry.shift_remove("room");
     }
     Some(store)
+}
+
+/// A text that a person edited: comments, commas too many, names without quotes.
+fn loose(text: &str) -> Option<Value> {
+    let (collect, options) = (CollectOptions::default(), ParseOptions::default());
+    jsonc_parser::parse_to_ast(text, &collect, &options).ok()?.value.map(Value::from)
 }
 
 #[cfg(test)]

@@ -11,4 +11,3 @@ pub mod catalogue;
 pub mod gemini;
 pub mod recording;
 pub mod scripted;
-mod sse;

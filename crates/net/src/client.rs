@@ -101,6 +101,9 @@ impl Proxies {
 
 /// A client, for those who only hand it on.
 pub type HttpClient = reqwest::Client;
+/// Its answers and failures, for the same.
+pub type HttpResponse = reqwest::Response;
+pub type HttpError = reqwest::Error;
 
 /// Makes a client. Cheap: certificates are loaded at the first TLS handshake, not here.
 pub fn client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {

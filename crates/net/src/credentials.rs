@@ -300,6 +300,22 @@ impl CredentialStore {
         self.delete(service, &format!("{SECRET_PREFIX}{name}"))
     }
 
+    /// A value of the keychain alone; the outer `None` says that no keychain works here.
+    pub fn keychain_value(&self, service: &str, account: &str) -> Option<Option<Secret>> {
+        match (self.backend(), &self.keychain) {
+            (Backend::Keychain, Ok(keychain)) => {
+                keychain.get(service, account).ok().map(|found| found.map(Secret::new))
+            }
+            (Backend::Keychain | Backend::File(_), _) => None,
+        }
+    }
+
+    /// Stores a value in the keychain alone; false if it cannot be.
+    pub fn set_keychain_value(&self, service: &str, account: &str, value: &Secret) -> bool {
+        let Ok(keychain) = &self.keychain else { return false };
+        keychain.set(service, account, value.reveal()).is_ok()
+    }
+
     /// All keys and sign-ins, without moving any.
     pub fn entries(&self) -> Result<Vec<Entry>, CredentialError> {
         let mut all = Vec::new();

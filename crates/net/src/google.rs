@@ -4,7 +4,6 @@
 //! needed, keeps it in memory and renews it before it ends.
 
 mod file;
-mod jwt;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use pollux_config::groups::Secret;
 use pollux_domain::time::Clock;
 use tokio::sync::Mutex;
 
+use crate::jwt::KeyError;
 use source::Source;
 
 /// The scope that covers all of Google Cloud.
@@ -43,8 +43,8 @@ pub enum GoogleError {
     File(#[from] FileError),
     #[error("the credentials file `{}` cannot be used: {problem}", path.display())]
     Unusable { path: PathBuf, problem: String },
-    #[error("the private key in the credentials cannot be used: {0}")]
-    Key(&'static str),
+    #[error("the credentials hold no good key")]
+    Key(#[from] KeyError),
     #[error("could not reach `{host}` for a token: {message}")]
     Unreachable { host: String, message: String, may_pass: bool },
     #[error("`{host}` gave no token (status {status}{said})")]

@@ -3,9 +3,9 @@
 //! Owns: TLS, proxies and connection reuse ([`client`]), the retry schedule and the delays servers ask
 //! for ([`backoff`]), what a failed transfer means ([`transport`]), where keys and sign-ins are kept
 //! ([`credentials`]), signing in at servers ([`oauth`]) and with Google's credentials ([`google`]), what of
-//! it a request carries ([`server_access`]), and fetching pages from public servers only ([`guarded`],
-//! judged by [`address`]). Does not own: any endpoint's JSON beyond those of signing in, the choice of
-//! credentials for the model, asking people.
+//! it a request carries ([`server_access`]), the events of a stream ([`sse`]), and fetching pages from public
+//! servers only ([`guarded`], judged by [`address`]). Does not own: any endpoint's JSON beyond those of
+//! signing in, the choice of credentials for the model, asking people.
 //! Start at [`client::client`] and [`credentials::CredentialStore`].
 
 pub mod address;
@@ -15,7 +15,9 @@ pub mod credentials;
 pub mod google;
 pub mod google_accounts;
 pub mod guarded;
+mod jwt;
 pub mod oauth;
 mod random;
 pub mod server_access;
+pub mod sse;
 pub mod transport;

@@ -1,16 +1,20 @@
 //! Signing in at servers with OAuth 2.1: tokens that are stored and renewed, and the way to the first one.
 //!
 //! Nothing here asks or shows anything: [`OAuth::begin_login`] gives an address, whoever talks to the user
-//! opens it, and the answer comes back over loopback or from the user's clipboard ([`login::Login`]).
+//! opens it, and the answer comes back over loopback or from the user's clipboard ([`login::Login`]). Where the
+//! settings say that no person is needed ([`GrantType`]), [`OAuth::valid_token`] gets the first token by itself.
 
 mod callback;
 mod discovery;
 mod endpoint;
 mod login;
 mod registration;
+mod scopes;
 mod token;
+mod unattended;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pollux_config::files::FileLock;
@@ -31,7 +35,28 @@ pub use discovery::DiscoveryError;
 pub use endpoint::EndpointError;
 pub use login::{Login, LoginError};
 pub use registration::RegistrationError;
+pub use scopes::Wider;
 pub use token::TokenEndpointError;
+pub use unattended::{IdentityProvider, UnattendedError};
+
+/// How the first token is got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GrantType {
+    /// A person signs in.
+    #[default]
+    AuthorizationCode,
+    /// The program speaks for itself, with a secret or a key.
+    ClientCredentials,
+    /// The user's organisation vouches for them (enterprise-managed authorization).
+    CrossApp,
+}
+
+impl GrantType {
+    /// Whether no person is needed.
+    pub fn is_unattended(self) -> bool {
+        self != Self::AuthorizationCode
+    }
+}
 
 /// The `oauth` block of a server's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +70,13 @@ pub struct OAuthConfig {
     pub redirect_uri: Option<String>,
     pub scopes: Vec<String>,
     pub audiences: Vec<String>,
+    pub grant: GrantType,
+    /// A key in PEM with which the client proves itself where no person signs in.
+    pub private_key: Option<Secret>,
+    /// The same, in a file.
+    pub private_key_file: Option<PathBuf>,
+    pub key_id: Option<String>,
+    pub identity_provider: Option<IdentityProvider>,
 }
 
 /// A server that one can sign in at.
@@ -62,6 +94,8 @@ pub struct OAuthOptions {
     pub clock: Arc<dyn Clock>,
     /// `OAUTH_CALLBACK_PORT`; a free one if none is named.
     pub callback_port: Option<u16>,
+    /// An address that describes this client, for servers that read such descriptions.
+    pub client_metadata_url: Option<String>,
 }
 
 /// The sign-ins of one program; cheap to clone.
@@ -70,6 +104,8 @@ pub struct OAuth {
     options: Arc<OAuthOptions>,
     /// What was read or renewed already; the store is slow.
     known: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
+    /// Wishes for wider rights that were followed.
+    widened: Arc<Mutex<HashSet<String>>>,
 }
 
 /// Why there is no token now, although there may be one later. Nothing stored was lost.
@@ -81,6 +117,8 @@ pub enum TokenError {
     Renewal { server: String, source: TokenEndpointError },
     #[error("the address to renew the sign-in of `{server}` at cannot be used")]
     Endpoint { server: String, source: EndpointError },
+    #[error("could not get a token for `{server}`")]
+    Unattended { server: String, source: UnattendedError },
     #[error("the work on the sign-in of `{server}` was interrupted")]
     Interrupted { server: String },
 }
@@ -88,7 +126,7 @@ pub enum TokenError {
 impl OAuth {
     /// Touches nothing.
     pub fn new(options: OAuthOptions) -> Self {
-        Self { options: Arc::new(options), known: Arc::default() }
+        Self { options: Arc::new(options), known: Arc::default(), widened: Arc::default() }
     }
 
     /// The stored token while it is good, else a renewed one. `None`: somebody has to sign in.
@@ -98,6 +136,9 @@ impl OAuth {
             && !known.token.is_expired(now)
         {
             return Ok(Some(known.token.access_token));
+        }
+        if server.config.grant.is_unattended() {
+            return self.acquire(server, None).await.map(Some);
         }
         match self.stored(server).await? {
             None => Ok(None),
@@ -115,6 +156,14 @@ impl OAuth {
         server: &OAuthServer,
         refused: &Secret,
     ) -> Result<Option<Secret>, TokenError> {
+        if server.config.grant.is_unattended() {
+            // Another request may have got a new one already.
+            let other = self.known(server).filter(|known| known.token.access_token != *refused);
+            return match other {
+                Some(known) => Ok(Some(known.token.access_token)),
+                None => self.acquire(server, None).await.map(Some),
+            };
+        }
         self.remember(server, None);
         self.renew(server, refused).await
     }
@@ -177,7 +226,8 @@ impl OAuth {
         let token_url = endpoints.check(token_url).map_err(endpoint_error)?;
         let grant = Grant::Renewal { refresh_token };
         let resource = discovery::resource_of(found, server);
-        match token::ask(&endpoints, &token_url, &grant, &client, &server.config, &resource).await {
+        let audience = server.config.audiences.join(" ");
+        match token::ask(&endpoints, &token_url, &grant, &client, &audience, &resource).await {
             Ok(fresh) => Ok(Some(fresh)),
             // The server has done with this sign-in; the entry stays until a new one replaces it.
             Err(error) if error.is_final() => Ok(None),

@@ -105,6 +105,14 @@ impl ServerAccess {
         Ok(Self { way: Way::Impersonation(Arc::new(way)) })
     }
 
+    /// What one signs in with, where a person may do so.
+    pub fn sign_in(&self) -> Option<(&OAuth, &OAuthServer)> {
+        match &self.way {
+            Way::OAuth { oauth, server } => Some((oauth, server)),
+            Way::Google { .. } | Way::Impersonation(_) => None,
+        }
+    }
+
     /// Headers for a request about to be sent; none when nobody has signed in.
     pub async fn headers(&self) -> Result<HeaderMap, AccessError> {
         let mut headers = HeaderMap::new();

@@ -1,9 +1,10 @@
 //! "Always allow": how far an answer reaches, and the rule it becomes.
 
+mod definitions;
 mod save;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
@@ -11,12 +12,13 @@ use serde_json::Value;
 use crate::engine::{Engine, called, keeps_nothing, program_base};
 use crate::file::{Place, parse};
 use crate::pattern::json_string;
-use crate::request::Request;
+use crate::request::{Request, RuleSource};
 use crate::rule::Rule;
 use crate::shell;
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{SHELL, qualified};
 
+pub use definitions::{Definitions, Standing};
 pub use save::{SaveError, save};
 
 /// Programs that run what their arguments say: an answer for one call says nothing about the next.
@@ -24,6 +26,9 @@ const RUNS_OTHERS: &[&str] = &[
     "awk", "bash", "dash", "docker", "doas", "env", "eval", "exec", "find", "node", "perl", "php", "podman",
     "python", "python3", "ruby", "sh", "source", "ssh", "su", "sudo", "xargs", "zsh", ".",
 ];
+
+/// Where rules are from that a person's answers made for the time being.
+const THIS_SESSION: &str = "this session";
 
 /// How much of a server an answer is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +206,21 @@ impl Grant {
     }
 }
 
+/// Which answer of a person's a rule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept<'f> {
+    ForSession,
+    InFile(&'f Path),
+}
+
+/// Whether a decision comes from an answer "always allow", and from which; `file` keeps saved ones.
+pub fn answer_behind<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<Kept<'f>> {
+    match file {
+        Some(file) if rule.path.as_deref() == Some(file) => Some(Kept::InFile(file)),
+        _ => (rule.path.is_none() && rule.source == THIS_SESSION).then_some(Kept::ForSession),
+    }
+}
+
 /// The file of saved answers is not TOML; it should be set aside before a new one is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the saved answers could not be read: {0}")]
@@ -227,7 +247,7 @@ fn unchanging(block: &str) -> Vec<&str> {
 impl Engine {
     /// Puts an answer in force for the rest of the session.
     pub fn allow_for_session(&mut self, grant: &Grant) {
-        let place = Place { tier: Tier::Workspace, source: "this session".to_owned(), path: None };
+        let place = Place { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
         let mut rules = grant.rules(&place);
         for rule in &mut rules {
             rule.from_session = true;

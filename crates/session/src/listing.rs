@@ -121,14 +121,18 @@ pub fn subagent_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
             .into_iter()
             .flatten()
             .flatten()
-            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.') && is_folder(entry))
             .map(|entry| entry.path())
-            .filter(|path| path.is_dir())
             .collect();
         folders.sort();
         files.extend(folders.iter().flat_map(|folder| files_below(folder)));
     }
     files
+}
+
+/// Whether an entry is a folder, or a link to one; files, of which there are many, cost nothing here.
+fn is_folder(entry: &fs::DirEntry) -> bool {
+    entry.file_type().map_or(true, |kind| kind.is_symlink() || kind.is_dir()) && entry.path().is_dir()
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

@@ -18,7 +18,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::blobs::{self, Blobs};
-use crate::message::{Message, message_from_json};
+use crate::message::{Message, MessageFields, message_from_json};
 use crate::redo;
 
 /// Larger files are refused: reading one would take several times its size in memory.
@@ -217,7 +217,7 @@ fn decoded_all(mut values: Vec<Value>, blobs: &Blobs) -> Vec<(Message, usize)> {
             Value::Object(fields) => Some(fields),
             _ => None,
         });
-        objects.map(|fields| decoded(fields, blobs)).collect()
+        objects.map(|fields| decoded(fields.into(), blobs)).collect()
     };
     if values.len() < WORTH_A_THREAD {
         return decode(values);
@@ -233,9 +233,9 @@ fn decoded_all(mut values: Vec<Value>, blobs: &Blobs) -> Vec<(Message, usize)> {
 }
 
 /// A message, and how much of it could not be found.
-fn decoded(mut fields: JsonObject, blobs: &Blobs) -> (Message, usize) {
-    let lost = blobs::resolve(blobs, &mut fields);
-    let id = match fields.get_mut("id") {
+fn decoded(mut fields: MessageFields, blobs: &Blobs) -> (Message, usize) {
+    let lost = blobs::resolve(blobs, &mut fields.all);
+    let id = match fields.all.get_mut("id") {
         Some(Value::String(id)) => std::mem::take(id),
         _ => String::new(),
     };

@@ -2,8 +2,10 @@
 
 mod decode;
 pub(crate) mod encode;
+mod fields;
 
 pub(crate) use decode::message_from_json;
+pub(crate) use fields::MessageFields;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Part};

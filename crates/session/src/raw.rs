@@ -34,6 +34,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The value that a text begins with.
+pub(crate) fn first(text: &str) -> Option<Raw<'_>> {
+    Cursor { text, at: 0 }.value()
+}
+
 /// The fields of a text that is an object.
 pub(crate) fn fields(text: &str) -> Option<Fields<'_>> {
     let mut cursor = Cursor { text, at: 0 };

@@ -197,6 +197,11 @@ impl Recorder {
         self.path.as_deref()
     }
 
+    /// The folder for the files of sub-agents that this session asks; `None` if nothing is recorded.
+    pub fn subagents_dir(&self) -> Option<PathBuf> {
+        Some(self.path.as_ref()?.parent()?.join(sanitised(self.id.as_str())))
+    }
+
     /// Records what is sent to the model; `typed` is what the person wrote.
     pub fn user(
         &mut self,

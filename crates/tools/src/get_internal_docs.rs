@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = pages![
     "scripted-models.md",
     "sessions.md",
     "settings.md",
+    "skills.md",
     "telemetry.md",
     "tools.md",
     "trust.md",

@@ -16,6 +16,7 @@ mod saving;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 pub(crate) use beneath::{EntryKind, Folder};
 pub(crate) use location::shortened;
@@ -61,6 +62,8 @@ pub struct Workspace {
     project_temp: PathBuf,
     state_dir: PathBuf,
     global_context: PathBuf,
+    /// Folders that were opened for reading while the session lives, such as those of skills.
+    readable: RwLock<Vec<PathBuf>>,
     warnings: Vec<String>,
 }
 
@@ -73,6 +76,8 @@ pub(crate) struct Location {
     path: PathBuf,
     /// The allowed directory that holds it.
     base: PathBuf,
+    /// Nothing may be written there.
+    read_only: bool,
 }
 
 impl Location {
@@ -129,6 +134,7 @@ impl Workspace {
             project_temp: real(setup.project_temp.clone()),
             state_dir: real(setup.gemini_dir.join("tmp")),
             global_context: real(setup.gemini_dir.join("GEMINI.md")),
+            readable: RwLock::default(),
             warnings,
         })
     }
@@ -141,6 +147,22 @@ impl Workspace {
     /// The project root and the added directories.
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
+    }
+
+    /// Opens a folder for reading and searching; nothing in it can be written.
+    pub fn open_for_reading(&self, folder: &Path) {
+        let Ok(real) = readable(folder) else { return };
+        let mut readable = self.readable.write().unwrap_or_else(PoisonError::into_inner);
+        if !readable.contains(&real) {
+            readable.push(real);
+        }
+    }
+
+    /// The folder opened for reading that holds a real path.
+    fn readable_base(&self, real: &Path) -> Option<PathBuf> {
+        let readable = self.readable.read().unwrap_or_else(PoisonError::into_inner);
+        let holds = |folder: &&PathBuf| real.strip_prefix(folder).is_ok_and(|below| !blocked_below(below));
+        readable.iter().find(holds).cloned()
     }
 
     /// What the user should hear about directories that were left out.
@@ -163,12 +185,19 @@ impl Workspace {
         let path = real_path(&asked).map_err(|error| {
             PathRefusal::Invalid(format!("{} cannot be resolved ({error}).", asked.display()))
         })?;
-        match self.base_of(&asked, &path) {
-            Some(base) => Ok(Location { asked, path, base }),
+        let writable = self.base_of(&asked, &path);
+        let read_only = writable.is_none();
+        match writable.or_else(|| self.readable_base(&path)) {
+            Some(base) => Ok(Location { asked, path, base, read_only }),
             // Upstream names where the path really leads; a closed name that leads inside is named itself.
             None if self.base_of(&path, &path).is_none() => Err(self.outside(&path)),
             None => Err(self.outside(&asked)),
         }
+    }
+
+    /// A real path that a walk found.
+    fn found(&self, path: &Path) -> Option<Location> {
+        self.admit(path.to_owned()).ok().filter(|location| location.path == path)
     }
 
     /// The test once more, with the links as they are now.
@@ -218,6 +247,7 @@ impl Workspace {
     pub(crate) fn may_see(&self, real: &Path) -> bool {
         self.directories.iter().any(|directory| real.strip_prefix(directory).is_ok_and(|p| !blocked_below(p)))
             || self.is_open_temp(real)
+            || self.readable_base(real).is_some()
     }
 
     /// The path relative to the project root; absolute if it lies elsewhere.

@@ -240,6 +240,9 @@ pub(crate) fn write_failure(path: &Path, error: SaveError) -> ToolFailure {
             let message = format!("Error writing to file '{shown}': it is a {what}, not a regular file");
             (ToolErrorKind::FileWriteFailure, message)
         }
+        SaveError::ReadOnly => {
+            (ToolErrorKind::PermissionDenied, format!("Error writing to file '{shown}': {error}"))
+        }
         SaveError::Linked => {
             (ToolErrorKind::FileWriteFailure, format!("Error writing to file '{shown}': {error}"))
         }

@@ -73,7 +73,7 @@ impl Answer {
         let part = Part::response(FunctionResponse {
             id: Some(finished.call.id.as_str().to_owned()),
             name: finished.call.name.clone(),
-            response,
+            response: response.into(),
             parts: nested,
         });
         Self { parts: vec![part], deferred, problem }
@@ -157,7 +157,7 @@ pub(crate) fn fingerprint(parts: &[Part]) -> Vec<u8> {
     let values: Vec<Value> = parts
         .iter()
         .map(|part| match &part.body {
-            Body::Response(response) => Value::Object(response.response.clone()),
+            Body::Response(response) => Value::Object(JsonObject::clone(&response.response)),
             _ => part.to_json(),
         })
         .collect();

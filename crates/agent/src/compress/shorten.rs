@@ -25,7 +25,7 @@ fn shortened(part: &Part, tokens: usize) -> Part {
         Body::Response(response) => Body::Response(FunctionResponse {
             id: response.id.clone(),
             name: response.name.clone(),
-            response: fields(&response.response, tokens),
+            response: fields(&response.response, tokens).into(),
             parts: Vec::new(),
         }),
         Body::Thought(_) | Body::InlineData(_) | Body::FileData { .. } | Body::Other(_) => {

@@ -65,7 +65,11 @@ impl Session {
                     ToolOutcome::Failed(failure) if failure.kind == ToolErrorKind::StopExecution => {
                         stopped.get_or_insert(failure.message);
                     }
-                    ToolOutcome::Refused(_) => refused += 1,
+                    ToolOutcome::Refused(_) => {
+                        refused += 1;
+                        // A person stopped what an agent wanted to do for this turn.
+                        self.stopped_by_person |= done.ran_as_agent();
+                    }
                     ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
                 }
                 reports.push(report);

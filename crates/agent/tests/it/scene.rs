@@ -212,6 +212,9 @@ pub(crate) struct Options {
     pub(crate) grants: pollux_agent::GrantReach,
     pub(crate) planning: pollux_agent::Planning,
     pub(crate) changes: Option<Arc<dyn pollux_domain::changes::Changes>>,
+    pub(crate) agents: Option<pollux_agent::AgentPort>,
+    /// A policy file of the user's.
+    pub(crate) policy: Option<PathBuf>,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -237,6 +240,8 @@ impl Default for Options {
             grants: pollux_agent::GrantReach::default(),
             planning: pollux_agent::Planning::Off,
             changes: None,
+            agents: None,
+            policy: None,
             dir: tempfile::tempdir().unwrap(),
         }
     }
@@ -283,7 +288,7 @@ impl Scene {
             model: options.model,
             tools: Tools { truncate_threshold: options.truncate, ..Default::default() },
             policy: Arc::new(load(
-                &Sources::default(),
+                &Sources { user: options.policy.into_iter().collect(), ..Sources::default() },
                 pollux_policy::engine::Options { workspaces: vec!["/w".into()], ..Default::default() },
             )),
             trusted: true,
@@ -305,6 +310,7 @@ impl Scene {
             changes: options.changes,
             hooks: None,
             witness: None,
+            agents: options.agents,
         };
         Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }
     }
@@ -352,7 +358,7 @@ impl Scene {
     pub(crate) fn answers(&self, index: usize) -> Vec<Value> {
         let requests = self.model.requests.lock().unwrap();
         let content = requests.get(index).expect("no such request").contents.last().unwrap().clone();
-        content.responses().map(|response| Value::Object(response.response.clone())).collect()
+        content.responses().map(|response| Value::Object(response.response.clone().into())).collect()
     }
 
     /// The text shown by the attempt that counted.

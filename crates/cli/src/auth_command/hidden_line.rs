@@ -35,7 +35,7 @@ impl Drop for Quiet {
 }
 
 /// Asks for a line at the terminal; `None` when the user gave up.
-pub(super) fn ask(
+pub(crate) fn ask(
     question: &str,
     screen: &mut dyn Write,
     input: &mut dyn Read,

@@ -54,7 +54,7 @@ fn output(report: &CallReport) -> Option<String> {
         (Display::Text(text), _) => Some(plain(text).into_owned()),
         (Display::Nothing, Some((_, message))) => Some(plain(message).into_owned()),
         (Display::Nothing, None) => Some(String::new()),
-        (Display::Diff(_) | Display::List { .. }, _) => None,
+        (Display::Diff(_) | Display::List { .. } | Display::Agent(_), _) => None,
     }
 }
 

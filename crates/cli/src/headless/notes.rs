@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity};
+use pollux_domain::event::{ActivityKind, CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
@@ -17,6 +17,10 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         Event::AttemptDiscarded(discarded) => Some(discarded_line(discarded)),
         Event::CallFinished(report) => failed_call(report),
         Event::HookRan(report) => hook_message(report),
+        Event::Activity(activity) => match activity.what {
+            ActivityKind::CallStarted { .. } | ActivityKind::Error { .. } => activity.line().as_deref().map(one_line),
+            ActivityKind::CallEnded(_) | ActivityKind::Thought(_) => None,
+        },
         Event::Notice { severity, code, message } => {
             let message = one_line(message);
             Some(match severity {
@@ -90,6 +94,7 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
         | Event::CallOutput { .. }
         | Event::Conversation(_)
         | Event::Rewound { .. }
+        | Event::Activity(_)
         | Event::Notice { .. }
         | Event::TurnEnded(_) => return None,
     };

@@ -4,7 +4,7 @@
 //! prompt is one `delta: false` message. Every wait, void attempt and failure is an `ERROR` event, and the
 //! last line is always `RESULT`.
 
-use pollux_domain::event::{CallReport, CallStatus};
+use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::Display;
@@ -41,6 +41,7 @@ fn shown(report: &CallReport) -> String {
         Display::Nothing => String::new(),
         Display::Text(text) => plain(text).into_owned(),
         Display::Diff(diff) => plain(&diff.unified).into_owned(),
+        Display::Agent(end) => plain(&end.result).into_owned(),
         Display::List { summary, items } => {
             let lines: Vec<&str> = std::iter::once(summary).chain(items).map(String::as_str).collect();
             plain(&lines.join("\n")).into_owned()
@@ -54,6 +55,19 @@ fn error_text(report: &CallReport) -> String {
         (None, CallStatus::Cancelled) => "The call was cancelled.".to_owned(),
         (None, _) => shown(report),
     }
+}
+
+/// What a sub-agent does, in the words that events of sub-agents have everywhere.
+pub(crate) fn activity(activity: &Activity, at: Timestamp) -> Value {
+    let data = activity.what.data();
+    json!({
+        "type": "SUBAGENT_ACTIVITY",
+        "callId": activity.call.as_str(),
+        "agentName": activity.agent,
+        "activity": activity.what.as_str(),
+        "data": data,
+        "timestamp": at.to_iso(),
+    })
 }
 
 pub(crate) fn error(message: &str, code: &str, at: Timestamp) -> Value {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event, RequestEnded};
+use pollux_domain::event::{ActivityKind, CallDecision, CallReport, CallStatus, Event, RequestEnded};
 use pollux_domain::model::{RequestRole, Usage, Wait};
 
 /// Everything that is counted, in the order in which it first appeared.
@@ -60,6 +60,11 @@ impl Stats {
             Event::Waiting(wait) => self.failed_try(wait),
             Event::RequestEnded(ended) => self.request(ended),
             Event::CallFinished(report) => self.call(report),
+            Event::Activity(activity) => {
+                if let ActivityKind::CallEnded(report) = &activity.what {
+                    self.call(report);
+                }
+            }
             Event::SessionReady { .. }
             | Event::PromptAccepted { .. }
             | Event::Text(_)

@@ -124,6 +124,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         Event::AttemptDiscarded(discarded) => {
             Some(pollux::error(&notes::discarded_line(discarded), "STREAM_RETRY", at))
         }
+        Event::Activity(activity) => Some(pollux::activity(activity, at)),
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message }
         // Whoever reads only this must learn why there is no answer.
         | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
@@ -167,6 +168,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::Hook => "HOOK",
         NoticeCode::Halted => "HALTED_BY_HOOK",
         NoticeCode::Server => "MCP_SERVER",
+        NoticeCode::Agent => "AGENT",
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
+mod agents;
 mod auth;
+mod extensions;
 mod hooks;
 mod mcp;
 mod memory;
 mod policy;
 mod sessions;
+mod skills;
 mod trust;
 
 use std::path::PathBuf;
@@ -31,7 +34,7 @@ pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
 const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
-const LATER_COMMANDS: &[&str] = &["extensions", "extension", "skills", "skill", "gemma"];
+const LATER_COMMANDS: &[&str] = &["gemma"];
 
 /// A command line taken apart.
 pub(super) enum Parsed {
@@ -74,9 +77,12 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
         Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
         Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
+        Some(("extensions", inner)) => extensions::launch(&given, inner).map(Parsed::Done),
+        Some(("agents", inner)) => agents::launch(&given, inner).map(Parsed::Done),
         Some(("hooks", inner)) => hooks::launch(&given, inner).map(Parsed::Done),
         Some(("mcp", inner)) => mcp::launch(&given, inner).map(Parsed::Done),
         Some(("memory", inner)) => memory::launch(&given, inner).map(Parsed::Done),
+        Some(("skills", inner)) => skills::launch(&given, inner).map(Parsed::Done),
         Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
         Some(("sessions", inner)) => sessions::launch(&given, inner).map(Parsed::Done),
         Some(("auth", inner)) => auth::launch(&given, inner).map(Parsed::Done),
@@ -138,9 +144,12 @@ fn grammar() -> Command {
         ])
         .subcommand(config_grammar())
         .subcommand(policy::grammar())
+        .subcommand(extensions::grammar())
+        .subcommand(agents::grammar())
         .subcommand(hooks::grammar())
         .subcommand(mcp::grammar())
         .subcommand(memory::grammar())
+        .subcommand(skills::grammar())
         .subcommand(trust::grammar())
         .subcommand(sessions::grammar())
         .subcommand(auth::grammar())
@@ -282,6 +291,7 @@ fn shared_options(given: &Given<'_>) -> Result<Options, UsageError> {
         approval: None,
         overrides: overrides(given)?,
         allowed_tools: given.list("allowed-tools"),
+        extensions: given.list("extensions"),
         include_directories: given.list("include-directories"),
         sandbox: given.switch("sandbox")?,
         skip_trust: given.flag("skip-trust")?,
@@ -293,7 +303,7 @@ fn shared_options(given: &Given<'_>) -> Result<Options, UsageError> {
         debug: given.flag("debug")?,
         ignore_env: given.flag("ignore-env")?,
         script: script(given),
-        remarks: remarks(given),
+        remarks: Vec::new(),
     })
 }
 
@@ -366,15 +376,6 @@ fn refuse_unavailable(given: &Given<'_>) -> Result<(), UsageError> {
         return Ok(());
     };
     Err(UsageError::FlagUnavailable { flag })
-}
-
-/// Flags that do no harm while they can do nothing.
-fn remarks(given: &Given<'_>) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if given.list("extensions").iter().any(|name| name != "none" && !name.is_empty()) {
-        remarks.push("--extensions has no effect: this version has no extensions".to_owned());
-    }
-    remarks
 }
 
 fn config(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {

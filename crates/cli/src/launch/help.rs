@@ -1,8 +1,11 @@
 //! The help texts.
 
+mod agents;
+mod extensions;
 mod mcp;
 mod memory;
 mod sessions;
+mod skills;
 
 pub(crate) use sessions::SessionsPage;
 
@@ -12,8 +15,11 @@ pub(crate) enum Topic {
     Main,
     Config,
     Policy,
+    Agents,
     Hooks,
+    Extensions,
     Mcp,
+    Skills,
     Trust,
     Memory,
     Sessions(SessionsPage),
@@ -26,8 +32,11 @@ pub(crate) fn text(topic: Topic) -> &'static str {
         Topic::Main => MAIN,
         Topic::Config => CONFIG,
         Topic::Policy => POLICY,
+        Topic::Agents => agents::AGENTS,
         Topic::Hooks => HOOKS,
+        Topic::Extensions => extensions::EXTENSIONS,
         Topic::Mcp => mcp::MCP,
+        Topic::Skills => skills::SKILLS,
         Topic::Trust => TRUST,
         Topic::Memory => memory::MEMORY,
         Topic::Sessions(page) => sessions::text(page),
@@ -44,8 +53,11 @@ Usage: pollux [options] [prompt..]
 Commands:
   config show|get|set      what is set, and where it comes from
   policy explain|list|replay|test|lint  what the rules say about calls, and whether they are sound
+  agents list|show|enable|disable  helpers that the model may hand a task to
   hooks list|enable|disable|migrate|run  your own commands at certain moments, and what they would do
   mcp add|remove|list|…    servers whose tools the model may call; `pollux mcp --help` explains
+  extensions install|list|…  bundles of servers, commands, hooks, skills; `pollux extensions --help` explains
+  skills list|install|…    instructions that the model takes when a task calls for them; `pollux skills --help`
   trust show|allow|deny|diff  what a folder would run, and whether it may
   sessions list|show|search|…  past conversations: find, read, export, delete, go back; `pollux sessions`
                            explains

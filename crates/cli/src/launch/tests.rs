@@ -70,7 +70,7 @@ fn refused_combinations_have_upstreams_texts() {
 
 #[test]
 fn commands_and_flags_of_later_versions_are_refused_by_name() {
-    for name in ["extensions", "skills"] {
+    for name in ["gemma"] {
         let error = refused(&[name, "list", "--whatever"]);
         assert_eq!(error, UsageError::CommandUnavailable { name: name.to_owned() });
         assert!(!error.shows_help());
@@ -259,7 +259,11 @@ fn questions_about_the_program_are_recognised() {
     assert_eq!(planned(&["config", "--help"], PIPED), Ok(Launch::Help(Topic::Config)));
     assert_eq!(planned(&["config", "get", "-h", "x"], PIPED), Ok(Launch::Help(Topic::Config)));
     assert_eq!(planned(&["demo", "-h"], PIPED), Ok(Launch::Help(Topic::Demo)));
-    assert_eq!(planned(&["--list-extensions"], PIPED), Ok(Launch::ListExtensions));
+    let listed = planned(&["--list-extensions", "-e", "a,b"], PIPED);
+    let Ok(Launch::Extensions { command: ExtensionsCommand::Names, options }) = listed else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(options.extensions, ["a", "b"]);
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub(crate) enum UsageError {
     OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
     MissingSubcommand(&'static str),
+    #[error("say which extension: a name, or --all")]
+    NoExtension,
     #[error("a key is not given as an argument, where it would stay in the shell's history")]
     KeyAsArgument,
     #[error("{0}")]

@@ -16,7 +16,8 @@ pub(super) fn text(query: &str, hits: &[Hit], explain: bool) -> String {
     let mut text = String::new();
     for (index, hit) in hits.iter().enumerate() {
         let date = hit.date.as_deref().map(|date| format!(", {date}")).unwrap_or_default();
-        let whose = if hit.provenance == "untrusted" { ", untrusted" } else { "" };
+        // The user's own words need no mark.
+        let whose = if hit.provenance == "owner" { String::new() } else { format!(", {}", hit.provenance) };
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,

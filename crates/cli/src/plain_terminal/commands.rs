@@ -1,8 +1,12 @@
 //! Slash commands: one table, from which `/help` is made, and what each one does.
 
+mod agents;
 mod chat;
+mod custom;
+mod extensions;
 mod rewind;
 mod show;
+mod skills;
 
 use std::sync::Arc;
 
@@ -50,6 +54,7 @@ const fn entry(names: &'static [&'static str], usage: &'static str, about: &'sta
 const COMMANDS: &[Entry] = &[
     entry(&["/help", "/?"], "/help", "this list"),
     entry(&["/about"], "/about", "version, model, session and folder"),
+    entry(&["/agents"], "/agents [show|enable|disable <name>]", "helpers that the model may ask"),
     entry(
         &["/chat", "/resume"],
         "/chat save|resume|delete <tag>",
@@ -58,8 +63,14 @@ const COMMANDS: &[Entry] = &[
     entry(&[], "/chat list", "the conversations that were saved"),
     entry(&[], "/chat share [file.md|file.json]", "write the conversation to a file"),
     entry(&["/clear"], "/clear", "begin a new conversation; this one stays on disk"),
+    entry(&["/commands"], "/commands list|reload", "your custom commands; read their files anew"),
     entry(&["/compress", "/summarize"], "/compress", "condense the conversation to a summary"),
     entry(&["/directory", "/dir"], "/directory show", "the folders of the workspace"),
+    entry(
+        &["/extensions"],
+        "/extensions [list|enable|disable|update|uninstall] [name]",
+        "your extensions; switch one on or off, update or remove it",
+    ),
     entry(&["/hooks"], "/hooks [enable|disable <name>]", "your hooks; switch one on or off"),
     entry(&["/mcp"], "/mcp", "MCP servers and how they stand"),
     entry(&["/memory"], "/memory show|refresh", "what the context files say"),
@@ -70,6 +81,7 @@ const COMMANDS: &[Entry] = &[
     entry(&["/quit", "/exit"], "/quit", "end the conversation"),
     entry(&["/restore"], "/restore [name]", "go back to a checkpoint (`general.checkpointing.enabled`)"),
     entry(&["/rewind"], "/rewind", "go back to before a prompt: conversation, files or both"),
+    entry(&["/skills"], "/skills list|enable|disable|link|reload", "your skills; `/name` calls one"),
     entry(&["/stats", "/usage"], "/stats", "requests, tokens, calls and time"),
     entry(&["/tools"], "/tools", "what the model can call"),
     entry(&[], "!command", "run a command of your own; the model does not see it"),
@@ -82,9 +94,9 @@ Ctrl+C stops the model; at an empty prompt it ends the conversation.";
 /// Commands of gemini-cli that this version does not have.
 #[rustfmt::skip]
 const NOT_YET: &[&str] = &[
-    "/agents", "/auth", "/bug", "/commands", "/copy", "/docs", "/editor", "/export-session", "/extensions",
+    "/auth", "/bug", "/copy", "/docs", "/editor", "/export-session",
     "/footer", "/ide", "/init", "/plan", "/privacy", "/profile", "/settings", "/setup-github",
-    "/shells", "/shortcuts", "/skills", "/tasks", "/terminal-setup", "/theme", "/upgrade", "/vim",
+    "/shells", "/shortcuts", "/tasks", "/terminal-setup", "/theme", "/upgrade", "/vim",
 ];
 
 /// What a line is, before anything is done about it.
@@ -120,6 +132,11 @@ pub(super) fn read(line: &str) -> Line<'_> {
     }
 }
 
+/// Whether a word, without its slash, is one of these commands.
+pub(crate) fn is_built_in(word: &str) -> bool {
+    COMMANDS.iter().flat_map(|entry| entry.names).any(|name| name.strip_prefix('/') == Some(word))
+}
+
 fn help() -> String {
     let widest = COMMANDS.iter().map(|entry| entry.usage.len()).max().unwrap_or_default();
     let lines = COMMANDS.iter().map(|entry| format!("{:widest$}  {}\n", entry.usage, entry.about));
@@ -136,7 +153,12 @@ impl Front<'_, '_> {
     ) -> Then {
         match name {
             "/quit" => return Then::Quit,
-            "/help" => self.console.note(&help()),
+            "/help" => {
+                let text = format!("{}{}", help(), custom::help(&conversation.commands(self.turn.loaded)));
+                self.console.note(&text);
+            }
+            "/extensions" => self.extensions(rest),
+            "/commands" => self.custom_commands(rest, conversation),
             "/mode" => self.change_mode(rest, conversation).await,
             "/clear" => {
                 let note = "A new conversation begins.".to_owned();
@@ -144,6 +166,7 @@ impl Front<'_, '_> {
             }
             "/compress" => return Then::Work(Op::Compress),
             "/chat" => return self.chat(rest, conversation).await,
+            "/skills" => self.skills(rest, conversation).await,
             "/rewind" => self.rewind(conversation).await,
             "/restore" => return self.restore(rest, conversation).await,
             _ => self.tell_about(name, rest, conversation).await,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 const WAITING: usize = 64;
 
 /// What a person types.
-pub(super) struct Keyboard {
+pub(crate) struct Keyboard {
     lines: mpsc::Receiver<String>,
     /// A message that is not complete yet.
     begun: String,
@@ -18,7 +18,7 @@ pub(super) struct Keyboard {
 
 impl Keyboard {
     /// Starts to read stdin.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let (sender, lines) = mpsc::channel(WAITING);
         thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
             let mut input = io::stdin().lock();
@@ -40,12 +40,12 @@ impl Keyboard {
         Ok(Self { lines, begun: String::new(), closed: false })
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// The next line; `None` when there are no more.
-    pub(super) async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         let line = self.lines.recv().await;
         self.closed |= line.is_none();
         line

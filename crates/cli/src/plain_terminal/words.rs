@@ -21,6 +21,7 @@ pub(super) fn call(report: &CallReport) -> String {
             format!("{} (+{added} -{removed})", one_line(&diff.file_name))
         }
         Display::List { summary, .. } => one_line(summary),
+        Display::Agent(end) => format!("{} ended with {}", one_line(&end.agent), one_line(&end.reason)),
     };
     let detail: String = detail.chars().take(SHOWN).collect();
     let name = one_line(&report.name);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, Event, HookReport, RequestEnded};
+use pollux_domain::event::{
+    ActivityKind, CallReport, CallStatus, CompressionStatus, Event, HookReport, RequestEnded,
+};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -44,6 +46,11 @@ impl Metrics {
         match event {
             Event::RequestEnded(ended) => self.request(ended),
             Event::CallFinished(report) => self.call(report),
+            Event::Activity(activity) => {
+                if let ActivityKind::CallEnded(report) = &activity.what {
+                    self.call(report);
+                }
+            }
             Event::Waiting(_) => self.count("network_retry.count", json!({}), 1),
             Event::AttemptDiscarded(discarded) => {
                 let failed = discarded.retry_in.is_none();

@@ -22,7 +22,7 @@ use pollux_hooks::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Loaded, Turn, load_settings, policy};
+use super::{Loaded, Turn, extensions, load_settings, policy};
 use crate::hooks_command::{HookSet, Outcome, Row, Trial, TrialRun};
 use crate::launch::{Options, Scope};
 use crate::report::Failure;
@@ -33,7 +33,7 @@ pub(super) fn registry(loaded: &Loaded) -> Registry {
     Registry::load(&LoadRequest {
         settings: &loaded.settings,
         env: &loaded.env,
-        extensions: &[],
+        extensions: &extensions::hooks(loaded),
         workspace: loaded.project.root(),
         project_off: &project_off,
         current_name: pollux_policy::canonical_tool_name,

@@ -10,6 +10,7 @@ use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::time::SystemClock;
 use pollux_exec::background::Background;
+use pollux_extend::extension::tuned;
 use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
 use pollux_net::client::ClientOptions;
 use pollux_net::oauth::{OAuth, OAuthOptions};
@@ -17,6 +18,7 @@ use pollux_policy::qualified_tool_name;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::extensions::{self, ExtensionServer};
 use super::{Loaded, auth, policy};
 use crate::mentions::{self, Piece};
 use crate::report::Failure;
@@ -28,6 +30,8 @@ pub(super) struct Named {
     /// As its entry is written, with `$NAME` and not what it stands for.
     pub(super) written: Value,
     pub(super) state: Result<ServerConfig, Unused>,
+    /// The extension that brings it.
+    pub(super) from: Option<String>,
 }
 
 impl Named {
@@ -63,6 +67,7 @@ pub(super) fn any(loaded: &Loaded) -> bool {
     let object = |value: &Value| value.as_object().is_some_and(|map| !map.is_empty());
     object(loaded.settings.section("mcpServers"))
         || server_command(loaded).is_some()
+        || extensions::any_server(loaded)
         || loaded.settings.get("admin.mcp.requiredConfig").is_some_and(|(value, _)| object(value))
 }
 
@@ -71,7 +76,10 @@ pub(super) fn named(loaded: &Loaded) -> Vec<Named> {
     let mut found = found(loaded);
     for server in &mut found {
         if let Some(written) = written(loaded, &server.name) {
-            server.written = written;
+            server.written = match server.from {
+                Some(_) => tuned(&server.written, &written),
+                None => written,
+            };
         }
     }
     found
@@ -81,7 +89,8 @@ pub(super) fn named(loaded: &Loaded) -> Vec<Named> {
 fn found(loaded: &Loaded) -> Vec<Named> {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let mut found: Vec<Named> = Vec::new();
-    for (name, entry) in entries(loaded) {
+    let of_extensions = extensions::servers(loaded);
+    for (name, entry) in entries(loaded, &of_extensions) {
         let state = match refusal(loaded, &switches, &name) {
             Some(unused) => Err(unused),
             None => ServerConfig::parse(&name, &entry).map_err(|error| match error {
@@ -89,14 +98,18 @@ fn found(loaded: &Loaded) -> Vec<Named> {
                 other => Unused::Invalid(other.to_string()),
             }),
         };
-        found.push(Named { name, written: entry, state });
+        // What settings say nothing about is shown as the extension writes it: in its entry are secrets now.
+        let of_extension = of_extensions.iter().find(|server| server.name == name);
+        let from = of_extension.map(|server| server.extension.clone());
+        let written = of_extension.map_or(entry, |server| server.written.clone());
+        found.push(Named { name, written, state, from });
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }
 
-/// The entries of `mcpServers` as they hold, with what an administrator changes.
-fn entries(loaded: &Loaded) -> Vec<(String, Value)> {
+/// The entries of `mcpServers` as they hold, with those of extensions and with what an administrator changes.
+fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, Value)> {
     let map = |key: &str| match loaded.settings.get(key) {
         Some((Value::Object(map), _)) => map.clone(),
         _ => JsonObject::new(),
@@ -106,6 +119,17 @@ fn entries(loaded: &Loaded) -> Vec<(String, Value)> {
         let (command, args) =
             words.split_first().map(|(command, args)| (command.clone(), args)).unwrap_or_default();
         entries.entry("mcp").or_insert_with(|| json!({"command": command, "args": args}));
+    }
+    for server in of_extensions {
+        let by_project = loaded.settings.origin(&format!("mcpServers.{}", server.name)).layer == Layer::Project;
+        let entry = match entries.get(&server.name) {
+            // A project takes nobody's name, neither with an extension of its own nor with an entry.
+            Some(_) if server.of_project => continue,
+            Some(by) if by_project => tuned(&server.entry, &filters(by)),
+            Some(by) => tuned(&server.entry, by),
+            None => server.entry.clone(),
+        };
+        entries.insert(server.name.clone(), entry);
     }
     let allowed = map("admin.mcp.config");
     if !allowed.is_empty() {
@@ -119,6 +143,13 @@ fn entries(loaded: &Loaded) -> Vec<(String, Value)> {
     }
     entries.extend(map("admin.mcp.requiredConfig"));
     entries.into_iter().collect()
+}
+
+/// What of an entry narrows a server, and nothing that changes it.
+fn filters(entry: &Value) -> Value {
+    let mut kept = entry.as_object().cloned().unwrap_or_default();
+    kept.retain(|key, _| ["includeTools", "excludeTools", "timeout", "description"].contains(&key.as_str()));
+    Value::Object(kept)
 }
 
 /// `mcp.serverCommand`, taken apart.
@@ -176,6 +207,12 @@ pub(super) fn switches_file(loaded: &Loaded) -> PathBuf {
     loaded.home.gemini_dir().join("mcp-server-enablement.json")
 }
 
+/// The address that describes us to servers that read such descriptions.
+fn client_metadata_url(loaded: &Loaded) -> Option<String> {
+    let (value, _) = loaded.settings.get("mcp.clientMetadataUrl")?;
+    value.as_str().map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned)
+}
+
 /// What signing in needs.
 pub(super) fn sign_in(loaded: &Loaded) -> SignIn {
     let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
@@ -185,6 +222,7 @@ pub(super) fn sign_in(loaded: &Loaded) -> SignIn {
         store: auth::store(loaded),
         clock: Arc::new(SystemClock),
         callback_port: port,
+        client_metadata_url: client_metadata_url(loaded),
     });
     let user_home = loaded.home.user_home().to_path_buf();
     SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }

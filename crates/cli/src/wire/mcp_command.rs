@@ -13,7 +13,8 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::program::{Excess, Program, run_with};
 use pollux_mcp::{Report, ServerConfig, Servers, Status, oauth_server};
-use pollux_net::oauth::Login;
+use pollux_domain::terminal_text::plain;
+use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +22,7 @@ use super::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
 use super::{Loaded, load_settings};
 use crate::launch::{NewServer, Options, ServerScope, ServerTransport};
 use crate::mcp_command::{Row, Said, ServerSet, Somebody, Standing};
+use crate::plain_terminal::Keyboard;
 use crate::report::Failure;
 use crate::run::cannot_start;
 
@@ -167,27 +169,50 @@ impl ServerSet for OfARun {
             }
         };
         runtime()?.block_on(async {
+            if target.config.grant.is_unattended() {
+                sign_in.oauth.valid_token(&target).await.map_err(|error| failed(&error, None))?;
+                return Ok(format!("MCP server '{}' gave a token; nobody has to sign in\n", config.name));
+            }
             let mut login = sign_in
                 .oauth
                 .begin_login(&target, None)
                 .await
                 .map_err(|error| failed(&error, error.hint()))?;
-            if !self.consent(&config.name, &login, somebody).await {
+            let mut keyboard = Keyboard::open().map_err(|error| cannot_start(&error))?;
+            if !self.consent(&config.name, &login, &mut keyboard, somebody).await {
                 return Err(Failure::new(ExitKind::Cancelled, "the sign-in was cancelled"));
             }
-            let granted = match somebody.at_terminal {
-                // The browser comes back by itself; the line is for those whose browser is elsewhere.
-                true => login.browser().await,
-                false => {
-                    let mut line = String::new();
-                    let _ = somebody.input.read_line(&mut line);
-                    if line.trim().is_empty() { login.browser().await } else { login.pasted(line.trim()) }
-                }
-            }
-            .map_err(|error| failed(&error, error.hint()))?;
+            let granted = granted(&mut login, &mut keyboard, somebody).await;
+            let granted = granted.map_err(|error| failed(&error, error.hint()))?;
             login.finish(granted).await.map_err(|error| failed(&error, error.hint()))?;
             Ok(format!("Successfully authenticated with MCP server '{}'\n", config.name))
         })
+    }
+}
+
+/// Waits for the browser and for a pasted answer at once.
+async fn granted(
+    login: &mut Login,
+    keyboard: &mut Keyboard,
+    somebody: &mut Somebody<'_>,
+) -> Result<Granted, LoginError> {
+    loop {
+        let line = tokio::select! {
+            granted = login.browser() => return granted,
+            line = keyboard.line(), if !keyboard.is_closed() => line.unwrap_or_default(),
+        };
+        let text = line.trim();
+        if text.is_empty() {
+            continue;
+        }
+        match login.pasted(text) {
+            // Somebody who types can try again.
+            Err(error @ LoginError::NotTheAnswer) if somebody.at_terminal => {
+                let hint = error.hint().unwrap_or_default();
+                let _ = writeln!(somebody.screen, "{error}; {hint}:");
+            }
+            other => return other,
+        }
     }
 }
 
@@ -237,30 +262,39 @@ impl OfARun {
         })
     }
 
-    /// Says where one has to go, and opens the browser if that is wanted.
-    async fn consent(&self, name: &str, login: &Login, somebody: &mut Somebody<'_>) -> bool {
-        let _ = writeln!(
-            somebody.screen,
-            "Signing in to MCP server '{name}' at this address:\n\n{}\n",
-            login.url()
-        );
+    /// Says where one has to go, and opens the browser if that is wanted. False: nobody is there any more.
+    async fn consent(
+        &self,
+        name: &str,
+        login: &Login,
+        keyboard: &mut Keyboard,
+        somebody: &mut Somebody<'_>,
+    ) -> bool {
+        let screen = &mut *somebody.screen;
+        let _ = writeln!(screen, "Signing in to MCP server '{name}' at this address:\n\n{}\n", login.url());
+        if !login.scopes().is_empty() {
+            // The server chose the words.
+            let rights = login.scopes().join(", ");
+            let _ = writeln!(screen, "It asks for these rights: {}", plain(&rights));
+        }
         if !somebody.at_terminal {
             let _ = writeln!(
-                somebody.screen,
+                screen,
                 "Open it in a browser. Without one on this machine, paste the address that it ends at."
             );
             return true;
         }
-        let _ = write!(somebody.screen, "Open it in the browser now? [Y/n] ");
-        let _ = somebody.screen.flush();
-        let mut answer = String::new();
-        if somebody.input.read_line(&mut answer).unwrap_or(0) == 0
-            || answer.trim().to_lowercase().starts_with('n')
-        {
-            return false;
+        let _ = write!(screen, "Open it in the browser now? [Y/n] ");
+        let _ = screen.flush();
+        let Some(answer) = keyboard.line().await else { return false };
+        if !answer.trim().to_lowercase().starts_with('n') {
+            self.open(login.url()).await;
         }
-        self.open(login.url()).await;
-        let _ = writeln!(somebody.screen, "Waiting for the browser (at most 5 minutes; Ctrl+C stops)...");
+        let _ = writeln!(
+            screen,
+            "Waiting for the browser, at most 5 minutes (Ctrl+C stops). If it runs on another machine, paste the \
+             address that it ends at, or the code that it shows:"
+        );
         true
     }
 
@@ -378,7 +412,10 @@ fn why(unused: &Unused) -> String {
 
 fn row(server: &Named, reports: &[Report]) -> Row {
     let mut row = Row {
-        name: server.name.clone(),
+        name: match &server.from {
+            Some(extension) => format!("{} (from {extension})", server.name),
+            None => server.name.clone(),
+        },
         reached: reached(&server.written),
         standing: Standing::Disconnected,
         reason: None,

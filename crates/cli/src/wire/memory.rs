@@ -59,7 +59,7 @@ impl Recall {
             workspace: loaded.project.root().to_path_buf(),
             trusted: loaded.trust.uses_project(),
             context_file: loaded.home.global_context_file("GEMINI.md"),
-            env: loaded.env.clone(),
+            env: vectors::own_env(loaded),
             embed: vectors::settings(&settings, loaded),
             settings,
             state,

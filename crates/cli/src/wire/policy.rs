@@ -12,7 +12,7 @@ use pollux_policy::settings_rules::Lists;
 use pollux_tools::real_path;
 use serde_json::Value;
 
-use super::Loaded;
+use super::{Loaded, agents, extensions};
 use crate::launch::Options;
 
 /// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
@@ -70,7 +70,7 @@ fn sources(options: &Options, loaded: &Loaded, trusted: bool) -> Sources {
         workspace: (trusted && !is_home).then_some(workspace),
         system: Some(system_dir().join("policies")),
         admin: texts(loaded, "adminPolicyPaths").iter().map(here).collect(),
-        extension: Vec::new(),
+        extension: extensions::policies(loaded),
         lists: lists(options, loaded, trusted),
     }
 }
@@ -83,7 +83,7 @@ fn lists(options: &Options, loaded: &Loaded, trusted: bool) -> Lists {
     Lists {
         allowed: tools.allowed.clone(),
         allowed_by_flag: !options.allowed_tools.is_empty(),
-        exclude: tools.exclude.clone(),
+        exclude: tools.exclude.iter().cloned().chain(extensions::excluded_tools(loaded)).collect(),
         core: tools.core.clone(),
         core_only_limits: !is_own(loaded, "tools.core") && !flag(loaded, "security.projectMayWiden"),
         confirmation_required: texts(loaded, "tools.confirmationRequired"),
@@ -92,7 +92,7 @@ fn lists(options: &Options, loaded: &Loaded, trusted: bool) -> Lists {
         headless_servers: flag(loaded, "mcp.autoAllowInHeadless")
             && is_own(loaded, "mcp.autoAllowInHeadless"),
         trusted_servers: if trusted { trusted_servers(loaded) } else { Vec::new() },
-        remote_agents: Vec::new(),
+        remote_agents: agents::remote_names(loaded),
     }
 }
 
@@ -106,16 +106,14 @@ fn trusted_servers(loaded: &Loaded) -> Vec<String> {
         .collect()
 }
 
-/// The MCP servers that settings name.
+/// The MCP servers that settings and extensions name.
 pub(super) fn server_names(loaded: &Loaded) -> Vec<String> {
-    loaded
-        .settings
-        .section("mcpServers")
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.clone())
-        .collect()
+    let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
+    let mut names: Vec<String> = servers.map(|(name, _)| name.clone()).collect();
+    names.extend(extensions::server_names(loaded));
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// `mcp.allowed`: the only servers there are, if it is set.
@@ -129,11 +127,13 @@ pub(super) fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
     texts(loaded, "tools.webFetch.allowedHosts")
 }
 
-/// `general.plan.directory`, below the project unless it is absolute.
+/// `general.plan.directory`, below the project unless it is absolute; without it, what an extension says.
 fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
-    let (value, _) = loaded.settings.get("general.plan.directory")?;
-    let text = value.as_str().map(str::trim).filter(|text| !text.is_empty())?;
-    Some(loaded.project.root().join(text))
+    let value = loaded.settings.get("general.plan.directory").and_then(|(value, _)| value.as_str());
+    match value.map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) => Some(loaded.project.root().join(text)),
+        None => extensions::plan_directory(loaded),
+    }
 }
 
 /// Whether a value is not the project's.

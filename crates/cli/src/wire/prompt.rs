@@ -119,6 +119,65 @@ fn read(
     Ok((all, passed_over))
 }
 
+/// What `@{path}` of a custom command brings: the parts of a file, or of every file of a folder; nothing where all of it is
+/// ignored. `None` when it was cancelled.
+pub(super) async fn inject(
+    path: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Option<Result<Vec<Part>, String>> {
+    let (path, workspace, filtering) = (path.to_owned(), Arc::clone(workspace), filtering.clone());
+    let stop = cancel.child_token();
+    let reading = tokio::task::spawn_blocking(move || injected(path, &workspace, &filtering, &stop));
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        read = reading => Some(read.unwrap_or_else(|error| Err(error.to_string()))),
+    }
+}
+
+fn injected(
+    path: String,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Result<Vec<Part>, String> {
+    let mention = Mention { written: String::new(), path };
+    let path = &mention.path;
+    let Some(request) = request(&mention, workspace).filter(|_| !path.is_empty()) else {
+        // Upstream's words.
+        return Err(match Path::new(path).is_absolute() {
+            true => format!("Absolute path is outside of the allowed workspace: {path}"),
+            false => format!("Path not found in workspace: {path}"),
+        });
+    };
+    let read = read_many(workspace, filtering, &request, cancel).map_err(|error| error.to_string())?;
+    if let (true, Some(skipped)) = (read.files.is_empty(), read.skipped.first()) {
+        return Err(skipped.reason.clone());
+    }
+    let files = read.files.iter().zip(read.parts);
+    if request.no_default_excludes || read.files.is_empty() {
+        return Ok(files.map(|(_, part)| unframed(part)).collect());
+    }
+    let mut parts = vec![Part::text(format!("--- Start of content for directory: {path} ---\n"))];
+    for (file, part) in files {
+        let below = Path::new(file).strip_prefix(path.trim_start_matches("./")).unwrap_or(Path::new(file));
+        parts.push(Part::text(format!("--- {} ---\n", below.display())));
+        parts.push(unframed(part));
+        parts.push(Part::text("\n"));
+    }
+    parts.push(Part::text(format!("--- End of content for directory: {path} ---")));
+    Ok(parts)
+}
+
+/// The content as it is in the file.
+fn unframed(part: Part) -> Part {
+    let Some(text) = part.spoken_text() else { return part };
+    let content = text.split_once(" ---\n\n").map_or(text, |(_, content)| content);
+    Part::text(content.strip_suffix("\n\n").unwrap_or(content))
+}
+
 /// The content without the heading that it has among the results of the tool.
 fn bare(part: Part) -> Part {
     let Some(text) = part.spoken_text() else { return part };

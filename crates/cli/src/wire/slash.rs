@@ -13,7 +13,7 @@ use pollux_session::{add_shell_command, log_prompt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Chosen, Conversation, Loaded, Turn, rewind, turn};
+use super::{Chosen, Conversation, Loaded, Turn, extensions, rewind, turn};
 
 /// What a rewind of files would do.
 pub(crate) struct FilePlan {
@@ -121,7 +121,8 @@ impl Conversation {
     /// The context files as a new conversation would have them.
     pub(crate) fn memory(&self, loaded: &Loaded) -> String {
         let mut context = turn::context_files(loaded, &self.outside.workspace);
-        let parts = [context.global(), context.project(), context.private()];
+        let of_extensions = context.extensions(&extensions::context_files(loaded).0);
+        let parts = [context.global(), of_extensions, context.project(), context.private()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 

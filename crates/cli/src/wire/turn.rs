@@ -21,6 +21,7 @@ use pollux_domain::tool::{Tool, ToolSource};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
+use pollux_extend::skills::Shelf;
 use pollux_mcp::Servers;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{GeminiClient, GeminiOptions};
@@ -35,10 +36,11 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::custom_commands::Commands;
 use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
-use super::{Done, Loaded, Sink, Turn, auth, checker, hooks, mcp, policy, saved_chat, sessions};
+use super::{Done, Loaded, Sink, Turn, agents, auth, checker, extensions, hooks, mcp, policy, saved_chat, sessions, skills};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -69,7 +71,7 @@ pub(crate) async fn run_turn(
     sink: &mut Sink<'_>,
 ) -> Result<Done, Failure> {
     let outside = Outside::open(turn.loaded, Manner::Headless)?;
-    let Some(expanded) = outside.expand(&prompt, turn.loaded, &cancel).await else {
+    let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
@@ -109,10 +111,11 @@ impl Conversation {
         self.outside.expand(prompt, loaded, cancel).await
     }
 
-    /// Whether a word with a slash is a prompt of a server's.
+    /// Whether a word with a slash calls a skill or a prompt of a server's.
     pub(crate) fn has_prompt(&self, word: &str) -> bool {
         let servers = self.outside.servers.as_ref();
         servers.is_some_and(|servers| servers.has_prompt(word.trim_start_matches('/')))
+            || skills::called(self.outside.skills.as_deref(), word).is_some()
     }
 
     /// How MCP servers stand, in lines.
@@ -158,8 +161,11 @@ pub(super) struct Outside {
     pub(super) workspace: Arc<Workspace>,
     pub(super) background: Arc<Background>,
     /// They connect while everything else goes on.
-    servers: Option<Arc<Servers>>,
-    /// Lines about servers that cannot be used.
+    pub(super) servers: Option<Arc<Servers>>,
+    pub(super) commands: Commands,
+    /// `None` where they are switched off.
+    pub(super) skills: Option<Arc<Shelf>>,
+    /// Lines about skills and servers that cannot be used.
     unused: Vec<String>,
 }
 
@@ -168,18 +174,44 @@ impl Outside {
         let workspace = Arc::new(workspace(loaded)?);
         let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
         let interactive = manner == Manner::Interactive;
-        let (servers, unused) = mcp::start(loaded, workspace.directories(), &background, interactive);
-        Ok(Self { workspace, background, servers, unused })
+        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), &background, interactive);
+        let (skills, wrong) = skills::shelf(loaded, &workspace);
+        unused.extend(wrong);
+        Ok(Self { workspace, background, servers, commands: Commands::default(), skills, unused })
     }
 
-    async fn expand(
+    pub(super) async fn expand(
+        &self,
+        prompt: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        let mut expanded = self.expand_files(prompt, loaded, cancel).await?;
+        if let Ok((parts, _)) = &mut expanded {
+            parts.extend(agents::note(prompt, loaded).map(Part::text));
+        }
+        Some(expanded)
+    }
+
+    async fn expand_files(
         &self,
         prompt: &str,
         loaded: &Loaded,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
         let filtering = &loaded.groups.context.filtering;
-        super::prompt::expand(prompt, &self.workspace, filtering, self.servers.as_deref(), cancel).await
+        let servers = self.servers.as_deref();
+        if let Some(shelf) = self.skills.as_deref()
+            && let Some((skill, words)) = skills::called(Some(shelf), prompt)
+        {
+            let (part, words) = match skills::activated(shelf, &skill, words) {
+                Ok(activated) => activated,
+                Err(failure) => return Some(Err(failure)),
+            };
+            let expanded = super::prompt::expand(&words, &self.workspace, filtering, servers, cancel).await?;
+            return Some(skills::before(part, expanded));
+        }
+        super::prompt::expand(prompt, &self.workspace, filtering, servers, cancel).await
     }
 
     async fn shutdown(self) {
@@ -213,6 +245,7 @@ async fn assemble(
     let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
+    warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
     warnings.append(&mut outside.unused);
     warnings.extend(unused_system_prompt(loaded));
@@ -264,7 +297,10 @@ async fn assemble(
     let remembrance = recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words));
     let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-    let late_tools = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
+    let late_tools = skills::together(servers.into_iter().chain(shelf).collect());
+    let agents_port = agents::port(loaded, &background, &mut warnings).await;
     let ports = Ports {
         model: Arc::clone(&model),
         tools,
@@ -276,6 +312,7 @@ async fn assemble(
         changes,
         hooks: Some(hooks),
         witness: remembrance.as_ref().map(Remembrance::witness),
+        agents: agents_port,
     };
     let handle = open(spec, ports);
     if let (Some(servers), Some(person)) = (&outside.servers, &handle.person) {
@@ -482,6 +519,12 @@ pub(super) fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFi
     ContextFiles::new(places, &loaded.groups.context)
 }
 
+/// What is wrong with extensions, and which of them somebody changed.
+fn extension_warnings(loaded: &Loaded) -> Vec<String> {
+    let found = extensions::of(loaded).warnings.iter().cloned();
+    found.chain(extensions::context_files(loaded).1).chain(extensions::changed(loaded)).collect()
+}
+
 fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFiles) -> Environment {
     Environment {
         now: SystemClock.now(),
@@ -493,6 +536,7 @@ fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFile
         project_temp: loaded.project.temp_dir().to_path_buf(),
         roots: workspace.directories().to_vec(),
         tree: loaded.groups.context.include_directory_tree.then(|| loaded.groups.context.filtering.clone()),
+        extension_context: context.extensions(&extensions::context_files(loaded).0),
         project_context: context.project(),
     }
 }

@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "agent",
         ],
     ),
+    ("tui", &["domain"]),
     ("test-support", &[]),
 ];
 

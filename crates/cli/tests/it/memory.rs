@@ -201,6 +201,12 @@ fn before_a_conversation_is_compressed_what_should_last_is_noted() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     let text = fs::read_to_string(&notes[0]).unwrap();
     assert!(text.contains("- the release is on Friday\n") && !text.contains("snapshot"), "{text}");
+    // They are the model's words, and are told from the user's.
+    let found = memory(&scene, &["search", "release Friday", "--source", "memory", "--json"]);
+    let hit = &parse(&found.stdout)["results"][0];
+    assert_eq!(hit["provenance"], "agent", "{hit}");
+    let shown = memory(&scene, &["search", "release Friday", "--source", "memory"]).stdout;
+    assert!(shown.contains(", agent, score"), "{shown}");
     // The last ten messages stay as they are.
     let sent = scene.server.requests().last().unwrap().body["contents"].to_string();
     assert!(

@@ -128,3 +128,23 @@ fn notes_that_want_to_be_obeyed_never_become_instructions() {
         fs::read_to_string(state(&scene).join("agents/main/agent/LEARNINGS.md")).unwrap_or_default();
     assert!(!learned.contains("canary"), "{learned}");
 }
+
+#[test]
+fn nothing_is_sent_with_a_key_that_a_project_brings() {
+    let home = with_vectors()
+        .file(".env", "GEMINI_API_KEY=of-the-project\nOPENAI_API_KEY=of-the-project\n")
+        .file("memory/a.md", "The staging server is db7.");
+    let scene = Scene::with(home, []);
+    let run = |args: &[&str]| {
+        let args: Vec<&str> = ["memory"].into_iter().chain(args.iter().copied()).collect();
+        scene.prepare(&args).without_env("GEMINI_API_KEY").run()
+    };
+    let indexed = run(&["index"]);
+    assert_eq!(indexed.code, Some(0), "{}", indexed.stderr);
+    assert!(indexed.stdout.contains("0 embedded"), "{}", indexed.stdout);
+    assert_eq!(scene.server.requests().len(), 0);
+    fs::write(scene.home.gemini_dir().join(".env"), "GEMINI_API_KEY=my-own\n").unwrap();
+    let indexed = run(&["index"]);
+    assert!(indexed.stdout.contains("1 embedded"), "{} {}", indexed.stdout, indexed.stderr);
+    assert!(!scene.server.requests().is_empty());
+}

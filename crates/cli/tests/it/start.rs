@@ -77,8 +77,8 @@ fn an_argument_that_is_no_text_is_refused_without_a_panic() {
 
 #[test]
 fn a_command_of_a_later_version_is_no_prompt() {
-    let run = pollux(&["skills", "list"]);
-    assert!(run.err.starts_with("the command `skills` is not available in this version\n"), "{}", run.err);
+    let run = pollux(&["gemma", "list"]);
+    assert!(run.err.starts_with("the command `gemma` is not available in this version\n"), "{}", run.err);
     assert_eq!((run.out.as_str(), run.code), ("", Some(1)));
 }
 

@@ -28,6 +28,8 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
+    // Who we are to servers.
+    "mcp.clientMetadataUrl",
     // Whether and where what was said is kept, and who is sent texts to embed.
     "memory",
     // It would stand in the place of the user's own rules.

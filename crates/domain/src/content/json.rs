@@ -83,7 +83,7 @@ impl FunctionResponse {
             fields.insert("id".into(), json!(id));
         }
         fields.insert("name".into(), json!(self.name));
-        fields.insert("response".into(), Value::Object(self.response.clone()));
+        fields.insert("response".into(), Value::Object(JsonObject::clone(&self.response)));
         if !self.parts.is_empty() {
             let parts: Vec<Value> = self.parts.iter().map(Part::to_json).collect();
             fields.insert("parts".into(), Value::Array(parts));
@@ -185,7 +185,7 @@ fn read_response(mut fields: JsonObject) -> FunctionResponse {
     FunctionResponse {
         id: take_string(&mut fields, "id").filter(|id| !id.is_empty()),
         name: take_string(&mut fields, "name").unwrap_or_default(),
-        response: take_object(&mut fields, "response"),
+        response: take_object(&mut fields, "response").into(),
         parts: parts.into_iter().filter_map(|part| Part::from_json(part).ok()).collect(),
     }
 }

@@ -10,7 +10,23 @@ use serde_json::Value;
 pub(crate) struct Collection {
     /// By path.
     notes: BTreeMap<String, String>,
-    pub(crate) questions: Vec<(String, HashSet<String>)>,
+    pub(crate) questions: Vec<Question>,
+}
+
+pub(crate) struct Question {
+    pub(crate) text: String,
+    /// Notes, or `note#line` where a note has many answers.
+    pub(crate) wanted: HashSet<String>,
+    /// LoCoMo's: 1 many turns, 2 time, 3 common sense, 4 one turn.
+    pub(crate) category: u64,
+}
+
+/// What a note is made of in LoCoMo.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Turn,
+    /// A day of a dialogue, one turn in each line; cut as notes are.
+    Session,
 }
 
 impl Collection {
@@ -24,35 +40,59 @@ impl Collection {
     }
 }
 
-/// One collection for each dialogue. A turn is `speaker: text caption-of-the-picture`.
-pub(crate) fn locomo(file: &Path) -> Vec<Collection> {
+/// One collection for each dialogue, or one of all. A turn is `speaker: text caption-of-the-picture`.
+pub(crate) fn locomo(file: &Path, unit: Unit, together: bool) -> Vec<Collection> {
     let dialogues: Vec<Value> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    dialogues.iter().map(dialogue).collect()
+    let parts = dialogues.iter().enumerate().map(|(number, value)| dialogue(value, number, unit));
+    if !together {
+        return parts.collect();
+    }
+    let mut all = Collection { notes: BTreeMap::new(), questions: Vec::new() };
+    for part in parts {
+        all.notes.extend(part.notes);
+        all.questions.extend(part.questions);
+    }
+    vec![all]
 }
 
-fn dialogue(dialogue: &Value) -> Collection {
-    let mut notes = BTreeMap::new();
-    for turn in dialogue["conversation"].as_object().unwrap().values().filter_map(Value::as_array).flatten() {
-        let text = |name: &str| turn[name].as_str().unwrap_or_default();
-        let note = format!("{}: {} {}", text("speaker"), text("text"), text("blip_caption"));
-        notes.insert(turn_path(text("dia_id")), note.trim().to_owned());
+fn dialogue(dialogue: &Value, number: usize, unit: Unit) -> Collection {
+    let mut notes: BTreeMap<String, String> = BTreeMap::new();
+    // Where each turn is.
+    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    for (session, turns) in dialogue["conversation"].as_object().unwrap() {
+        for (line, turn) in turns.as_array().into_iter().flatten().enumerate() {
+            let text = |name: &str| turn[name].as_str().unwrap_or_default();
+            let said = format!("{}: {} {}", text("speaker"), text("text"), text("blip_caption"));
+            let said = said.trim().replace('\n', " ");
+            let id = text("dia_id");
+            if unit == Unit::Turn {
+                let path = format!("memory/{number}/{}.md", id.replace(':', "-"));
+                places.insert(id.to_owned(), path.clone());
+                notes.insert(path, said);
+            } else {
+                let path = format!("memory/{number}/{session}.md");
+                places.insert(id.to_owned(), format!("{path}#{}", line + 1));
+                let note = notes.entry(path).or_default();
+                note.push_str(&said);
+                note.push('\n');
+            }
+        }
     }
     let mut questions = Vec::new();
     for question in dialogue["qa"].as_array().unwrap() {
         let evidence = question["evidence"].as_array().into_iter().flatten().filter_map(Value::as_str);
         // Some name turns that do not exist.
-        let wanted: HashSet<String> =
-            evidence.map(turn_path).filter(|path| notes.contains_key(path)).collect();
-        let asked = question["category"].as_u64().is_some_and(|category| (1..=4).contains(&category));
-        if asked && !wanted.is_empty() {
-            questions.push((question["question"].as_str().unwrap().to_owned(), wanted));
+        let wanted: HashSet<String> = evidence.filter_map(|id| places.get(id).cloned()).collect();
+        let category = question["category"].as_u64().unwrap_or_default();
+        if (1..=4).contains(&category) && !wanted.is_empty() {
+            questions.push(Question {
+                text: question["question"].as_str().unwrap().to_owned(),
+                wanted,
+                category,
+            });
         }
     }
     Collection { notes, questions }
-}
-
-fn turn_path(id: &str) -> String {
-    format!("memory/{}.md", id.replace(':', "-"))
 }
 
 /// Abstracts with their titles. Queries count by their order, every judgement from 1 to 4 alike.
@@ -76,7 +116,7 @@ pub(crate) fn cranfield(folder: &Path) -> Collection {
     }
     let questions = queries.into_iter().enumerate().filter_map(|(at, (_, mut fields))| {
         let text = fields.remove(".W")?.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some((text, wanted.remove(&(at + 1))?))
+        Some(Question { text, wanted: wanted.remove(&(at + 1))?, category: 0 })
     });
     Collection { notes, questions: questions.collect() }
 }

@@ -165,10 +165,11 @@ mod tests {
             let weights = noise(rows * width);
             let x: Vec<Lanes> =
                 noise(width * LANES).as_chunks().0.iter().map(|values| Lanes(*values)).collect();
-            let mut variants = vec![vec![Lanes::ZERO; rows]; 3];
+            let mut variants = vec![vec![Lanes::ZERO; rows]; 4];
             product::<true, 4>(&weights, &x, &mut variants[0]);
             product::<false, 2>(&weights, &x, &mut variants[1]);
             product::<false, 4>(&weights, &x, &mut variants[2]);
+            product::<true, 8>(&weights, &x, &mut variants[3]);
             for row in 0..rows {
                 for lane in 0..LANES {
                     let expected: f64 = (0..width)

@@ -72,13 +72,16 @@ impl SseTransport {
 }
 
 fn check(response: &reqwest::Response) -> Result<(), SseTransportError> {
-    match response.status() {
-        StatusCode::UNAUTHORIZED => {
-            let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    match (response.status(), header) {
+        (StatusCode::UNAUTHORIZED, header) => {
             let challenge = header.unwrap_or_default().to_owned();
             Err(SseTransportError::AuthRequired(AuthRequiredError::new(challenge)))
         }
-        status if !status.is_success() => Err(SseTransportError::Status(status.as_u16())),
+        (StatusCode::FORBIDDEN, Some(challenge)) => {
+            Err(SseTransportError::AuthRequired(AuthRequiredError::new(challenge.to_owned())))
+        }
+        (status, _) if !status.is_success() => Err(SseTransportError::Status(status.as_u16())),
         _ => Ok(()),
     }
 }

@@ -103,7 +103,7 @@ async fn plain(out: &mut TcpStream, status: &str, body: &str) {
     out.write_all(text.as_bytes()).await.unwrap();
 }
 
-fn answer(message: &Value) -> Option<Value> {
+pub(crate) fn answer(message: &Value) -> Option<Value> {
     let result = match message["method"].as_str()? {
         "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "web", "version": "1"}}),

@@ -4,12 +4,15 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Result, TransactionBehavior, params};
 
 use super::error::IndexError;
 use super::extension;
 
 const BUSY: Duration = Duration::from_secs(5);
+/// Statements that stay prepared: more than there are.
+const STATEMENTS: usize = 64;
 /// Another number means that our side tables are made again.
 const SIDE_VERSION: &str = "1";
 
@@ -97,12 +100,21 @@ pub(crate) struct Opened {
     pub(crate) has_vectors: bool,
 }
 
+/// What every connection needs.
+fn ready(connection: &Connection) -> Result<()> {
+    connection.busy_timeout(BUSY)?;
+    // Otherwise the index of chunks without vectors has every statement planned again for every value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}
+
 /// Opens the index for writing and makes what is missing.
 pub(crate) fn open_to_write(path: &Path, vectors: bool) -> std::result::Result<Opened, IndexError> {
     create_private(path).map_err(|source| IndexError::File { path: path.to_owned(), source })?;
     let open = || -> Result<Opened> {
         let mut connection = Connection::open(path)?;
-        connection.busy_timeout(BUSY)?;
+        ready(&connection)?;
         let journal = if is_network(path) { "DELETE" } else { "WAL" };
         connection.execute_batch(&format!(
             "PRAGMA journal_mode = {journal}; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;
@@ -123,15 +135,15 @@ pub(crate) fn open_to_read(path: &Path, vectors: bool) -> std::result::Result<Op
         return Ok(None);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let ready = |connection: Connection| -> Result<Opened> {
-        connection.busy_timeout(BUSY)?;
+    let to_read = |connection: Connection| -> Result<Opened> {
+        ready(&connection)?;
         connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;")?;
         // The first read: fails here if at all.
         connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
         let has_vectors = vectors && extension::load(&connection).is_ok();
         Ok(Opened { connection, has_vectors })
     };
-    let opened = Connection::open_with_flags(path, flags).and_then(ready).or_else(|error| {
+    let opened = Connection::open_with_flags(path, flags).and_then(to_read).or_else(|error| {
         let cannot_write = [
             ErrorCode::ReadOnly,
             ErrorCode::CannotOpen,
@@ -144,18 +156,15 @@ pub(crate) fn open_to_read(path: &Path, vectors: bool) -> std::result::Result<Op
         // In a folder that cannot be written there is nobody who could change the file either.
         let name = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
         let uri = format!("file:{name}?immutable=1");
-        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).and_then(ready)
+        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).and_then(to_read)
     });
     opened.map(Some).map_err(|source| IndexError::of(path, source))
 }
 
 /// Whether our side tables are there and of this version; a file of gimli has none.
 pub(crate) fn is_complete(connection: &Connection) -> Result<bool> {
-    let has_state: bool = connection.query_row(
-        "SELECT count(*) FROM sqlite_master WHERE name IN ('pollux_state', 'chunks', 'files', 'meta', 'embedding_cache')",
-        [],
-        |row| Ok(row.get::<_, i64>(0)? == 5),
-    )?;
+    let sql = "SELECT count(*) FROM sqlite_master WHERE name IN ('pollux_state', 'chunks', 'files', 'meta', 'embedding_cache')";
+    let has_state = connection.prepare_cached(sql)?.query_row([], |row| Ok(row.get::<_, i64>(0)? == 5))?;
     Ok(has_state && state(connection, "version")?.as_deref() == Some(SIDE_VERSION))
 }
 

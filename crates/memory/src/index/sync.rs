@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Purpose};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::error::IndexError;
 use super::reindex;
@@ -13,9 +15,14 @@ use crate::lock::OwnedLockError;
 use crate::memory::Setup;
 use crate::source::{Listed, Source};
 
-/// As many texts are embedded at a time, or so many bytes of them.
-const BATCH_TEXTS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
+/// Texts that are embedded at a time; how many depends on how long the last ones took.
+const FIRST_TEXTS: usize = 128;
+const LEAST_TEXTS: usize = 16;
+const MOST_TEXTS: usize = 1024;
+const QUICK: Duration = Duration::from_millis(250);
+const SLOW: Duration = Duration::from_secs(2);
+/// Or so many bytes of them.
+const BATCH_BYTES: usize = 2 << 20;
 /// Files that are held before they are written.
 const BATCH_FILES: usize = 200;
 
@@ -94,6 +101,7 @@ pub(crate) async fn run(
         setup: setup.clone(),
         writer: Arc::new(Mutex::new(writer)),
         synced: Synced::default(),
+        batch_texts: FIRST_TEXTS,
         gave_up: false,
     };
     job.synced.warnings = warnings;
@@ -112,13 +120,14 @@ pub(crate) struct Job {
     pub(crate) setup: Arc<Setup>,
     pub(crate) writer: Arc<Mutex<Writer>>,
     pub(crate) synced: Synced,
+    batch_texts: usize,
     /// The provider failed; it is not asked again this time.
     gave_up: bool,
 }
 
 impl Job {
     pub(crate) fn new(setup: Arc<Setup>, writer: Writer, synced: Synced) -> Self {
-        Self { setup, writer: Arc::new(Mutex::new(writer)), synced, gave_up: false }
+        Self { setup, writer: Arc::new(Mutex::new(writer)), synced, batch_texts: FIRST_TEXTS, gave_up: false }
     }
 
     /// Work with the writer, where it may block.
@@ -154,38 +163,50 @@ impl Job {
         Ok(())
     }
 
+    /// Batch by batch: while the vectors of one are made, the one before is written.
     async fn write_all(&mut self, changed: Vec<Listed>, progress: &Progress<'_>) -> Result<(), IndexError> {
         let total = changed.len();
         let mut rest = changed.into_iter();
+        let mut ready = Ready::default();
         loop {
             let wants_vectors = self.setup.embedder.is_some() && !self.gave_up;
             let mut next = std::mem::take(&mut rest);
+            let most = self.batch_texts;
             let (batch, left) = self
                 .with(move |writer, setup| {
-                    let batch = Batch::gather(writer, setup, &mut next, wants_vectors)?;
+                    let batch = Batch::gather(writer, setup, &mut next, most, wants_vectors)?;
                     Ok((batch, next))
                 })
                 .await?;
             rest = left;
-            let is_last = rest.len() == 0;
             self.synced.warnings.extend(batch.warnings);
+            let writing = self.start_writing(std::mem::take(&mut ready));
             let files = self.embed(batch.files).await;
+            writing.await.unwrap_or(Err(IndexError::Ended))?;
             self.count(&files);
-            let touched = batch.touched;
-            self.with(move |writer, setup| {
-                writer.write(&files, setup)?;
-                writer.stamp(&touched, setup.clock.now().millis())
-            })
-            .await?;
+            ready = Ready { files, touched: batch.touched };
+            if rest.len() == 0 {
+                self.start_writing(std::mem::take(&mut ready)).await.unwrap_or(Err(IndexError::Ended))?;
+            }
             progress(Step {
                 files_done: total - rest.len(),
                 files_total: total,
                 chunks_embedded: self.synced.embedded,
             });
-            if is_last {
+            if rest.len() == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes files beside what else is done.
+    fn start_writing(&self, ready: Ready) -> JoinHandle<Result<(), IndexError>> {
+        let (writer, setup) = (self.writer.clone(), self.setup.clone());
+        tokio::task::spawn_blocking(move || {
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.write(&ready.files, &setup)?;
+            writer.stamp(&ready.touched, setup.clock.now().millis())
+        })
     }
 
     fn count(&mut self, files: &[Prepared]) {
@@ -209,7 +230,14 @@ impl Job {
         if texts.is_empty() {
             return files;
         }
-        let vectors = match vectors_of(embedder.as_ref(), &texts).await {
+        let begin = Instant::now();
+        let vectors = vectors_of(embedder.as_ref(), &texts).await;
+        self.batch_texts = match begin.elapsed() {
+            time if time < QUICK => (self.batch_texts * 2).min(MOST_TEXTS),
+            time if time > SLOW => (self.batch_texts / 2).max(LEAST_TEXTS),
+            _ => self.batch_texts,
+        };
+        let vectors = match vectors {
             Ok(vectors) => vectors.into_iter().map(Some).collect(),
             Err(error) if error.kind == EmbedErrorKind::Text => {
                 self.one_by_one(embedder.as_ref(), &texts).await
@@ -263,6 +291,13 @@ pub(crate) async fn vectors_of(
     Err(EmbedError { kind: EmbedErrorKind::Other, message })
 }
 
+/// What is to be written.
+#[derive(Default)]
+struct Ready {
+    files: Vec<Prepared>,
+    touched: Vec<Listed>,
+}
+
 struct Batch {
     files: Vec<Prepared>,
     touched: Vec<Listed>,
@@ -274,11 +309,12 @@ impl Batch {
         writer: &Writer,
         setup: &Setup,
         rest: &mut std::vec::IntoIter<Listed>,
+        most_texts: usize,
         wants_vectors: bool,
     ) -> Result<Self, IndexError> {
         let mut batch = Self { files: Vec::new(), touched: Vec::new(), warnings: Vec::new() };
         let (mut texts, mut bytes) = (0, 0);
-        while texts < BATCH_TEXTS
+        while texts < most_texts
             && bytes < BATCH_BYTES
             && batch.files.len() < BATCH_FILES
             && let Some(listed) = rest.next()

@@ -13,6 +13,7 @@ use super::error::IndexError;
 use super::identity::Identity;
 use super::rows::{self, Added, Context, Difference, Prepared};
 use super::{cache, reindex};
+use crate::authorship::Authorship;
 use crate::chunk;
 use crate::forgotten::Forgotten;
 use crate::lock::{OwnedLock, Patience};
@@ -28,6 +29,7 @@ pub(crate) struct Writer {
     pub(crate) opened: Opened,
     pub(crate) identity: Identity,
     forgotten: Forgotten,
+    authorship: Authorship,
     shared: HashSet<String>,
     // After the connection: others may write when it is closed.
     _lock: Option<OwnedLock>,
@@ -68,6 +70,7 @@ impl Writer {
         let identity = Self::identity(setup, &path, &opened.connection)?;
         let writer = Self {
             forgotten: Forgotten::read(&setup.forgotten_file())?,
+            authorship: Authorship::read(&setup.agent),
             shared: setup.shared_sessions(),
             path,
             opened,
@@ -83,7 +86,9 @@ impl Writer {
         let identity = Identity::new(setup.origin(), setup.settings.chunking);
         identity.write(&opened.connection).map_err(|source| IndexError::of(&path, source))?;
         let forgotten = Forgotten::read(&setup.forgotten_file())?;
-        Ok(Self { path, opened, identity, forgotten, shared: setup.shared_sessions(), _lock: None })
+        let authorship = Authorship::read(&setup.agent);
+        let shared = setup.shared_sessions();
+        Ok(Self { path, opened, identity, forgotten, authorship, shared, _lock: None })
     }
 
     /// Chunks of another program get what they lack.
@@ -268,7 +273,7 @@ impl Writer {
             Source::Memory => {
                 let own = listed.path == notes::LEARNINGS;
                 let provenance = if own || setup.trusted { Provenance::Owner } else { Provenance::Untrusted };
-                notes::read(&listed.file, provenance, phrases, known)
+                notes::read(&listed.file, provenance, &self.authorship, phrases, known)
             }
             Source::Sessions => {
                 let id = listed

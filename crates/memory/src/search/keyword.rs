@@ -12,6 +12,8 @@ const SMALL: i64 = 2000;
 /// In a large one so many chunks are compared, or one in [`SHARE`]; common words are left out.
 const LEAST_BUDGET: i64 = 600;
 const SHARE: i64 = 40;
+/// Rows of a word that are counted first.
+const FIRST_COUNT: i64 = 64;
 /// Weights of the text, the headings and the path.
 const WEIGHTS: &str = "1.0, 1.0, 1.0";
 
@@ -27,42 +29,58 @@ pub(super) fn search(
     let mut phrases: Vec<String> = words::phrases(question);
     phrases.extend(more.iter().map(|date| date.replace('-', " ")));
     let budget = if chunks > SMALL { LEAST_BUDGET.max(chunks / SHARE) } else { SMALL };
+    let mut is_common = false;
     if chunks > SMALL {
-        phrases = rare(connection, phrases, budget)?;
+        (phrases, is_common) = rare(connection, phrases, budget)?;
     }
     if phrases.is_empty() {
         return Ok(Vec::new());
     }
     let expression: Vec<String> = phrases.iter().map(|phrase| words::quoted(phrase)).collect();
-    let rank = format!("bm25(pollux_fts, {WEIGHTS})");
-    let limit = i64::try_from(count).unwrap_or(i64::MAX);
-    // Of a word that is everywhere the latest chunks are compared, and not all of them.
-    let of_source = "AND (SELECT source FROM pollux_chunks WHERE number = pollux_fts.rowid) = ?4";
+    let of_source = "AND (SELECT source FROM pollux_chunks WHERE number = pollux_fts.rowid) = ?3";
     let sql = format!(
-        "SELECT rowid, r FROM (SELECT rowid, {rank} AS r FROM pollux_fts
-           WHERE pollux_fts MATCH ?1 {} ORDER BY rowid DESC LIMIT ?3) ORDER BY r LIMIT ?2",
-        if source.is_some() { of_source } else { "AND ?4 IS NULL" }
+        "SELECT rowid, bm25(pollux_fts, {WEIGHTS}) FROM pollux_fts WHERE pollux_fts MATCH ?1 {} {} LIMIT ?2",
+        if source.is_some() { of_source } else { "AND ?3 IS NULL" },
+        // Of a word that is everywhere the latest chunks are compared, and not all of them.
+        if is_common { "ORDER BY rowid DESC" } else { "" }
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let values = (expression.join(" OR "), limit, budget, source.map(Source::as_str));
-    let found = statement
-        .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<Vec<(i64, f64)>>>()?;
+    let values = (expression.join(" OR "), budget, source.map(Source::as_str));
     // SQLite's rank is negative, the best lowest.
-    Ok(found.into_iter().map(|(number, rank)| (number, -rank)).collect())
+    let mut found = statement
+        .query_map(values, |row| Ok((row.get(0)?, -row.get::<_, f64>(1)?)))?
+        .collect::<Result<Vec<(i64, f64)>>>()?;
+    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    found.truncate(count);
+    Ok(found)
 }
 
 /// The rarest words, as many as can be compared in time. The others would hardly change the order: a word
-/// weighs the less the more chunks have it.
-fn rare(connection: &Connection, phrases: Vec<String>, budget: i64) -> Result<Vec<String>> {
+/// weighs the less the more chunks have it. Also whether even the rarest is too common.
+fn rare(connection: &Connection, phrases: Vec<String>, budget: i64) -> Result<(Vec<String>, bool)> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM pollux_fts WHERE pollux_fts MATCH ?1 LIMIT ?2)";
     let mut statement = connection.prepare_cached(sql)?;
-    let mut counted = Vec::with_capacity(phrases.len());
-    for phrase in phrases {
-        let count: i64 = statement.query_row((words::quoted(&phrase), budget + 1), |row| row.get(0))?;
-        if count > 0 {
-            counted.push((count, phrase));
+    let mut counted: Vec<(i64, String)> = Vec::with_capacity(phrases.len());
+    let mut rest = phrases;
+    let mut limit = FIRST_COUNT;
+    // Most common words are out after a few rows: what is left of the budget is less than what they have.
+    loop {
+        let mut more = Vec::new();
+        for phrase in rest {
+            match statement.query_row((words::quoted(&phrase), limit), |row| row.get(0))? {
+                0 => {}
+                count if count < limit => counted.push((count, phrase)),
+                _ => more.push(phrase),
+            }
         }
+        let sum: i64 = counted.iter().map(|(count, _)| count).sum();
+        let is_full = sum + limit > budget && !counted.is_empty();
+        if more.is_empty() || is_full || limit > budget {
+            counted.extend(more.into_iter().map(|phrase| (limit, phrase)));
+            break;
+        }
+        rest = more;
+        limit = (limit * 4).min(budget + 1);
     }
     counted.sort();
     let mut sum = 0;
@@ -74,7 +92,7 @@ fn rare(connection: &Connection, phrases: Vec<String>, budget: i64) -> Result<Ve
         sum += count;
         kept.push(phrase);
     }
-    Ok(kept)
+    Ok((kept, sum > budget))
 }
 
 /// Chunks that hold names of the question as they are written, or as a part of a longer one.

@@ -23,7 +23,7 @@ use crate::vector::{self, Collection};
 const CANDIDATES: usize = 200;
 const MAX_CANDIDATES: usize = 200;
 /// So many of the nearest are compared exactly.
-const EXACT: usize = 50;
+const EXACT: usize = 24;
 /// So many of the best are looked at for their dates and texts.
 const LOOKED_AT: usize = 24;
 /// With so many copies of what is gone, all are read again.
@@ -215,6 +215,12 @@ fn load(snapshot: &Transaction<'_>, collection: &mut Collection) -> rusqlite::Re
     Ok(())
 }
 
+/// Whether there is anything that is not of this source.
+fn has_others(snapshot: &Transaction<'_>, source: Source) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS(SELECT 1 FROM chunks WHERE source < ?1) OR EXISTS(SELECT 1 FROM chunks WHERE source > ?1)";
+    snapshot.prepare_cached(sql)?.query_row([source.as_str()], |row| row.get(0))
+}
+
 struct Question<'a> {
     setup: &'a Setup,
     request: &'a Request,
@@ -276,7 +282,7 @@ impl Question<'_> {
         }
         let count = CANDIDATES.max(self.max_results());
         let only = match self.sources.as_slice() {
-            [one] => Some(*one),
+            [one] if has_others(snapshot, *one)? => Some(*one),
             _ => None,
         };
         let now = self.setup.clock.now();
@@ -284,13 +290,22 @@ impl Question<'_> {
             .prepare_cached("SELECT coalesce(max(number), 0) FROM pollux_chunks")?
             .query_row([], |row| row.get(0))?;
         let meant = dates::meant(question, now);
-        let mut named = keyword::named(snapshot, question, count)?;
-        named.extend(keyword::of_file(snapshot, question)?);
-        let found = Found {
-            words: keyword::search(snapshot, question, &meant, count, only, chunks)?,
-            near: self.near(snapshot, collection, count, only)?,
-            named,
+        let by_words = || -> rusqlite::Result<_> {
+            let mut named = keyword::named(snapshot, question, count)?;
+            named.extend(keyword::of_file(snapshot, question)?);
+            Ok((keyword::search(snapshot, question, &meant, count, only, chunks)?, named))
         };
+        // The vectors are in memory, so they are compared while the words are looked up.
+        let ((words, named), nearest) = match self.vector {
+            None => (by_words()?, Vec::new()),
+            Some(query) => std::thread::scope(|scope| -> rusqlite::Result<_> {
+                let nearest =
+                    scope.spawn(|| collection.nearest(query, count, only.map(|source| source as u8)));
+                // A thread that panicked had nothing to say.
+                Ok((by_words()?, nearest.join().unwrap_or_default()))
+            })?,
+        };
+        let found = Found { words, near: self.exactly(snapshot, nearest)?, named };
         let mut candidates = fuse::fuse(&found, self.weights(), self.min_score());
         candidates.truncate(LOOKED_AT.max(3 * self.max_results()));
         let (mut candidates, rows) = self.rows(snapshot, candidates)?;
@@ -332,20 +347,16 @@ impl Question<'_> {
     }
 
     /// The nearest by their copies, the best of them exactly.
-    fn near(
+    fn exactly(
         &self,
         snapshot: &Transaction<'_>,
-        collection: &Collection,
-        count: usize,
-        only: Option<Source>,
+        nearest: Vec<(i64, f64)>,
     ) -> rusqlite::Result<Vec<(i64, f64)>> {
         let Some(query) = self.vector else { return Ok(Vec::new()) };
         let sql = "SELECT c.embedding FROM pollux_chunks p JOIN chunks c ON c.id = p.id WHERE p.number = ?1";
         let mut statement = snapshot.prepare_cached(sql)?;
-        let mut near = Vec::new();
-        for (place, (number, cosine)) in
-            collection.nearest(query, count, only.map(|source| source as u8)).into_iter().enumerate()
-        {
+        let mut near = Vec::with_capacity(nearest.len());
+        for (place, (number, cosine)) in nearest.into_iter().enumerate() {
             if place >= EXACT {
                 near.push((number, cosine));
                 continue;

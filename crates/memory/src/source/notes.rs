@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use pollux_config::paths::sha256_hex;
 
 use super::{Document, Line, Listed, Provenance, Source, Stamp};
+use crate::authorship::Authorship;
 use crate::redaction::{self, Tombstone};
 
 const ROOTS: [&str; 2] = ["MEMORY.md", "memory.md"];
@@ -149,6 +150,7 @@ fn name_of(workspace: &Path, path: &Path) -> String {
 pub(crate) fn read(
     file: &Path,
     provenance: Provenance,
+    authorship: &Authorship,
     tombstones: &[Tombstone],
     known: Option<&str>,
 ) -> io::Result<Option<Document>> {
@@ -159,10 +161,11 @@ pub(crate) fn read(
         return Ok(None);
     }
     let clean = redaction::clean(&text, tombstones);
+    let mut as_written = text.split('\n');
     let lines = clean.split('\n').enumerate().map(|(index, line)| Line {
         number: index + 1,
         text: line.to_owned(),
-        provenance,
+        provenance: authorship.of(as_written.next().unwrap_or_default(), provenance),
     });
     Ok(Some(Document { lines: lines.collect(), hash, date: None }))
 }

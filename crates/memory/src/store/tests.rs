@@ -124,3 +124,17 @@ fn the_environment_sets_the_time_of_the_cache() {
     assert_eq!((ttl("0"), ttl("100")), (Duration::ZERO, Duration::from_millis(100)));
     assert_eq!((ttl("-1"), ttl("x"), ttl("")), (DEFAULT_TTL, DEFAULT_TTL, DEFAULT_TTL));
 }
+
+#[test]
+fn a_store_that_a_person_edited_is_read_and_not_put_aside() {
+    let (_folder, _clock, store) = store();
+    plant(&store, "{ // mine\n 'agent:main:main': {sessionId: 'a', updatedAt: 5,}, /* all */ }");
+    let read = store.read().unwrap();
+    assert_eq!(read["agent:main:main"], json!({"sessionId": "a", "updatedAt": 5}));
+    store.upsert(&SessionKey::main(&AgentId::default()), object(json!({"label": "x"}))).unwrap();
+    assert_eq!(store.read().unwrap()["agent:main:main"]["sessionId"], "a");
+    let aside = std::fs::read_dir(store.file.parent().unwrap()).unwrap().flatten();
+    assert_eq!(aside.filter(|entry| entry.file_name().to_string_lossy().contains("corrupt")).count(), 0);
+    plant(&store, &"[".repeat(100_000));
+    assert!(store.read().unwrap().is_empty());
+}

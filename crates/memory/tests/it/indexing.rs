@@ -171,6 +171,19 @@ async fn the_indexer_follows_notes_and_transcripts() {
     assert_eq!(scratch.count("SELECT count(*) FROM files"), 4, "the end of a session is indexed too");
 }
 
+#[tokio::test]
+async fn what_was_told_to_the_indexer_before_it_was_stopped_is_indexed() {
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "first");
+    scratch.said("s1", &[("user", "one")]);
+    let indexer = Indexer::start(scratch.memory(), &CancellationToken::new());
+    indexer.notify(Trigger::Searched);
+    indexer.notify(Trigger::TranscriptGrew(scratch.agent().transcript_file("s1", None)));
+    // The task did not run yet: both wait in its inbox.
+    indexer.stop().await;
+    assert_eq!(scratch.count("SELECT count(*) FROM files"), 2);
+}
+
 /// Time passes by itself while everything waits.
 async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..2000 {

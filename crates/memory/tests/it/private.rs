@@ -1,9 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use pollux_memory::{Added, Category, Confidence, Learnings, Request, Turn, extract, render};
+use pollux_memory::{
+    Added, Category, Confidence, Learnings, ModelNotes, Provenance, Request, Turn, extract, render,
+};
 
-use crate::scratch::{Noon, Scratch, files, holding};
+use crate::scratch::{Noon, Scratch, ask, files, holding};
 
 /// Letters and digits by chance, always the same.
 struct Chance(u64);
@@ -60,6 +62,23 @@ fn secrets(chance: &mut Chance) -> Vec<(String, String)> {
     );
     plant("huggingface hf_", format!("{}5", chance.text(ALNUM, 34)), "");
     planted
+}
+
+#[tokio::test]
+async fn words_of_the_model_in_a_note_are_marked_as_such() {
+    let scratch = Scratch::without_vectors();
+    ModelNotes::new(scratch.agent()).add(&["- the gateway listens on 8443".to_owned()]).unwrap();
+    scratch.note("memory/2026-06-14.md", "# 2026-06-14\n- the gateway listens on 8443\n");
+    scratch.note("memory/mine.md", "the printer listens on 9100\n");
+    let (memory, _) = scratch.synced().await;
+    let of = async |question: &str| ask(&memory, question).await.hits[0].provenance;
+    assert_eq!(of("gateway").await, Provenance::Agent);
+    assert_eq!(of("printer").await, Provenance::Owner);
+    let shown = render(&ask(&memory, "gateway").await.hits, false);
+    assert!(shown.contains("from=agent"), "{shown}");
+    let whole = memory.get("memory/2026-06-14.md", None, None).await.unwrap();
+    let heading = memory.get("memory/2026-06-14.md", None, Some(1)).await.unwrap();
+    assert_eq!((whole.provenance, heading.provenance), (Provenance::Agent, Provenance::Owner));
 }
 
 #[tokio::test]

@@ -199,7 +199,7 @@ impl Serialize for Response<'_> {
         let mut map = serializer.serialize_map(None)?;
         wire_id(&mut map, self.response.id.as_deref(), &self.response.name)?;
         map.serialize_entry("name", &self.response.name)?;
-        map.serialize_entry("response", &self.response.response)?;
+        map.serialize_entry("response", &*self.response.response)?;
         let inside: Vec<Sent<'_>> = self
             .response
             .parts

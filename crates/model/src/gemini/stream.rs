@@ -7,6 +7,7 @@ use std::time::Duration;
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{ModelError, ModelErrorKind, ReplyChunk, ReplyEvent, ReplyStream, Wait};
 use pollux_net::backoff::Schedule;
+use pollux_net::sse::{Item, Parser, SseError};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Request, Response};
 use serde_json::Value;
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use super::attempt::{Connection, copy, not_the_api};
 use super::error::{ApiError, Retry};
 use super::reply;
-use crate::sse::{Item, Parser, SseError};
 
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// How long the end of a stream is awaited once the model has said why it stopped.
@@ -169,7 +169,7 @@ impl Reading {
         let is_json = content_type.is_some_and(|kind| kind.starts_with("application/json"));
         Self {
             response,
-            parser: Parser::new(),
+            parser: Parser::default(),
             items: VecDeque::new(),
             chunks: VecDeque::new(),
             is_json,

@@ -68,7 +68,7 @@ async fn a_tool_round_keeps_signatures_and_sends_the_models_own_ids() {
             answers.push(Part::response(FunctionResponse {
                 id: Some(id),
                 name: call.name.clone(),
-                response: json!({"output": "text"}).as_object().unwrap().clone(),
+                response: json!({"output": "text"}).as_object().unwrap().clone().into(),
                 parts: Vec::new(),
             }));
         }

@@ -351,3 +351,5 @@ fn everything_goes_with_delete_all_and_secrets_of_extensions_stay() {
     let kept = store.secret("Gemini CLI Extensions x 1", "TOKEN").unwrap().unwrap();
     assert_eq!(kept.reveal(), "s");
 }
+
+mod gemini_cli;

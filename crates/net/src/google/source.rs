@@ -10,7 +10,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 use serde_json::{Value, json};
 
-use super::{CLOUD_PLATFORM, GoogleError, Token, jwt};
+use super::{CLOUD_PLATFORM, GoogleError, Token};
+use crate::jwt;
 use crate::oauth::{form, origin};
 use crate::transport;
 

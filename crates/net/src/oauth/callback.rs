@@ -56,9 +56,13 @@ impl Expected {
         })
     }
 
-    /// Judges what the user pasted: the address that the browser ended at, or its query.
+    /// Judges what the user pasted: the address that the browser ended at, its query, or the code alone.
     pub(super) fn pasted(&self, text: &str) -> Result<Granted, LoginError> {
         let text = text.trim().trim_matches(['"', '\'', '<', '>']);
+        // A code without its state is as good as the person who pasted it; PKCE ties it to this sign-in.
+        if is_code(text) && !self.names_issuer {
+            return Ok(Granted { code: Secret::new(text) });
+        }
         let query = text.split_once('?').map_or(text, |(_, query)| query);
         let query = query.split('#').next().unwrap_or(query);
         let mut url = Url::parse("http://localhost/").map_err(|_| LoginError::NotTheAnswer)?;
@@ -66,6 +70,11 @@ impl Expected {
         url.set_query(Some(query));
         self.judge(&url).unwrap_or(Err(LoginError::NotTheAnswer))
     }
+}
+
+/// Whether a text can be nothing but a code; an answer such as "yes" is too short for one.
+fn is_code(text: &str) -> bool {
+    text.len() >= 8 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~+/".contains(c))
 }
 
 fn same_issuer(one: &str, other: &str) -> bool {
@@ -181,7 +190,20 @@ mod tests {
         for text in right {
             assert_eq!(expected().pasted(text).ok().unwrap().code.reveal(), "c", "{text}");
         }
-        for text in ["", "c", "code=c", "code=c&state=other", "state=s-1", "code=&state=s-1", "\0"] {
+        assert_eq!(expected().pasted(" 4/0AX4XfWh-code ").ok().unwrap().code.reveal(), "4/0AX4XfWh-code");
+        let strict = Expected { names_issuer: true, ..expected() };
+        assert!(strict.pasted("4/0AX4XfWh-code").is_err(), "nobody knows whose code it is");
+        for text in [
+            "",
+            "c",
+            "yes",
+            "two words",
+            "code=c",
+            "code=c&state=other",
+            "state=s-1",
+            "code=&state=s-1",
+            "\0",
+        ] {
             assert!(matches!(expected().pasted(text), Err(LoginError::NotTheAnswer)), "{text}");
         }
         let denied =

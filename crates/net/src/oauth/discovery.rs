@@ -26,7 +26,8 @@ pub enum DiscoveryError {
 /// Where one signs in, and for what.
 #[derive(Debug, Clone)]
 pub(super) struct AuthServer {
-    pub(super) authorization_url: Url,
+    /// `None` where only programs are served.
+    pub(super) authorization_url: Option<Url>,
     pub(super) token_url: Url,
     pub(super) registration_url: Option<Url>,
     pub(super) issuer: Option<String>,
@@ -34,6 +35,8 @@ pub(super) struct AuthServer {
     pub(super) names_issuer: bool,
     /// How a client may prove itself at the token endpoint.
     pub(super) auth_methods: Vec<String>,
+    /// A client's name may be the address of its description.
+    pub(super) reads_descriptions: bool,
     pub(super) scopes: Vec<String>,
     /// RFC 8707
     pub(super) resource: String,
@@ -53,8 +56,10 @@ pub(super) async fn discover(
     challenge: Option<&str>,
 ) -> Result<AuthServer, DiscoveryError> {
     let config = &server.config;
-    if let (Some(authorization), Some(token)) = (&config.authorization_url, &config.token_url) {
-        return configured(endpoints, server, authorization, token).await;
+    if let Some(token) = &config.token_url
+        && (config.authorization_url.is_some() || config.grant.is_unattended())
+    {
+        return configured(endpoints, server, token).await;
     }
     let challenge = match challenge {
         Some(given) => Some(given.to_owned()),
@@ -62,12 +67,10 @@ pub(super) async fn discover(
     };
     let described = resource(endpoints, server, challenge.as_deref()).await?;
     let issuer = config.issuer.clone().or_else(|| described.as_ref()?.issuer.clone());
-    let asked_scopes = challenge.as_deref().and_then(|text| parameter(text, "scope"));
-    let asked_scopes = asked_scopes.map(|text| text.split_whitespace().map(str::to_owned).collect());
+    let asked_scopes = challenge.as_deref().map(scopes_in).unwrap_or_default();
     let scopes = match (config.scopes.as_slice(), asked_scopes, &described) {
-        ([], Some(asked), _) => asked,
-        ([], None, Some(described)) => described.scopes.clone(),
-        ([], None, None) => Vec::new(),
+        ([], asked, _) if !asked.is_empty() => asked,
+        ([], _, Some(described)) => described.scopes.clone(),
         (chosen, _, _) => chosen.to_vec(),
     };
     let name = described.as_ref().map_or_else(|| canonical(&server.url), |described| described.name.clone());
@@ -93,17 +96,18 @@ pub(super) async fn discover(
 async fn configured(
     endpoints: &Endpoints,
     server: &OAuthServer,
-    authorization: &str,
     token: &str,
 ) -> Result<AuthServer, DiscoveryError> {
     let config = &server.config;
-    let authorization_url = endpoints.check(authorization)?;
+    let token_url = endpoints.check(token)?;
+    let authorization_url = config.authorization_url.as_ref().map(|url| endpoints.check(url)).transpose()?;
     let mut found = AuthServer {
-        token_url: endpoints.check(token)?,
+        token_url: token_url.clone(),
         registration_url: None,
         issuer: config.issuer.clone(),
         names_issuer: false,
         auth_methods: Vec::new(),
+        reads_descriptions: false,
         scopes: config.scopes.clone(),
         resource: canonical(&server.url),
         authorization_url: authorization_url.clone(),
@@ -111,12 +115,13 @@ async fn configured(
     if config.client_id.is_none() && config.registration_url.is_none() {
         let issuer = match &config.issuer {
             Some(issuer) => endpoints.check(issuer)?,
-            None => authorization_url,
+            None => authorization_url.unwrap_or(token_url),
         };
         if let Some(document) = metadata(endpoints, &issuer).await? {
             let described = read(endpoints, &document, &issuer)?;
             found.registration_url = described.registration_url;
             found.auth_methods = described.auth_methods;
+            found.reads_descriptions = described.reads_descriptions;
         }
     }
     Ok(overridden(endpoints, found, config)?)
@@ -129,7 +134,7 @@ fn overridden(
     config: &OAuthConfig,
 ) -> Result<AuthServer, EndpointError> {
     if let Some(url) = &config.authorization_url {
-        found.authorization_url = endpoints.check(url)?;
+        found.authorization_url = Some(endpoints.check(url)?);
     }
     if let Some(url) = &config.token_url {
         found.token_url = endpoints.check(url)?;
@@ -175,7 +180,7 @@ async fn resource(
 }
 
 /// The document about an authorization server, from the first place that has one.
-async fn metadata(endpoints: &Endpoints, issuer: &Url) -> Result<Option<Value>, DiscoveryError> {
+pub(super) async fn metadata(endpoints: &Endpoints, issuer: &Url) -> Result<Option<Value>, DiscoveryError> {
     let path = issuer.path().trim_end_matches('/');
     let mut places = Vec::new();
     if !path.is_empty() {
@@ -202,21 +207,26 @@ fn first_word(found: Result<Option<Value>, EndpointError>) -> Result<Option<Valu
     }
 }
 
-fn read(endpoints: &Endpoints, document: &Value, issuer: &Url) -> Result<AuthServer, DiscoveryError> {
+pub(super) fn read(
+    endpoints: &Endpoints,
+    document: &Value,
+    issuer: &Url,
+) -> Result<AuthServer, DiscoveryError> {
     let nothing = || DiscoveryError::NoMetadata(issuer.to_string());
     let address = |name: &str| text(document, name).map(|text| endpoints.check(&text)).transpose();
     let methods = texts(document, "code_challenge_methods_supported");
     if !methods.is_empty() && !methods.iter().any(|method| method == "S256") {
         return Err(DiscoveryError::NoPkce(issuer.to_string()));
     }
-    let names_issuer = document.get("authorization_response_iss_parameter_supported");
+    let says = |name: &str| document.get(name).and_then(Value::as_bool).unwrap_or(false);
     Ok(AuthServer {
-        authorization_url: address("authorization_endpoint")?.ok_or_else(nothing)?,
+        authorization_url: address("authorization_endpoint")?,
         token_url: address("token_endpoint")?.ok_or_else(nothing)?,
         registration_url: address("registration_endpoint")?,
         issuer: text(document, "issuer"),
-        names_issuer: names_issuer.and_then(Value::as_bool).unwrap_or(false),
+        names_issuer: says("authorization_response_iss_parameter_supported"),
         auth_methods: texts(document, "token_endpoint_auth_methods_supported"),
+        reads_descriptions: says("client_id_metadata_document_supported"),
         scopes: Vec::new(),
         resource: String::new(),
     })
@@ -225,12 +235,13 @@ fn read(endpoints: &Endpoints, document: &Value, issuer: &Url) -> Result<AuthSer
 /// The places of the protocol's first version, for servers that describe nothing.
 fn assumed(server: &Url) -> Option<AuthServer> {
     Some(AuthServer {
-        authorization_url: at(server, "/authorize")?,
+        authorization_url: Some(at(server, "/authorize")?),
         token_url: at(server, "/token")?,
         registration_url: at(server, "/register"),
         issuer: None,
         names_issuer: false,
         auth_methods: Vec::new(),
+        reads_descriptions: false,
         scopes: Vec::new(),
         resource: String::new(),
     })
@@ -262,6 +273,12 @@ fn covers(name: &str, server: &Url) -> bool {
     let above = resource.path().trim_end_matches('/');
     let rest = server.path().strip_prefix(above);
     resource.origin() == server.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The rights that a challenge asks for.
+pub(super) fn scopes_in(challenge: &str) -> Vec<String> {
+    let scopes = parameter(challenge, "scope").unwrap_or_default();
+    scopes.split_whitespace().map(str::to_owned).collect()
 }
 
 /// A parameter of a `WWW-Authenticate` header.

@@ -47,7 +47,10 @@ impl Endpoints {
         let on_loopback = is_loopback(&server.url);
         let config = &server.config;
         let named = [&config.authorization_url, &config.token_url, &config.issuer, &config.registration_url];
-        let named = named.into_iter().flatten().filter_map(|text| Url::parse(text).ok());
+        let provider = config.identity_provider.as_ref();
+        let named = named.into_iter().flatten();
+        let named = named.chain(provider.into_iter().flat_map(|idp| [&idp.issuer, &idp.token_url]).flatten());
+        let named = named.filter_map(|text| Url::parse(text).ok());
         let hosts = named.chain([server.url.clone()]).filter_map(|url| url.host_str().map(str::to_owned));
         let own: &[&str] = if on_loopback { LOOPBACK } else { &[] };
         let allowed = AllowedHosts::new(hosts.chain(own.iter().map(|host| (*host).to_owned())));

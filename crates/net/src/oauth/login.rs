@@ -14,7 +14,7 @@ use super::discovery::{self, AuthServer, DiscoveryError, RESOURCE_FIELD};
 use super::endpoint::{EndpointError, Endpoints, is_loopback};
 use super::registration::{ClientIdentity, METHOD_FIELD, RegistrationError};
 use super::token::{self, Grant, TokenEndpointError};
-use super::{OAuth, OAuthServer, TokenError};
+use super::{OAuth, OAuthServer, TokenError, scopes};
 use crate::credentials::{MCP_SERVICE, OAuthCredentials};
 use crate::random::{self, NoRandomness};
 
@@ -99,12 +99,21 @@ impl OAuth {
         challenge: Option<&str>,
     ) -> Result<Login, LoginError> {
         let endpoints = Endpoints::new(&self.options.client, server)?;
-        let found = discovery::discover(&endpoints, server, challenge).await?;
+        let mut found = discovery::discover(&endpoints, server, challenge).await?;
+        let Some(place) = found.authorization_url.clone() else {
+            let issuer = found.issuer.unwrap_or(found.resource);
+            return Err(DiscoveryError::NoMetadata(issuer).into());
+        };
+        // A server that wanted wider rights once wants them still.
+        let earlier = self.wanted_scopes(server).await;
+        scopes::add(&mut found.scopes, earlier);
         let (listeners, redirect_uri) = self.way_back(server).await?;
-        let client = ClientIdentity::obtain(&endpoints, &server.config, &found, &redirect_uri).await?;
+        let described_at = self.options.client_metadata_url.as_deref();
+        let client =
+            ClientIdentity::obtain(&endpoints, &server.config, described_at, &found, &redirect_uri).await?;
         let verifier = Secret::new(random::text::<64>()?);
         let state = random::text::<16>()?;
-        let url = authorization_url(&found, server, &client, &redirect_uri, &verifier, &state);
+        let url = authorization_url(place, &found, server, &client, &redirect_uri, &verifier, &state);
         let path = Url::parse(&redirect_uri).map(|url| url.path().to_owned());
         let expected = Expected {
             path: path.unwrap_or_else(|_| CALLBACK_PATH.to_owned()),
@@ -151,6 +160,11 @@ impl Login {
         &self.url
     }
 
+    /// The rights that are asked for; the server's usual ones if empty.
+    pub fn scopes(&self) -> &[String] {
+        &self.found.scopes
+    }
+
     /// Where the browser is sent afterwards.
     pub fn redirect_uri(&self) -> &str {
         &self.redirect_uri
@@ -163,7 +177,7 @@ impl Login {
             .unwrap_or(Err(LoginError::TimedOut))
     }
 
-    /// Reads what the user pasted: the address that the browser ended at, or its query.
+    /// Reads what the user pasted: the address that the browser ended at, its query, or the code alone.
     pub fn pasted(&self, text: &str) -> Result<Granted, LoginError> {
         self.expected.pasted(text)
     }
@@ -173,17 +187,21 @@ impl Login {
         let grant =
             Grant::Code { code: &granted.code, verifier: &self.verifier, redirect_uri: &self.redirect_uri };
         let (config, resource) = (&self.server.config, &self.found.resource);
+        let audience = config.audiences.join(" ");
         let fresh =
-            token::ask(&self.endpoints, &self.found.token_url, &grant, &self.client, config, resource)
+            token::ask(&self.endpoints, &self.found.token_url, &grant, &self.client, &audience, resource)
                 .await
                 .map_err(LoginError::Exchange)?;
         let now = self.oauth.now();
+        let mut token = fresh.into_token(now);
+        // Who says nothing has granted what was asked for (RFC 6749, 5.1).
+        token.scope = token.scope.or_else(|| scopes::joined(&self.found.scopes));
         let mut other = JsonObject::new();
         other.insert(RESOURCE_FIELD.to_owned(), resource.clone().into());
         other.insert(METHOD_FIELD.to_owned(), self.client.method.as_str().into());
         let credentials = OAuthCredentials {
             server_name: self.server.name.clone(),
-            token: fresh.into_token(now),
+            token,
             client_id: Some(self.client.id.clone()),
             client_secret: self.client.secret.clone().filter(|_| config.client_secret.is_none()),
             token_url: Some(self.found.token_url.to_string()),
@@ -202,6 +220,7 @@ impl Login {
 }
 
 fn authorization_url(
+    mut url: Url,
     found: &AuthServer,
     server: &OAuthServer,
     client: &ClientIdentity,
@@ -210,7 +229,6 @@ fn authorization_url(
     state: &str,
 ) -> String {
     let challenge = random::url_safe(digest(&SHA256, verifier.reveal().as_bytes()).as_ref());
-    let mut url = found.authorization_url.clone();
     {
         let mut query = url.query_pairs_mut();
         query

@@ -26,6 +26,10 @@ pub enum RegistrationError {
     Refused { status: u16, text: String },
     #[error("the answer to the registration names no client")]
     NoClient,
+    #[error(
+        "`{0}` cannot describe a client: it has to be an https address with a path (`mcp.clientMetadataUrl`)"
+    )]
+    BadDescription(String),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
@@ -36,6 +40,8 @@ pub(super) struct ClientIdentity {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
     pub(super) method: Method,
+    /// Signed for the next request, where the client has a key.
+    pub(super) assertion: Option<Secret>,
 }
 
 /// How a client proves itself.
@@ -44,6 +50,8 @@ pub(super) enum Method {
     None,
     Post,
     Basic,
+    /// With a signed assertion.
+    Key,
 }
 
 impl Method {
@@ -52,6 +60,7 @@ impl Method {
             Self::None => "none",
             Self::Post => "client_secret_post",
             Self::Basic => "client_secret_basic",
+            Self::Key => "private_key_jwt",
         }
     }
 
@@ -60,7 +69,7 @@ impl Method {
     }
 
     /// The way for a client with or without a secret where the server offers these.
-    fn choose(offered: &[String], has_secret: bool) -> Self {
+    pub(super) fn choose(offered: &[String], has_secret: bool) -> Self {
         let offers = |method: Self| offered.iter().any(|word| word == method.as_str());
         match has_secret {
             false => Self::None,
@@ -71,23 +80,28 @@ impl Method {
 }
 
 impl ClientIdentity {
-    /// The client of the settings, or a new one.
+    /// The client of the settings, else the one that an address of ours describes, else a new one.
     pub(super) async fn obtain(
         endpoints: &Endpoints,
         config: &OAuthConfig,
+        described_at: Option<&str>,
         server: &AuthServer,
         redirect_uri: &str,
     ) -> Result<Self, RegistrationError> {
-        match &config.client_id {
-            Some(id) => {
-                let method = Method::choose(&server.auth_methods, config.client_secret.is_some());
-                Ok(Self { id: id.clone(), secret: config.client_secret.clone(), method })
-            }
-            None => match &server.registration_url {
-                Some(place) => register(endpoints, place, server, redirect_uri).await,
-                None => Err(RegistrationError::NotOffered),
-            },
+        if let Some(id) = &config.client_id {
+            return Ok(Self::known(id, config.client_secret.as_ref(), &server.auth_methods));
         }
+        match (described_at.filter(|_| server.reads_descriptions), &server.registration_url) {
+            (Some(address), _) => described(address),
+            (None, Some(place)) => register(endpoints, place, server, redirect_uri).await,
+            (None, None) => Err(RegistrationError::NotOffered),
+        }
+    }
+
+    /// A client that somebody registered, with its secret if it has one.
+    pub(super) fn known(id: &str, secret: Option<&Secret>, offered: &[String]) -> Self {
+        let method = Method::choose(offered, secret.is_some());
+        Self { id: id.to_owned(), secret: secret.cloned(), method, assertion: None }
     }
 
     /// The client that a stored sign-in was made by.
@@ -97,7 +111,7 @@ impl ClientIdentity {
         let secret = config.client_secret.clone().or_else(|| found.client_secret.clone().filter(|_| same));
         let kept = found.other.get(METHOD_FIELD).and_then(Value::as_str).and_then(Method::parse);
         let method = kept.unwrap_or_else(|| Method::choose(&[], secret.is_some()));
-        Some(Self { id, secret, method })
+        Some(Self { id, secret, method, assertion: None })
     }
 
     /// The header with which it proves itself, if that is its way.
@@ -107,6 +121,18 @@ impl ClientIdentity {
         let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
         let pair = format!("{}:{}", encoded(&self.id), encoded(secret.reveal()));
         HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok()
+    }
+}
+
+/// A client whose name is the address of its description.
+fn described(address: &str) -> Result<ClientIdentity, RegistrationError> {
+    let right = Url::parse(address).is_ok_and(|url| {
+        url.scheme() == "https" && url.path() != "/" && url.fragment().is_none() && url.username().is_empty()
+    });
+    if right {
+        Ok(ClientIdentity::known(address, None, &[]))
+    } else {
+        Err(RegistrationError::BadDescription(shown(address)))
     }
 }
 
@@ -145,5 +171,5 @@ async fn register(
         Some(method) if secret.is_some() || method == Method::None => method,
         _ => Method::choose(offered, secret.is_some()),
     };
-    Ok(ClientIdentity { id, secret, method })
+    Ok(ClientIdentity { id, secret, method, assertion: None })
 }

@@ -24,6 +24,7 @@ struct Scene {
     folder: tempfile::TempDir,
     idp: FakeHttp,
     clock: Arc<TestClock>,
+    metadata_url: Option<String>,
 }
 
 /// How the authorization server behaves where it is not the usual way.
@@ -35,13 +36,14 @@ struct Ways {
     methods: Vec<&'static str>,
     resource: Option<&'static str>,
     challenges_pkce: Vec<&'static str>,
+    reads_descriptions: bool,
 }
 
 impl Scene {
     fn new(ways: Ways) -> Self {
         let idp = FakeHttp::start_with_url(move |url, request| answer(url, request, &ways));
         let clock = Arc::new(TestClock(AtomicI64::new(NOW)));
-        Self { folder: tempfile::tempdir().unwrap(), idp, clock }
+        Self { folder: tempfile::tempdir().unwrap(), idp, clock, metadata_url: None }
     }
 
     fn store(&self) -> CredentialStore {
@@ -60,6 +62,7 @@ impl Scene {
             store: Arc::new(self.store()),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             callback_port: None,
+            client_metadata_url: self.metadata_url.clone(),
         })
     }
 
@@ -104,6 +107,7 @@ fn answer(url: &str, request: &HttpRequest, ways: &Ways) -> HttpAnswer {
             "registration_endpoint": format!("{url}/register"),
             "token_endpoint_auth_methods_supported": ways.methods,
             "code_challenge_methods_supported": ways.challenges_pkce,
+            "client_id_metadata_document_supported": ways.reads_descriptions,
         })),
         "/register" if ways.methods.is_empty() => HttpAnswer::json(&json!({"client_id": "client-9"})),
         "/register" => HttpAnswer::json(&json!({"client_id": "client-9", "client_secret": "secret 9"})),
@@ -346,3 +350,6 @@ fn nothing_secret_is_shown_by_debug() {
     let server = OAuthServer { name: "s".into(), url: Url::parse("https://x.example").unwrap(), config };
     assert!(!format!("{server:?}").contains("hunter2"));
 }
+
+mod rights;
+mod unattended;

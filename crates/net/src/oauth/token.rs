@@ -4,13 +4,17 @@ use pollux_config::groups::Secret;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::OAuthConfig;
 use super::endpoint::{EndpointError, Endpoints, shown};
 use super::registration::{ClientIdentity, Method};
 use crate::credentials::{OAuthCredentials, OAuthToken};
 
 /// Refusals after which the same question is pointless.
 const FINAL: &[&str] = &["invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope"];
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// A grant for one server from the identity provider of another.
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Why the endpoint gave no token. Holds nothing of what was sent.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +36,63 @@ impl TokenEndpointError {
 
 /// What is exchanged.
 pub(super) enum Grant<'a> {
-    Code { code: &'a Secret, verifier: &'a Secret, redirect_uri: &'a str },
-    Renewal { refresh_token: &'a Secret },
+    Code {
+        code: &'a Secret,
+        verifier: &'a Secret,
+        redirect_uri: &'a str,
+    },
+    Renewal {
+        refresh_token: &'a Secret,
+    },
+    /// The client speaks for itself.
+    Client {
+        scope: &'a str,
+    },
+    /// At an identity provider: its word on who somebody is, for a grant at another server (RFC 8693).
+    Exchange {
+        id_token: &'a Secret,
+        scope: &'a str,
+    },
+    /// Such a grant (RFC 7523).
+    Assertion {
+        assertion: &'a Secret,
+        scope: &'a str,
+    },
+}
+
+impl<'a> Grant<'a> {
+    fn fields(&self) -> Vec<(&'static str, &'a str)> {
+        let mut fields = match *self {
+            Self::Code { code, verifier, redirect_uri } => vec![
+                ("grant_type", "authorization_code"),
+                ("code", code.reveal()),
+                ("redirect_uri", redirect_uri),
+                ("code_verifier", verifier.reveal()),
+            ],
+            Self::Renewal { refresh_token } => {
+                vec![("grant_type", "refresh_token"), ("refresh_token", refresh_token.reveal())]
+            }
+            Self::Client { .. } => vec![("grant_type", "client_credentials")],
+            Self::Exchange { id_token, .. } => vec![
+                ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+                ("requested_token_type", ID_JAG),
+                ("subject_token", id_token.reveal()),
+                ("subject_token_type", "urn:ietf:params:oauth:token-type:id_token"),
+            ],
+            Self::Assertion { assertion, .. } => {
+                vec![("grant_type", JWT_BEARER), ("assertion", assertion.reveal())]
+            }
+        };
+        match *self {
+            Self::Client { scope } | Self::Exchange { scope, .. } | Self::Assertion { scope, .. }
+                if !scope.is_empty() =>
+            {
+                fields.push(("scope", scope));
+            }
+            _ => {}
+        }
+        fields
+    }
 }
 
 /// A token as it came.
@@ -44,9 +103,15 @@ pub(super) struct Fresh {
     expires_in: Option<i64>,
     token_type: String,
     scope: Option<String>,
+    issued_type: Option<String>,
 }
 
 impl Fresh {
+    /// The grant that [`Grant::Exchange`] asked for; any other token is not for strangers.
+    pub(super) fn into_grant(self) -> Option<Secret> {
+        (self.issued_type.as_deref() == Some(ID_JAG)).then_some(self.access_token)
+    }
+
     pub(super) fn into_token(self, now_ms: i64) -> OAuthToken {
         OAuthToken {
             access_token: self.access_token,
@@ -72,29 +137,22 @@ pub(super) async fn ask(
     token_url: &Url,
     grant: &Grant<'_>,
     client: &ClientIdentity,
-    config: &OAuthConfig,
+    audience: &str,
     resource: &str,
 ) -> Result<Fresh, TokenEndpointError> {
-    let audience = config.audiences.join(" ");
-    let mut fields: Vec<(&str, &str)> = match grant {
-        Grant::Code { code, verifier, redirect_uri } => vec![
-            ("grant_type", "authorization_code"),
-            ("code", code.reveal()),
-            ("redirect_uri", redirect_uri),
-            ("code_verifier", verifier.reveal()),
-        ],
-        Grant::Renewal { refresh_token } => {
-            vec![("grant_type", "refresh_token"), ("refresh_token", refresh_token.reveal())]
-        }
-    };
+    let mut fields = grant.fields();
     if client.method != Method::Basic {
         fields.push(("client_id", &client.id));
     }
     if let (Method::Post, Some(secret)) = (client.method, &client.secret) {
         fields.push(("client_secret", secret.reveal()));
     }
+    if let Some(assertion) = &client.assertion {
+        fields.push(("client_assertion_type", ASSERTION_TYPE));
+        fields.push(("client_assertion", assertion.reveal()));
+    }
     if !audience.is_empty() {
-        fields.push(("audience", &audience));
+        fields.push(("audience", audience));
     }
     fields.push(("resource", resource));
     let answer = endpoints.post_form(token_url, &fields, client.header()).await?;
@@ -166,6 +224,7 @@ impl Answered {
             expires_in: self.get("expires_in").and_then(seconds).filter(|seconds| *seconds > 0),
             token_type: self.get("token_type").unwrap_or_else(|| "Bearer".to_owned()),
             scope: self.get("scope"),
+            issued_type: self.get("issued_token_type"),
         })
     }
 }

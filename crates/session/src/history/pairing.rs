@@ -190,7 +190,7 @@ fn response(id: &CallId, name: &str, key: &str, text: &str) -> Part {
     Part::response(FunctionResponse {
         id: Some(id.as_str().to_owned()),
         name: name.to_owned(),
-        response: fields,
+        response: fields.into(),
         parts: Vec::new(),
     })
 }

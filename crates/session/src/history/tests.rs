@@ -14,7 +14,7 @@ fn session(messages: &Value) -> StoredSession {
     let folded = fold(Path::new("x"), document.as_bytes()).unwrap();
     let messages = folded.messages.into_iter().map(|message| {
         let id = message["id"].as_str().unwrap().to_owned();
-        message_from_json(id, message.as_object().unwrap().clone())
+        message_from_json(id, message.as_object().unwrap().clone().into())
     });
     StoredSession {
         path: "x".into(),

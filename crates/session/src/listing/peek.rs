@@ -96,7 +96,7 @@ fn first_prompt(line: &[u8]) -> Line {
     let Some(Ok(fields)) = line.strip_prefix(b"    ").map(serde_json::from_slice::<JsonObject>) else {
         return Line::NotAMessage;
     };
-    match message_from_json(String::new(), fields) {
+    match message_from_json(String::new(), fields.into()) {
         Message::User(user) if user_text_kind(&user.parts) == UserText::Prompt => match said(&user) {
             text if text.is_empty() => Line::SomethingElse,
             text => Line::Prompt(text),

@@ -150,23 +150,28 @@ pub(super) fn name_messages(messages: &mut [Value]) -> bool {
     let mut taken: HashSet<String> =
         messages.iter().filter_map(|message| message.get("id")?.as_str().map(str::to_owned)).collect();
     for (index, message) in messages.iter_mut().enumerate() {
-        if !message.is_object() {
-            // Nobody writes such; kept as a message of no known kind so that a rewrite keeps it too.
-            *message = serde_json::json!({"type": "unknown", "value": message.take()});
-        }
-        let Value::Object(fields) = message else { continue };
-        if fields.get("id").is_some_and(Value::is_string) {
-            continue;
-        }
-        any = true;
-        let mut id = format!("message-{}", index + 1);
-        while !taken.insert(id.clone()) {
-            id.push('_');
-        }
-        let mut named = JsonObject::new();
-        named.insert("id".into(), Value::String(id));
-        named.extend(std::mem::take(fields).into_iter().filter(|(key, _)| key != "id"));
-        *fields = named;
+        any |= name_message(message, index, &mut taken);
     }
     any
+}
+
+/// Gives the message at this place an id if it has none, one that is not taken. True if it had none.
+pub(super) fn name_message(message: &mut Value, index: usize, taken: &mut HashSet<String>) -> bool {
+    if !message.is_object() {
+        // Nobody writes such; kept as a message of no known kind so that a rewrite keeps it too.
+        *message = serde_json::json!({"type": "unknown", "value": message.take()});
+    }
+    let Value::Object(fields) = message else { return false };
+    if fields.get("id").is_some_and(Value::is_string) {
+        return false;
+    }
+    let mut id = format!("message-{}", index + 1);
+    while !taken.insert(id.clone()) {
+        id.push('_');
+    }
+    let mut named = JsonObject::new();
+    named.insert("id".into(), Value::String(id));
+    named.extend(std::mem::take(fields).into_iter().filter(|(key, _)| key != "id"));
+    *fields = named;
+    true
 }

@@ -8,11 +8,10 @@ use serde_json::Value;
 use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
 
-/// What the records up to now come to.
-#[derive(Default)]
-pub(super) struct State {
+/// What the records up to now come to; messages are JSON, or what a reader makes of it.
+pub(super) struct State<M> {
     meta: JsonObject,
-    messages: Vec<Value>,
+    messages: Vec<M>,
     /// Position of each id among the messages.
     places: HashMap<String, usize>,
 }
@@ -24,7 +23,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).peekable();
     let first = lines.next()?;
     lines.peek()?;
-    let mut state = State::of(serde_json::from_slice(first).ok()?)?;
+    let mut state: State<Value> = State::of(serde_json::from_slice(first).ok()?)?;
     let mut last_is_bad = false;
     for line in lines {
         last_is_bad = false;
@@ -39,28 +38,26 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
         RepairNote::torn((text.trim_ascii_end().len() - torn) as u64)
     });
-    state.folded(ends_with_newline, repaired)
+    let (meta, messages) = state.into_parts()?;
+    Some(Folded { meta, messages, layout: Layout::Log { ends_with_newline }, repaired })
 }
 
-impl State {
+impl<M: From<Value>> State<M> {
     /// Begins with the first record; `None` if no log begins so.
     pub(super) fn of(first: JsonObject) -> Option<Self> {
         // Another shape of the list is none of today; the reader of whole objects says so.
         if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
             return None;
         }
-        let mut state = Self::default();
+        let mut state = Self { meta: JsonObject::new(), messages: Vec::new(), places: HashMap::new() };
         state.apply(first);
         Some(state)
     }
 
-    /// What the log comes to; `None` if it never names its session.
-    pub(super) fn folded(self, ends_with_newline: bool, repaired: Option<RepairNote>) -> Option<Folded> {
-        if !self.meta.get("sessionId").is_some_and(Value::is_string) {
-            return None;
-        }
-        let layout = Layout::Log { ends_with_newline };
-        Some(Folded { meta: self.meta, messages: self.messages, layout, repaired })
+    /// Metadata and messages; `None` if the log never names its session.
+    pub(super) fn into_parts(self) -> Option<(JsonObject, Vec<M>)> {
+        let is_named = self.meta.get("sessionId").is_some_and(Value::is_string);
+        is_named.then_some((self.meta, self.messages))
     }
 
     /// The order of these tests is upstream's.
@@ -70,25 +67,25 @@ impl State {
             let keep = self.places.get(id).copied().unwrap_or(0);
             self.messages.truncate(keep);
             self.places.retain(|_, place| *place < keep);
-        } else if record.get("id").is_some_and(Value::is_string) {
-            self.put(record);
+        } else if let Some(Value::String(id)) = record.get("id") {
+            self.put(id.clone(), Value::Object(record).into());
         } else if let Some(Value::Object(set)) = record.shift_remove("$set") {
             self.describe(set);
         } else if record.get("sessionId").is_some_and(Value::is_string) {
             self.describe(record);
         } else if record.get("type").is_some_and(Value::is_string) && record.contains_key("content") {
             // Upstream would lose a message without an id.
-            self.messages.push(Value::Object(record));
+            self.messages.push(Value::Object(record).into());
         }
     }
 
-    fn put(&mut self, message: JsonObject) {
-        let id = message.get("id").and_then(Value::as_str).map(str::to_owned);
-        match id.as_ref().and_then(|id| self.places.get(id)).and_then(|place| self.messages.get_mut(*place)) {
-            Some(known) => *known = Value::Object(message),
+    /// Adds a message, or takes it in place of the one with the same id.
+    pub(super) fn put(&mut self, id: String, message: M) {
+        match self.places.get(&id).and_then(|place| self.messages.get_mut(*place)) {
+            Some(known) => *known = message,
             None => {
-                self.places.extend(id.map(|id| (id, self.messages.len())));
-                self.messages.push(Value::Object(message));
+                self.places.insert(id, self.messages.len());
+                self.messages.push(message);
             }
         }
     }
@@ -98,11 +95,9 @@ impl State {
             self.messages.clear();
             self.places.clear();
             for message in messages {
-                match message {
-                    Value::Object(message) if message.get("id").is_some_and(Value::is_string) => {
-                        self.put(message)
-                    }
-                    other => self.messages.push(other),
+                match message.get("id").and_then(Value::as_str).map(str::to_owned) {
+                    Some(id) => self.put(id, message.into()),
+                    None => self.messages.push(message.into()),
                 }
             }
         }

@@ -3,21 +3,23 @@
 //! Only what is exactly as the writers leave it is read here. Anything else, a single line even, sends the
 //! file to the reader that knows about other layouts and about repair.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::thread;
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use super::fold::name_messages;
+use super::fold::name_message;
 use super::log::State;
 use super::{Decoded, FileStamp, Layout, decoded};
 use crate::blobs::Blobs;
 use crate::document::{self, Head, TAIL};
-use crate::message::Message;
+use crate::message::{Message, MessageFields};
 
 /// How much of a file's beginning is looked at to tell what it is.
 const HEAD: u64 = 64 * 1024;
@@ -115,8 +117,8 @@ fn read_document(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> O
                     *line.last_mut()? = b' ';
                 }
             }
-            for_each_object(piece, |fields| {
-                fields.get("id").filter(|id| id.is_string())?;
+            for_each_message(piece, |_, fields| {
+                fields.all.get("id").filter(|id| id.is_string())?;
                 let (message, lost) = decoded(fields, blobs);
                 messages.push(message);
                 lost_blobs += lost;
@@ -149,7 +151,7 @@ fn read_document(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> O
 
 fn read_log(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> Option<Decoded> {
     let length = memchr::memchr(b'\n', head)?;
-    let mut state = State::of(object(head.get(..length)?)?)?;
+    let mut state: State<Item> = State::of(object(head.get(..length)?)?)?;
     let ends_with_newline = bytes_at(file, stamp.length - 1..stamp.length)? == b"\n";
     let body = length as u64 + 1..stamp.length - u64::from(ends_with_newline);
     if body.is_empty() {
@@ -158,19 +160,77 @@ fn read_log(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> Option
     let read_section = |section: Range<u64>| {
         let mut records = Vec::new();
         for_each_piece(file, section, |piece, _| {
-            for_each_object(piece, |record| {
-                records.push(record);
+            for_each_message(piece, |line, fields| {
+                records.push(Record::of(line, fields, blobs)?);
                 Some(())
             })
         })?;
         Some(records)
     };
     for record in in_parallel(file, body, read_section)?.into_iter().flatten() {
-        state.apply(record);
+        match record {
+            Record::Message(message) => state.put(message.id().to_owned(), Item::Read(message)),
+            Record::Other(fields) => state.apply(fields),
+        }
     }
-    let mut folded = state.folded(ends_with_newline, None)?;
-    name_messages(&mut folded.messages);
-    Some(folded.decoded(blobs))
+    let (meta, items) = state.into_parts()?;
+    let (messages, lost_blobs) = read_items(items, blobs);
+    let layout = Layout::Log { ends_with_newline };
+    Some(Decoded { meta, messages, layout, repaired: None, lost_blobs })
+}
+
+/// A line of a record log.
+enum Record {
+    Message(Message),
+    /// No message, or one that needs what is stored apart: that is fetched if no later record replaces it.
+    Other(JsonObject),
+}
+
+impl Record {
+    fn of(line: &str, fields: MessageFields, blobs: &Blobs) -> Option<Self> {
+        let has_text = |key: &str| fields.all.get(key).is_some_and(Value::is_string);
+        if has_text("id") && !has_text("$rewindTo") && !fields.may_have_blobs() {
+            return Some(Self::Message(decoded(fields, blobs).0));
+        }
+        fields.into_json().or_else(|| object(line.as_bytes())).map(Self::Other)
+    }
+}
+
+/// A message of a record log: read, or as it stood in another record.
+enum Item {
+    Read(Message),
+    Json(Value),
+}
+
+impl From<Value> for Item {
+    fn from(value: Value) -> Self {
+        Self::Json(value)
+    }
+}
+
+/// The messages, and how much of them could not be found.
+fn read_items(items: Vec<Item>, blobs: &Blobs) -> (Vec<Message>, usize) {
+    let id = |item: &Item| match item {
+        Item::Read(message) => Some(message.id().to_owned()),
+        Item::Json(value) => value.get("id")?.as_str().map(str::to_owned),
+    };
+    let all_read = items.iter().all(|item| matches!(item, Item::Read(_)));
+    let mut taken = if all_read { HashSet::new() } else { items.iter().filter_map(id).collect() };
+    let mut messages = Vec::with_capacity(items.len());
+    let mut lost_blobs = 0;
+    for (index, item) in items.into_iter().enumerate() {
+        let (message, lost) = match item {
+            Item::Read(message) => (message, 0),
+            Item::Json(mut value) => {
+                name_message(&mut value, index, &mut taken);
+                let Value::Object(fields) = value else { continue };
+                decoded(fields.into(), blobs)
+            }
+        };
+        messages.push(message);
+        lost_blobs += lost;
+    }
+    (messages, lost_blobs)
 }
 
 /// A line that is an object and nothing else.
@@ -253,49 +313,53 @@ fn line_at(piece: &[u8], begin: usize) -> Range<usize> {
     begin..begin + memchr::memchr(b'\n', rest).unwrap_or(rest.len())
 }
 
-/// Hands over pieces of whole lines, and whether it is the last one, until one is refused.
+/// Hands over pieces of whole lines, and whether it is the last one, until one is refused. A piece that is not taken is
+/// used again.
 fn for_each_piece(
     file: &File,
     section: Range<u64>,
-    mut take: impl FnMut(&mut [u8], bool) -> Option<()>,
+    mut take: impl FnMut(&mut Vec<u8>, bool) -> Option<()>,
 ) -> Option<()> {
+    let mut reader = Section { file, left: section };
     let mut piece = Vec::new();
-    let mut at = section.start;
-    while at < section.end {
+    while !reader.left.is_empty() {
         // What is there already is a line whose end was not read.
         let begun = piece.len();
-        let more = usize::try_from(section.end - at).map_or(PIECE, |left| left.min(PIECE));
-        piece.resize(begun + more, 0);
-        file.read_exact_at(piece.get_mut(begun..)?, at).ok()?;
-        at += more as u64;
-        let is_end = at == section.end;
+        let more = (reader.left.end - reader.left.start).min(PIECE as u64);
+        piece.reserve(usize::try_from(more).ok()? + 1);
+        let read = reader.by_ref().take(more).read_to_end(&mut piece).ok()? as u64;
+        if read != more {
+            return None;
+        }
+        let is_end = reader.left.is_empty();
         let whole = match memchr::memrchr(b'\n', piece.get(begun..)?) {
             _ if is_end => piece.len(),
             Some(line_break) => begun + line_break + 1,
             None => continue,
         };
-        take(piece.get_mut(..whole)?, is_end)?;
-        piece.drain(..whole);
+        let rest = piece.split_off(whole);
+        take(&mut piece, is_end)?;
+        piece.clear();
+        piece.extend_from_slice(&rest);
     }
     Some(())
 }
 
-/// Hands over the objects of these lines; `None` if one is refused, or if there is not one in each line.
-fn for_each_object(piece: &[u8], mut take: impl FnMut(JsonObject) -> Option<()>) -> Option<()> {
-    // Checked once as a whole, which is faster than string by string. One reader for all of them keeps the
-    // room it needed for the longest string.
-    let text = std::str::from_utf8(piece).ok()?;
-    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<JsonObject>();
+/// Hands every line over with what was read of it, until one is refused.
+fn for_each_message(
+    piece: &mut Vec<u8>,
+    mut take: impl FnMut(&str, MessageFields) -> Option<()>,
+) -> Option<()> {
+    // Answers stay in the piece, which is theirs from now on.
+    let piece = Arc::new(String::from_utf8(std::mem::take(piece)).ok()?);
     let mut begin = 0;
     while begin < piece.len() {
-        let line = line_at(piece, begin);
-        take(objects.next()?.ok()?)?;
-        if !line.contains(&objects.byte_offset().checked_sub(1)?) {
-            return None;
-        }
+        let line = line_at(piece.as_bytes(), begin);
         begin = line.end + 1;
+        let fields = MessageFields::from_line(&piece, line.clone())?;
+        take(piece.get(line)?, fields)?;
     }
-    objects.next().is_none().then_some(())
+    Some(())
 }
 
 fn section_reader(file: &File, section: Range<u64>) -> BufReader<Section<'_>> {

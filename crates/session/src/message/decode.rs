@@ -11,14 +11,16 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{DiffStat, Display, FileDiff};
 use serde_json::{Value, json};
 
+use super::fields::{CallFields, MessageFields};
 use super::{Compression, Message, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage};
 
 /// Reads one message. `id` is the one the reader gave it if the file has none.
-pub(crate) fn message_from_json(id: String, mut fields: JsonObject) -> Message {
+pub(crate) fn message_from_json(id: String, fields: MessageFields) -> Message {
+    let MessageFields { all: mut fields, content, calls } = fields;
     fields.remove("id");
     let severity = match fields.get("type").and_then(Value::as_str) {
-        Some("user") => return Message::User(user(id, fields)),
-        Some("gemini") => return Message::Reply(reply(id, fields)),
+        Some("user") => return Message::User(user(id, fields, content)),
+        Some("gemini") => return Message::Reply(reply(id, fields, calls)),
         Some("info") => Severity::Info,
         Some("warning") => Severity::Warning,
         Some("error") => Severity::Error,
@@ -27,21 +29,33 @@ pub(crate) fn message_from_json(id: String, mut fields: JsonObject) -> Message {
     Message::Notice(notice(id, severity, fields))
 }
 
-fn user(id: String, mut fields: JsonObject) -> UserMessage {
+fn user(id: String, mut fields: JsonObject, read: Option<Vec<Part>>) -> UserMessage {
     fields.remove("type");
     UserMessage {
         id,
         time: take_time(&mut fields),
-        parts: parts_from_json(fields.remove("content").unwrap_or_default()),
+        parts: {
+            let content = fields.remove("content").unwrap_or_default();
+            read.unwrap_or_else(|| parts_from_json(content))
+        },
         typed: fields.remove("displayContent").map(|value| joined_text(&parts_from_json(value))),
         extra: fields,
     }
 }
 
-fn reply(id: String, mut fields: JsonObject) -> ReplyMessage {
+fn reply(id: String, mut fields: JsonObject, read: Option<Vec<CallFields>>) -> ReplyMessage {
     fields.remove("type");
     let calls = take_array(&mut fields, "toolCalls");
-    let calls = calls.into_iter().enumerate().filter_map(|(at, call)| stored_call(&id, at, call)).collect();
+    let calls = match read {
+        Some(read) => read.into_iter().enumerate().map(|(at, call)| stored_call(&id, at, call)).collect(),
+        None => {
+            let objects = calls.into_iter().enumerate().filter_map(|(at, call)| match call {
+                Value::Object(fields) => Some(stored_call(&id, at, fields.into())),
+                _ => None,
+            });
+            objects.collect()
+        }
+    };
     ReplyMessage {
         time: take_time(&mut fields),
         parts: parts_from_json(fields.remove("content").unwrap_or_default()),
@@ -72,19 +86,20 @@ fn notice(id: String, severity: Severity, mut fields: JsonObject) -> NoticeMessa
     }
 }
 
-fn stored_call(message: &str, at: usize, call: Value) -> Option<StoredCall> {
-    let Value::Object(mut fields) = call else { return None };
+fn stored_call(message: &str, at: usize, call: CallFields) -> StoredCall {
+    let CallFields { all: mut fields, result: read } = call;
     let name = take_string(&mut fields, "name").filter(|name| !name.trim().is_empty());
     let name = name.unwrap_or_else(|| "generic_tool".to_owned());
     let id = take_string(&mut fields, "id").filter(|id| !id.is_empty());
     // Deterministic, so that the same file always gives the same ids.
     let id = id.unwrap_or_else(|| format!("{name}__synth_{message}_{at}"));
-    let result = match fields.remove("result") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::String(text)) => vec![output_response(&id, &name, text)],
-        Some(other) => parts_from_json(other),
+    let result = match (fields.remove("result"), read) {
+        (_, Some(parts)) => parts,
+        (None | Some(Value::Null), None) => Vec::new(),
+        (Some(Value::String(text)), None) => vec![output_response(&id, &name, text)],
+        (Some(other), None) => parts_from_json(other),
     };
-    Some(StoredCall {
+    StoredCall {
         args: match fields.remove("args") {
             Some(Value::Object(args)) => args,
             _ => JsonObject::new(),
@@ -100,7 +115,7 @@ fn stored_call(message: &str, at: usize, call: Value) -> Option<StoredCall> {
         extra: fields,
         id: CallId::from_file(id),
         name,
-    })
+    }
 }
 
 fn status(fields: &mut JsonObject, has_result: bool) -> StoredStatus {
@@ -117,7 +132,7 @@ fn output_response(id: &str, name: &str, text: String) -> Part {
     Part::response(FunctionResponse {
         id: Some(id.to_owned()),
         name: name.to_owned(),
-        response,
+        response: response.into(),
         parts: Vec::new(),
     })
 }
@@ -177,6 +192,9 @@ pub(super) fn display_from_json(value: &Value) -> Display {
                         removed_chars: count("model_removed_chars"),
                     },
                 }));
+            }
+            if value.get("isSubagentProgress").is_some() {
+                return text("result").map_or(Display::Nothing, |result| Display::Text(result.to_owned()));
             }
             match (text("summary"), value.get("files").and_then(Value::as_array)) {
                 (Some(summary), Some(files)) => Display::List {

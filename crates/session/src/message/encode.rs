@@ -61,6 +61,12 @@ pub(crate) fn result(result: &CallResult) -> JsonObject {
     let mut fields = JsonObject::new();
     fields.insert("result".into(), parts_json(&result.result));
     fields.insert("resultDisplay".into(), display(&result.display));
+    // Leads to the sub-agent's own file.
+    if let Display::Agent(end) = &result.display
+        && let Some(record) = &end.record
+    {
+        fields.insert("agentId".into(), json!(record));
+    }
     fields
 }
 
@@ -118,6 +124,14 @@ pub fn display(display: &Display) -> Value {
         Display::Text(text) => json!(text),
         Display::Diff(diff) => file_diff(diff),
         Display::List { summary, items } => json!({"summary": summary, "files": items}),
+        Display::Agent(end) => json!({
+            "isSubagentProgress": true,
+            "agentName": end.agent,
+            "recentActivity": [],
+            "state": end.state,
+            "result": end.result,
+            "terminateReason": end.reason,
+        }),
     }
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn result(id: &str, status: CallStatus, output: &str) -> CallResult {
     let part = Part::response(FunctionResponse {
         id: Some(id.to_owned()),
         name: "read_file".into(),
-        response: json!({"output": output}).as_object().unwrap().clone(),
+        response: json!({"output": output}).as_object().unwrap().clone().into(),
         parts: Vec::new(),
     });
     CallResult {

@@ -49,15 +49,13 @@ impl Workspace {
 
     /// Opens a regular file by a real path that a walk found.
     pub(crate) fn open_found(&self, path: &Path) -> Result<Opened, OpenError> {
-        let Some(base) = self.base_of(path, path) else {
-            return Err(OpenError::Refused(self.outside(path)));
-        };
-        open_beneath(&Location { asked: path.to_owned(), path: path.to_owned(), base })
+        let location = self.found(path).ok_or_else(|| OpenError::Refused(self.outside(path)))?;
+        open_beneath(&location)
     }
 
     /// Opens a directory by its real path.
     pub(crate) fn open_folder(&self, path: &Path) -> io::Result<Folder> {
-        let base = self.base_of(path, path).ok_or(io::ErrorKind::PermissionDenied)?;
+        let base = self.found(path).ok_or(io::ErrorKind::PermissionDenied)?.base;
         let below = path.strip_prefix(&base).unwrap_or(Path::new(""));
         Folder::open(&base, below, Missing::Fail)
     }

@@ -16,6 +16,8 @@ use super::{Location, PathRefusal, Workspace};
 pub(crate) enum SaveError {
     #[error(transparent)]
     Refused(PathRefusal),
+    #[error("its folder was opened for reading only, as the folders of skills are")]
+    ReadOnly,
     #[error("it is a {0}, not a regular file")]
     Special(&'static str),
     #[error(
@@ -34,6 +36,9 @@ impl Workspace {
     /// in place, where its folder or its owner does not allow anything else.
     pub(crate) fn save(&self, location: &Location, content: &[u8]) -> Result<(), SaveError> {
         let location = self.admit_again(location).map_err(SaveError::Refused)?;
+        if location.read_only {
+            return Err(SaveError::ReadOnly);
+        }
         save_beneath(&location, content).map_err(|error| match error {
             // A link appeared after the path was resolved.
             SaveError::Io(error) if error.raw_os_error() == Some(libc::ELOOP) => {

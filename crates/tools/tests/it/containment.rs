@@ -3,11 +3,11 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use pollux_domain::tool::{Effect, ToolErrorKind};
+use pollux_domain::tool::{Effect, ToolErrorKind, ToolOutcome};
 use pollux_tools::{Workspace, WorkspaceError, WorkspaceSetup};
 use serde_json::json;
 
-use crate::bench::{Bench, put};
+use crate::bench::{Bench, put, text_of};
 
 const OUTSIDE: &str = "Path not in workspace: Attempted path \"";
 
@@ -47,6 +47,36 @@ async fn no_spelling_of_a_path_leaves_the_workspace() {
         }
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_opened_for_reading_can_be_read_and_searched_but_not_written() {
+    let bench = Bench::new();
+    let skill = bench.base().join("outside/skill");
+    put(&skill.join("references/a.md"), "needle");
+    put(&bench.base().join("outside/secret"), "needle");
+    symlink("../secret", skill.join("way-out")).unwrap();
+    let file = skill.join("references/a.md").display().to_string();
+    assert!(bench.refusal("read_file", json!({"file_path": file})).starts_with(OUTSIDE));
+    bench.setup.workspace.open_for_reading(&skill);
+    for (tool, args) in [
+        ("read_file", json!({"file_path": file})),
+        ("grep_search", json!({"pattern": "needle", "dir_path": skill.display().to_string()})),
+        ("list_directory", json!({"dir_path": skill.display().to_string()})),
+    ] {
+        let ToolOutcome::Done(output) = bench.call(tool, args).await else { panic!("{tool}") };
+        let text = text_of(&output.parts);
+        assert!(text.contains("needle") || text.contains("references"), "{tool}: {text}");
+        assert!(!text.contains("secret"), "{tool}: {text}");
+    }
+    for path in ["../secret", "way-out"] {
+        let path = skill.join(path).display().to_string();
+        assert!(bench.refusal("read_file", json!({"file_path": path})).starts_with(OUTSIDE), "{path}");
+    }
+    let written = bench.call("write_file", json!({"file_path": file, "content": "x"})).await;
+    let ToolOutcome::Failed(failure) = written else { panic!("{written:?}") };
+    assert!(failure.message.contains("opened for reading only"), "{}", failure.message);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "needle");
 }
 
 #[tokio::test]

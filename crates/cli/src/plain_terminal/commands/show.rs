@@ -34,6 +34,7 @@ impl Front<'_, '_> {
             "/directory" => folders(rest, conversation),
             "/memory" => memory(rest, self.turn, conversation),
             "/policies" => self.policies(),
+            "/agents" => self.agents(rest),
             "/hooks" => self.hooks(rest),
             "/permissions" => self.trust(),
             "/mcp" => servers(conversation),

@@ -7,6 +7,7 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_memory::{AuthorshipError, ModelNotes};
 
 use super::scribe::cut;
 
@@ -23,6 +24,8 @@ pub(super) enum NoteError {
     #[error("`{}` is a link, which could lead out of the workspace", path.display())]
     Link { path: PathBuf },
     #[error(transparent)]
+    Authorship(#[from] AuthorshipError),
+    #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
     File(#[from] FileError),
@@ -38,8 +41,8 @@ pub(super) fn noteworthy(reply: &str) -> Vec<String> {
     clean.filter(|item| !item.is_empty()).take(MOST_NOTES).collect()
 }
 
-/// Adds lines to the notes of the day.
-pub(super) fn append(workspace: &Path, notes: &[String]) -> Result<(), NoteError> {
+/// Adds lines to the notes of the day, and remembers that they are the model's.
+pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -> Result<(), NoteError> {
     if notes.is_empty() {
         return Ok(());
     }
@@ -58,8 +61,11 @@ pub(super) fn append(workspace: &Path, notes: &[String]) -> Result<(), NoteError
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    for note in notes {
-        text.push_str(&format!("- {note}\n"));
+    let lines: Vec<String> = notes.iter().map(|note| format!("- {note}")).collect();
+    authors.add(&lines)?;
+    for line in lines {
+        text.push_str(&line);
+        text.push('\n');
     }
     files::replace(&file, text.as_bytes(), Mode::Shared)?;
     Ok(())
@@ -72,6 +78,8 @@ fn notes_file(workspace: &Path, day: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use pollux_memory::{AgentId, StateDir};
+
     use super::*;
 
     #[test]
@@ -85,13 +93,15 @@ mod tests {
     #[test]
     fn notes_are_added_to_those_of_the_day_and_never_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
-        append(folder.path(), &["one".to_owned()]).unwrap();
-        append(folder.path(), &["two".to_owned()]).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let authors = ModelNotes::new(StateDir::at(state.path().join("s")).agent(&AgentId::default()));
+        append(folder.path(), &authors, &["one".to_owned()]).unwrap();
+        append(folder.path(), &authors, &["two".to_owned()]).unwrap();
         let day: String = SystemClock.now().to_iso().chars().take(10).collect();
         let text = fs::read_to_string(notes_file(folder.path(), &day)).unwrap();
         assert!(text.ends_with("- one\n- two\n") && text.starts_with("# "), "{text}");
         let other = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(folder.path(), other.path().join("memory")).unwrap();
-        assert!(append(other.path(), &["three".to_owned()]).is_err());
+        assert!(append(other.path(), &authors, &["three".to_owned()]).is_err());
     }
 }

@@ -9,7 +9,7 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::redact::redacted;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{
-    Candidate, Category, EXTRACTION_PROMPT, Indexer, Learnings, SessionKey, SessionStore, Transcript,
+    Candidate, Category, EXTRACTION_PROMPT, Indexer, Learnings, ModelNotes, SessionKey, SessionStore, Transcript,
     Trigger, Turn as Spoken, cache_ttl, extract, from_model,
 };
 use serde_json::{Value, json};
@@ -157,7 +157,8 @@ impl Scribe {
             }
             Line::Notes(text) => {
                 let notes = notes::noteworthy(&text);
-                let written = notes::append(&self.recall.workspace, &notes);
+                let authors = ModelNotes::new(self.recall.agent.clone());
+                let written = notes::append(&self.recall.workspace, &authors, &notes);
                 if let Err(error) = written {
                     self.problem(&format!("the notes were not kept: {error}"));
                 } else if !notes.is_empty() {

@@ -168,6 +168,7 @@ fn check_result(call: &StoredCall, status: &str, told: &str) -> Verdict {
         Display::Nothing => String::new(),
         Display::Text(text) => text,
         Display::Diff(diff) => diff.unified,
+        Display::Agent(end) => end.result,
         Display::List { summary, items } => {
             std::iter::once(summary).chain(items).collect::<Vec<_>>().join("\n")
         }

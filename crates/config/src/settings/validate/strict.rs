@@ -26,7 +26,7 @@ const MCP_SERVER: &[&str] = &[
     "targetServiceAccount",
     "extension",
 ];
-const AGENT_OVERRIDE: &[&str] = &["enabled", "modelConfig", "runConfig"];
+const AGENT_OVERRIDE: &[&str] = &["enabled", "modelConfig", "runConfig", "tools", "mcpServers"];
 const SUMMARY: &[&str] = &["tokenBudget"];
 const BUG_COMMAND: &[&str] = &["urlTemplate"];
 /// `type` is the older name of `command`.

@@ -8,7 +8,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Item {
+pub enum Item {
     /// The data of one event, its lines joined.
     Data(Vec<u8>),
     /// Lines that are no event stream at all, such as a bare JSON error or a web page.
@@ -17,7 +17,7 @@ pub(crate) enum Item {
 
 /// Why a stream cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SseError {
+pub enum SseError {
     #[error("incomplete JSON segment at the end of the stream")]
     Incomplete,
     #[error("an event of the stream is longer than {} MB", MAX_EVENT_BYTES / 1024 / 1024)]
@@ -26,7 +26,7 @@ pub(crate) enum SseError {
 
 /// Takes bytes in any split and gives whole events.
 #[derive(Debug)]
-pub(crate) struct Parser {
+pub struct Parser {
     /// The line under way.
     line: Vec<u8>,
     data: Vec<u8>,
@@ -38,12 +38,15 @@ pub(crate) struct Parser {
     limit: usize,
 }
 
-impl Parser {
-    pub(crate) fn new() -> Self {
+impl Default for Parser {
+    fn default() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)
     }
+}
 
-    fn with_limit(limit: usize) -> Self {
+impl Parser {
+    /// For events of at most so many bytes.
+    pub fn with_limit(limit: usize) -> Self {
         Self {
             line: Vec::new(),
             data: Vec::new(),
@@ -56,7 +59,7 @@ impl Parser {
     }
 
     /// Takes the next bytes and appends what they complete to `items`.
-    pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut VecDeque<Item>) -> Result<(), SseError> {
+    pub fn feed(&mut self, bytes: &[u8], items: &mut VecDeque<Item>) -> Result<(), SseError> {
         let mut rest = bytes;
         while let Some((&first, tail)) = rest.split_first() {
             if std::mem::take(&mut self.after_return) && first == b'\n' {
@@ -80,7 +83,7 @@ impl Parser {
     }
 
     /// The stream has ended: gives what is left, unless an event was under way.
-    pub(crate) fn finish(&mut self) -> Result<Option<Item>, SseError> {
+    pub fn finish(&mut self) -> Result<Option<Item>, SseError> {
         let mut items = VecDeque::new();
         if !self.line.is_empty() {
             self.end_line(&mut items);
@@ -148,7 +151,7 @@ mod tests {
 
     /// Everything a stream gives when it arrives in these pieces.
     fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Item>, Option<SseError>) {
-        let mut parser = Parser::new();
+        let mut parser = Parser::default();
         let mut items = VecDeque::new();
         let mut failed = None;
         for piece in pieces {

@@ -1,0 +1,194 @@
+//! The text of an answer, put together from its events.
+
+use pollux_domain::terminal_text::plain;
+
+use crate::reply::{By, Message, Reply, State};
+
+/// Most bytes of text that are kept of one answer.
+const MAX_TEXT: usize = 1024 * 1024;
+const MAX_ARTIFACTS: usize = 200;
+const CUT: &str = "\n[The agent sent more than can be kept; the rest is missing.]";
+
+/// Upstream's words.
+const AUTH_REQUIRED: &str = "[Authorization Required] The agent has indicated it requires authorization to proceed. \
+                             Please follow the agent's instructions.";
+
+/// What an agent has said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    messages: Vec<String>,
+    artifacts: Vec<Kept>,
+    /// Bytes of text in all.
+    size: usize,
+    cut: bool,
+    state: Option<State>,
+    heard: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    id: String,
+    name: Option<String>,
+    text: String,
+}
+
+impl Answer {
+    /// Takes an event in.
+    pub(crate) fn take(&mut self, reply: Reply) {
+        self.heard = true;
+        if let Some(state) = reply.state() {
+            self.state = Some(state);
+            if state == State::AuthRequired && !self.messages.iter().any(|known| known == AUTH_REQUIRED) {
+                self.messages.push(AUTH_REQUIRED.to_owned());
+            }
+        }
+        match reply {
+            Reply::Message(message) => self.say(&message),
+            Reply::Status { status, .. } => status.message.iter().for_each(|message| self.say(message)),
+            Reply::Artifact { artifact, append, .. } => {
+                self.keep(artifact.id, artifact.name, &artifact.text, append)
+            }
+            Reply::Task(task) => {
+                task.status.message.iter().for_each(|message| self.say(message));
+                for artifact in task.artifacts {
+                    self.keep(artifact.id, artifact.name, &artifact.text, false);
+                }
+                if task.status.state.is_final() && self.messages.is_empty() && self.artifacts.is_empty() {
+                    let last = task.history.iter().rev().find(|message| message.by == By::Agent);
+                    last.into_iter().for_each(|message| self.say(message));
+                }
+            }
+        }
+    }
+
+    /// Whether anything came at all.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// Whether there is anything to show.
+    pub(crate) fn has_text(&self) -> bool {
+        self.size > 0 || !self.messages.is_empty()
+    }
+
+    /// How the task stands, as far as was said.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.state
+    }
+
+    /// Messages, then artifacts.
+    pub(crate) fn text(&self) -> String {
+        let said = self.messages.concat();
+        let blocks = self.artifacts.iter().map(|kept| match &kept.name {
+            Some(name) => format!("Artifact ({name}):\n{}", kept.text),
+            None => format!("Artifact:\n{}", kept.text),
+        });
+        let blocks = blocks.collect::<Vec<_>>().join("\n\n");
+        let gap = if said.is_empty() || blocks.is_empty() { "" } else { "\n\n" };
+        let cut = if self.cut { CUT } else { "" };
+        format!("{said}{gap}{blocks}{cut}")
+    }
+
+    fn say(&mut self, message: &Message) {
+        if message.by == By::User || message.text.is_empty() {
+            return;
+        }
+        let text = self.room_for(&message.text, 0);
+        if !text.is_empty() && self.messages.last() != Some(&text) {
+            self.size += text.len();
+            self.messages.push(text);
+        }
+    }
+
+    fn keep(&mut self, id: String, name: Option<String>, text: &str, append: bool) {
+        let known = self.artifacts.iter().find(|kept| kept.id == id);
+        let gone = known.filter(|_| !append).map_or(0, |kept| kept.text.len());
+        let text = self.room_for(text, gone);
+        self.size = self.size + text.len() - gone;
+        let full = self.artifacts.len() >= MAX_ARTIFACTS;
+        match self.artifacts.iter_mut().find(|kept| kept.id == id) {
+            Some(kept) if append => kept.text.push_str(&text),
+            Some(kept) => {
+                kept.text = text;
+                kept.name = name.map(|name| plain(&name).into_owned());
+            }
+            None if !full => {
+                let name = name.map(|name| plain(&name).chars().take(200).collect());
+                self.artifacts.push(Kept { id, name, text });
+            }
+            None => self.cut = true,
+        }
+    }
+
+    /// As much of a text as may still be kept when `gone` bytes go, without what controls a terminal.
+    fn room_for(&mut self, text: &str, gone: usize) -> String {
+        let room = MAX_TEXT.saturating_sub(self.size - gone);
+        let text = plain(text);
+        if text.len() <= room {
+            return text.into_owned();
+        }
+        self.cut = true;
+        let end = (0..=room).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.get(..end).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn answer(events: &[Value]) -> Answer {
+        let mut answer = Answer::default();
+        for event in events {
+            answer.take(Reply::read(event).unwrap());
+        }
+        answer
+    }
+
+    fn said(role: &str, text: &str) -> Value {
+        json!({"kind": "message", "role": role, "parts": [{"kind": "text", "text": text}]})
+    }
+
+    fn artifact(id: &str, text: &str, append: bool) -> Value {
+        json!({"kind": "artifact-update", "append": append, "artifact":
+            {"artifactId": id, "name": format!("n{id}"), "parts": [{"kind": "text", "text": text}]}})
+    }
+
+    #[test]
+    fn messages_come_first_and_echoes_not_at_all() {
+        let answer = answer(&[
+            said("user", "question"),
+            said("agent", "one "),
+            said("agent", "one "),
+            said("agent", "two"),
+            artifact("1", "a", false),
+            artifact("1", "b", true),
+            artifact("2", "old", false),
+            artifact("2", "new", false),
+        ]);
+        assert_eq!(answer.text(), "one two\n\nArtifact (n1):\nab\n\nArtifact (n2):\nnew");
+    }
+
+    #[test]
+    fn a_task_that_ended_without_a_word_has_its_history() {
+        let task = json!({"kind": "task", "id": "t", "status": {"state": "completed"}, "history":
+            [said("agent", "first"), said("user", "q"), said("agent", "last")]});
+        assert_eq!(answer(&[task]).text(), "last");
+    }
+
+    #[test]
+    fn what_controls_a_terminal_is_gone_and_nothing_is_without_end() {
+        let mut events = vec![said("agent", "\u{1b}]0;title\u{7}red\u{1b}[31m")];
+        events.extend((0..40).map(|number| said("agent", &format!("{number}{}", "é".repeat(50_000)))));
+        let text = answer(&events).text();
+        assert!(text.starts_with("red0"), "{}", text.chars().take(40).collect::<String>());
+        assert!(text.len() <= MAX_TEXT + CUT.len() && text.ends_with(CUT));
+        let many: Vec<Value> = (0..300).map(|id| artifact(&id.to_string(), "x", false)).collect();
+        assert!(answer(&many).text().ends_with(CUT));
+        let growing: Vec<Value> = (0..50).map(|_| artifact("1", &"y".repeat(100_000), true)).collect();
+        assert!(answer(&growing).text().len() < MAX_TEXT + 200);
+        let replaced: Vec<Value> = (0..50).map(|_| artifact("1", &"y".repeat(100_000), false)).collect();
+        assert!(!answer(&replaced).text().ends_with(CUT));
+    }
+}

@@ -1,0 +1,396 @@
+//! The way to an agent: requests with their credentials, and what comes back, bounded.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pollux_domain::terminal_text::one_line;
+use pollux_net::sse::{Item, Parser, SseError};
+use pollux_net::transport::describe;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Method, Response, Url};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::access::{Access, AccessError};
+use crate::card::{Place, Transport, Version};
+use crate::reply::Reply;
+
+/// How long a server may be silent; upstream's value.
+const SILENCE: Duration = Duration::from_secs(30 * 60);
+/// Most bytes of a card, of one event, and of a whole answer.
+pub(crate) const MAX_CARD: usize = 1024 * 1024;
+const MAX_EVENT: usize = 8 * 1024 * 1024;
+const MAX_ANSWER: usize = 128 * 1024 * 1024;
+/// How often credentials are looked up again when they are refused; upstream's value.
+const MAX_RETRIES: usize = 2;
+/// Characters of a server's complaint that are passed on.
+const COMPLAINT: usize = 500;
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    #[error("could not reach {origin}: {why}")]
+    Unreachable { origin: String, why: String },
+    #[error("nothing came from {0} for {minutes} minutes", minutes = SILENCE.as_secs() / 60)]
+    Silent(String),
+    #[error("{origin} asks for credentials (HTTP {status}); the agent's definition names them under `auth`")]
+    Credentials { origin: String, status: u16 },
+    #[error("{origin} refused the credentials (HTTP {status})")]
+    Refused { origin: String, status: u16 },
+    #[error("{origin} answered with HTTP {status}{complaint}")]
+    Status { origin: String, status: u16, complaint: String },
+    #[error("the agent answered with an error: {0}")]
+    Agent(String),
+    #[error("what {0} sent is larger than can be taken")]
+    TooLarge(String),
+    #[error("what {origin} sent is not of the protocol: {why}")]
+    Protocol { origin: String, why: String },
+    #[error(transparent)]
+    Access(#[from] AccessError),
+}
+
+/// What reaches one agent.
+pub(crate) struct Link<'a> {
+    pub(crate) http: &'a Client,
+    pub(crate) access: &'a Access,
+}
+
+/// A message on its way.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) id: String,
+    pub(crate) context: Option<String>,
+    pub(crate) task: Option<String>,
+}
+
+/// An answer that comes bit by bit.
+pub(crate) struct Incoming {
+    response: Response,
+    origin: String,
+    rpc: bool,
+    parser: Parser,
+    items: VecDeque<Item>,
+    total: usize,
+    ended: bool,
+}
+
+impl Link<'_> {
+    /// The card: without credentials first, as most cards are public.
+    pub(crate) async fn card(&self, url: &Url) -> Result<Vec<u8>, LinkError> {
+        let json = HeaderValue::from_static("application/json");
+        let first = self.once(&Method::GET, url, None, &json, &HeaderMap::new()).await?;
+        let response = match first.status().as_u16() {
+            401 | 403 if self.access.is_configured() => self.send(&Method::GET, url, None, &json).await?,
+            _ => first,
+        };
+        body(self.accepted(response, url).await?, &origin(url), MAX_CARD).await
+    }
+
+    /// Sends a message whose answer is one document.
+    pub(crate) async fn ask(&self, place: &Place, message: &Outgoing<'_>) -> Result<Reply, LinkError> {
+        let document = match place.transport {
+            Transport::JsonRpc => {
+                self.rpc(place, method(place, "message/send", "SendMessage"), message.params(place)).await?
+            }
+            Transport::Rest => {
+                self.rest(&Method::POST, place, "message:send", Some(message.params(place))).await?
+            }
+        };
+        read(&document, place)
+    }
+
+    /// Sends a message whose answer is a stream.
+    pub(crate) async fn stream(&self, place: &Place, message: &Outgoing<'_>) -> Result<Incoming, LinkError> {
+        let (url, body, rpc) = match place.transport {
+            Transport::JsonRpc => {
+                let call =
+                    call(method(place, "message/stream", "SendStreamingMessage"), message.params(place));
+                (place.url.clone(), call, true)
+            }
+            Transport::Rest => (rest_url(place, "message:stream"), message.params(place), false),
+        };
+        let accept = HeaderValue::from_static("text/event-stream, application/json");
+        let response = self.send(&Method::POST, &url, Some(&(body, place.version)), &accept).await?;
+        let response = self.accepted(response, &url).await?;
+        let origin = origin(&url);
+        Ok(Incoming {
+            response,
+            origin,
+            rpc,
+            parser: Parser::with_limit(MAX_EVENT),
+            items: VecDeque::new(),
+            total: 0,
+            ended: false,
+        })
+    }
+
+    /// How a task stands now.
+    pub(crate) async fn task(&self, place: &Place, id: &str) -> Result<Reply, LinkError> {
+        let document = match place.transport {
+            Transport::JsonRpc => {
+                self.rpc(place, method(place, "tasks/get", "GetTask"), json!({"id": id})).await?
+            }
+            Transport::Rest => {
+                self.rest(&Method::GET, place, &format!("tasks/{}", encoded(id)), None).await?
+            }
+        };
+        read(&document, place)
+    }
+
+    /// Asks the agent to give a task up.
+    pub(crate) async fn cancel(&self, place: &Place, id: &str) -> Result<(), LinkError> {
+        match place.transport {
+            Transport::JsonRpc => {
+                self.rpc(place, method(place, "tasks/cancel", "CancelTask"), json!({"id": id})).await?;
+            }
+            Transport::Rest => {
+                let path = format!("tasks/{}:cancel", encoded(id));
+                self.rest(&Method::POST, place, &path, Some(json!({}))).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn rpc(&self, place: &Place, method: &str, params: Value) -> Result<Value, LinkError> {
+        let json = HeaderValue::from_static("application/json");
+        let sent = (call(method, params), place.version);
+        let response = self.send(&Method::POST, &place.url, Some(&sent), &json).await?;
+        let bytes = body(self.accepted(response, &place.url).await?, &origin(&place.url), MAX_EVENT).await?;
+        result(document(&bytes, &origin(&place.url))?)
+    }
+
+    async fn rest(
+        &self,
+        method: &Method,
+        place: &Place,
+        path: &str,
+        sent: Option<Value>,
+    ) -> Result<Value, LinkError> {
+        let json = HeaderValue::from_static("application/json");
+        let url = rest_url(place, path);
+        let sent = sent.map(|body| (body, place.version));
+        let response = self.send(method, &url, sent.as_ref(), &json).await?;
+        let bytes = body(self.accepted(response, &url).await?, &origin(&url), MAX_EVENT).await?;
+        document(&bytes, &origin(&url))
+    }
+
+    /// Sends a request with credentials; refused ones are looked up again.
+    async fn send(
+        &self,
+        method: &Method,
+        url: &Url,
+        sent: Option<&(Value, Version)>,
+        accept: &HeaderValue,
+    ) -> Result<Response, LinkError> {
+        let mut tries = 0;
+        loop {
+            let headers = self.access.headers(url).await?;
+            let response = self.once(method, url, sent, accept, &headers).await?;
+            let refused = matches!(response.status().as_u16(), 401 | 403);
+            if !refused || tries >= MAX_RETRIES || !self.access.refused(&headers, url).await? {
+                return Ok(response);
+            }
+            tries += 1;
+        }
+    }
+
+    async fn once(
+        &self,
+        method: &Method,
+        url: &Url,
+        sent: Option<&(Value, Version)>,
+        accept: &HeaderValue,
+        credentials: &HeaderMap,
+    ) -> Result<Response, LinkError> {
+        let mut request = self
+            .http
+            .request(method.clone(), url.clone())
+            .headers(credentials.clone())
+            .header(ACCEPT, accept);
+        if let Some((body, version)) = sent {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+            if *version == Version::One {
+                request = request.header("A2A-Version", "1.0");
+            }
+        }
+        let sent = timeout(SILENCE, request.send()).await.map_err(|_| LinkError::Silent(origin(url)))?;
+        sent.map_err(|error| LinkError::Unreachable { origin: origin(url), why: describe(&error).message })
+    }
+
+    /// The answer, unless its status says that there is none.
+    async fn accepted(&self, response: Response, url: &Url) -> Result<Response, LinkError> {
+        let (status, origin) = (response.status().as_u16(), origin(url));
+        match status {
+            200..=299 => Ok(response),
+            401 | 403 if self.access.is_configured() => Err(LinkError::Refused { origin, status }),
+            401 | 403 => Err(LinkError::Credentials { origin, status }),
+            300..=399 => Err(LinkError::Status {
+                origin,
+                status,
+                complaint: ": it points to another server".to_owned(),
+            }),
+            _ => {
+                let bytes = body(response, &origin, MAX_CARD).await.unwrap_or_default();
+                let said = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| complaint(&value));
+                let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+                Err(LinkError::Status { origin, status, complaint: said })
+            }
+        }
+    }
+}
+
+impl Outgoing<'_> {
+    fn params(&self, place: &Place) -> Value {
+        // HTTP+JSON spells as protocol buffers do, and 1.0 does so everywhere.
+        let spelled = place.transport == Transport::Rest || place.version == Version::One;
+        let mut message = match (spelled, place.version) {
+            (false, _) => {
+                json!({"kind": "message", "role": "user", "parts": [{"kind": "text", "text": self.text}]})
+            }
+            (true, Version::Old) => json!({"role": "ROLE_USER", "content": [{"text": self.text}]}),
+            (true, Version::One) => json!({"role": "ROLE_USER", "parts": [{"text": self.text}]}),
+        };
+        if let Some(message) = message.as_object_mut() {
+            message.insert("messageId".to_owned(), Value::from(self.id.as_str()));
+            let ids = [("contextId", &self.context), ("taskId", &self.task)];
+            for (key, id) in ids.into_iter().filter_map(|(key, id)| Some((key, id.as_ref()?))) {
+                message.insert(key.to_owned(), Value::from(id.as_str()));
+            }
+        }
+        json!({"message": message})
+    }
+}
+
+impl Incoming {
+    /// The next event; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
+        loop {
+            while let Some(item) = self.items.pop_front() {
+                let (Item::Data(bytes) | Item::Stray(bytes)) = item;
+                if bytes.trim_ascii().is_empty() {
+                    continue;
+                }
+                let mut value = document(&bytes, &self.origin)?;
+                if self.rpc {
+                    value = result(value)?;
+                } else if let Some(said) = value.get("error").and_then(complaint) {
+                    return Err(LinkError::Agent(said));
+                }
+                if let Some(reply) = Reply::read(&value) {
+                    return Ok(Some(reply));
+                }
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.receive().await?;
+        }
+    }
+
+    async fn receive(&mut self) -> Result<(), LinkError> {
+        let origin = self.origin.clone();
+        let chunk =
+            timeout(SILENCE, self.response.chunk()).await.map_err(|_| LinkError::Silent(origin.clone()))?;
+        let too_large = |error| match error {
+            SseError::TooLong => LinkError::TooLarge(origin.clone()),
+            SseError::Incomplete => LinkError::Unreachable {
+                origin: origin.clone(),
+                why: "the connection ended in the middle of an answer".to_owned(),
+            },
+        };
+        match chunk {
+            Err(error) => Err(LinkError::Unreachable { origin, why: describe(&error).message }),
+            Ok(Some(bytes)) => {
+                self.total += bytes.len();
+                if self.total > MAX_ANSWER {
+                    return Err(LinkError::TooLarge(origin));
+                }
+                self.parser.feed(&bytes, &mut self.items).map_err(too_large)
+            }
+            Ok(None) => {
+                self.ended = true;
+                self.items.extend(self.parser.finish().map_err(too_large)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn call(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+fn method<'a>(place: &Place, old: &'a str, one: &'a str) -> &'a str {
+    match place.version {
+        Version::Old => old,
+        Version::One => one,
+    }
+}
+
+fn rest_url(place: &Place, path: &str) -> Url {
+    let mut url = place.url.clone();
+    let base = url.path().trim_end_matches('/').to_owned();
+    let version = if place.version == Version::Old { "/v1" } else { "" };
+    url.set_path(&format!("{base}{version}/{path}"));
+    url
+}
+
+/// An id of a server's as one segment of a path.
+fn encoded(id: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    id.bytes()
+        .map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// A body of at most so many bytes.
+async fn body(mut response: Response, origin: &str, most: usize) -> Result<Vec<u8>, LinkError> {
+    let mut bytes = Vec::new();
+    loop {
+        let chunk =
+            timeout(SILENCE, response.chunk()).await.map_err(|_| LinkError::Silent(origin.to_owned()))?;
+        let unreachable =
+            |error| LinkError::Unreachable { origin: origin.to_owned(), why: describe(&error).message };
+        let Some(chunk) = chunk.map_err(unreachable)? else { return Ok(bytes) };
+        if bytes.len() + chunk.len() > most {
+            return Err(LinkError::TooLarge(origin.to_owned()));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}
+
+fn document(bytes: &[u8], origin: &str) -> Result<Value, LinkError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| LinkError::Protocol { origin: origin.to_owned(), why: format!("no JSON ({error})") })
+}
+
+fn read(document: &Value, place: &Place) -> Result<Reply, LinkError> {
+    Reply::read(document).ok_or_else(|| LinkError::Protocol {
+        origin: origin(&place.url),
+        why: "neither a message nor a task".to_owned(),
+    })
+}
+
+/// The result of a JSON-RPC answer.
+fn result(mut answer: Value) -> Result<Value, LinkError> {
+    if let Some(said) = answer.get("error").filter(|error| !error.is_null()).map(complaint) {
+        return Err(LinkError::Agent(said.unwrap_or_else(|| "it gave no reason".to_owned())));
+    }
+    Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+}
+
+/// What a server's error says.
+fn complaint(error: &Value) -> Option<String> {
+    let inner = error.get("error").filter(|inner| inner.is_object()).unwrap_or(error);
+    let text = ["message", "detail", "title"].iter().find_map(|key| inner.get(key).and_then(Value::as_str));
+    let code = inner
+        .get("code")
+        .filter(|code| code.is_number())
+        .map(|code| format!(" ({code})"))
+        .unwrap_or_default();
+    text.map(|text| format!("{}{code}", one_line(text).chars().take(COMPLAINT).collect::<String>()))
+}

@@ -1,0 +1,276 @@
+//! What an agent sends back, in either spelling: tagged by `kind`, or by the name of the field that holds it.
+
+use serde_json::Value;
+
+/// One event of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reply {
+    Message(Message),
+    Task(Task),
+    Status { ids: Ids, status: Status, last: bool },
+    Artifact { ids: Ids, artifact: Artifact, append: bool },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ids {
+    pub(crate) context: Option<String>,
+    pub(crate) task: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Message {
+    pub(crate) ids: Ids,
+    pub(crate) by: By,
+    pub(crate) text: String,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    User,
+    Agent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Task {
+    pub(crate) ids: Ids,
+    pub(crate) status: Status,
+    pub(crate) artifacts: Vec<Artifact>,
+    pub(crate) history: Vec<Message>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Status {
+    pub(crate) state: State,
+    pub(crate) message: Option<Message>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Artifact {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) text: String,
+}
+
+/// How a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Submitted, working, or something that this version does not know.
+    Working,
+    Completed,
+    Failed,
+    Canceled,
+    Rejected,
+    /// The next message is the answer to a question.
+    InputRequired,
+    AuthRequired,
+}
+
+impl State {
+    /// Nothing more will come of the task.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
+    }
+
+    /// The agent waits for us, or is done.
+    pub(crate) fn is_over(self) -> bool {
+        self != Self::Working
+    }
+
+    fn read(value: Option<&Value>) -> Self {
+        let word = value.and_then(Value::as_str).unwrap_or_default();
+        let word = word.strip_prefix("TASK_STATE_").unwrap_or(word).to_ascii_lowercase().replace('_', "-");
+        match word.as_str() {
+            "completed" => Self::Completed,
+            "failed" => Self::Failed,
+            "canceled" | "cancelled" => Self::Canceled,
+            "rejected" => Self::Rejected,
+            "input-required" => Self::InputRequired,
+            "auth-required" => Self::AuthRequired,
+            _ => Self::Working,
+        }
+    }
+}
+
+impl Reply {
+    /// Reads one event; `None` for what this version does not know.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let kind = value.get("kind").and_then(Value::as_str);
+        let held =
+            |names: &[&str]| names.iter().find_map(|name| value.get(name).filter(|held| held.is_object()));
+        match kind {
+            Some("message") => Some(Self::Message(Message::read(value))),
+            Some("task") => Some(Self::Task(Task::read(value))),
+            Some("status-update") => Some(status_update(value)),
+            Some("artifact-update") => artifact_update(value),
+            Some(_) => None,
+            None => {
+                if let Some(held) = held(&["task"]) {
+                    Some(Self::Task(Task::read(held)))
+                } else if let Some(held) = held(&["message", "msg"]) {
+                    Some(Self::Message(Message::read(held)))
+                } else if let Some(held) = held(&["statusUpdate"]) {
+                    Some(status_update(held))
+                } else if let Some(held) = held(&["artifactUpdate"]) {
+                    artifact_update(held)
+                } else {
+                    // A task by itself, as an answer to a question about it.
+                    held(&["status"])
+                        .filter(|_| value.get("id").is_some())
+                        .map(|_| Self::Task(Task::read(value)))
+                }
+            }
+        }
+    }
+
+    /// What is to be remembered for the next message.
+    pub(crate) fn ids(&self) -> &Ids {
+        match self {
+            Self::Message(message) => &message.ids,
+            Self::Task(task) => &task.ids,
+            Self::Status { ids, .. } | Self::Artifact { ids, .. } => ids,
+        }
+    }
+
+    /// How the task stands, if the event tells.
+    pub(crate) fn state(&self) -> Option<State> {
+        match self {
+            Self::Task(task) => Some(task.status.state),
+            Self::Status { status, .. } => Some(status.state),
+            Self::Message(_) | Self::Artifact { .. } => None,
+        }
+    }
+
+    /// Whether nothing of worth can follow.
+    pub(crate) fn is_last(&self) -> bool {
+        match self {
+            Self::Message(_) => true,
+            Self::Task(task) => task.status.state.is_over(),
+            Self::Status { status, last, .. } => *last || status.state.is_over(),
+            Self::Artifact { .. } => false,
+        }
+    }
+}
+
+fn status_update(value: &Value) -> Reply {
+    let last = value.get("final").and_then(Value::as_bool).unwrap_or_default();
+    Reply::Status { ids: Ids::read(value, "taskId"), status: Status::read(value.get("status")), last }
+}
+
+fn artifact_update(value: &Value) -> Option<Reply> {
+    let append = value.get("append").and_then(Value::as_bool).unwrap_or_default();
+    let artifact = Artifact::read(value.get("artifact")?);
+    Some(Reply::Artifact { ids: Ids::read(value, "taskId"), artifact, append })
+}
+
+impl Ids {
+    fn read(value: &Value, task: &str) -> Self {
+        let text = |key: &str| {
+            value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        Self { context: text("contextId"), task: text(task) }
+    }
+}
+
+impl Message {
+    fn read(value: &Value) -> Self {
+        let role = value.get("role").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+        let by = if role.contains("user") { By::User } else { By::Agent };
+        let parts = value.get("parts").or_else(|| value.get("content"));
+        Self { ids: Ids::read(value, "taskId"), by, text: text_of(parts) }
+    }
+}
+
+impl Task {
+    fn read(value: &Value) -> Self {
+        let list = |key: &str| value.get(key).and_then(Value::as_array).into_iter().flatten();
+        Self {
+            ids: Ids::read(value, "id"),
+            status: Status::read(value.get("status")),
+            artifacts: list("artifacts").map(Artifact::read).collect(),
+            history: list("history").map(Message::read).collect(),
+        }
+    }
+}
+
+impl Status {
+    fn read(value: Option<&Value>) -> Self {
+        let get = |key: &str| value.and_then(|value| value.get(key));
+        let message = get("message").or_else(|| get("update")).filter(|message| message.is_object());
+        Self { state: State::read(get("state")), message: message.map(Message::read) }
+    }
+}
+
+impl Artifact {
+    fn read(value: &Value) -> Self {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        Self {
+            id: text("artifactId").unwrap_or_default().to_owned(),
+            name: text("name").filter(|name| !name.is_empty()).map(str::to_owned),
+            text: text_of(value.get("parts")),
+        }
+    }
+}
+
+fn text_of(parts: Option<&Value>) -> String {
+    parts.and_then(Value::as_array).into_iter().flatten().filter_map(part).collect()
+}
+
+/// A part in words; upstream's.
+fn part(part: &Value) -> Option<String> {
+    if let Some(text) = part.get("text").and_then(Value::as_str) {
+        return Some(text.to_owned());
+    }
+    if let Some(file) = part.get("file") {
+        let named =
+            ["name", "uri", "fileWithUri"].iter().find_map(|key| file.get(key).and_then(Value::as_str));
+        return Some(format!(
+            "File: {}",
+            named.filter(|name| !name.is_empty()).unwrap_or("[binary/unnamed]")
+        ));
+    }
+    let data = part.get("data")?;
+    // The other spelling wraps it once more.
+    let data = if part.get("kind").is_none() { data.get("data").unwrap_or(data) } else { data };
+    Some(format!("Data: {data}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn both_spellings_say_the_same() {
+        let tagged = json!({"kind": "status-update", "taskId": "t", "contextId": "c", "final": true, "status":
+            {"state": "completed", "message": {"role": "agent", "parts": [{"kind": "text", "text": "done"}]}}});
+        let held = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "final": true, "status":
+            {"state": "TASK_STATE_COMPLETED", "update": {"role": "ROLE_AGENT", "content": [{"text": "done"}]}}}});
+        assert_eq!(Reply::read(&tagged), Reply::read(&held));
+        let reply = Reply::read(&tagged).unwrap();
+        assert_eq!(reply.state(), Some(State::Completed));
+        assert!(reply.is_last());
+        assert_eq!(reply.ids(), &Ids { context: Some("c".into()), task: Some("t".into()) });
+    }
+
+    #[test]
+    fn parts_become_words() {
+        let message = json!({"kind": "message", "role": "agent", "parts": [
+            {"kind": "text", "text": "a "}, {"kind": "data", "data": {"n": 1}}, {"kind": "file", "file": {"uri": "u"}},
+            {"kind": "file", "file": {"bytes": "AA=="}}, {"kind": "new"}, 3,
+        ]});
+        let Some(Reply::Message(message)) = Reply::read(&message) else { panic!("a message") };
+        assert_eq!(message.text, "a Data: {\"n\":1}File: uFile: [binary/unnamed]");
+    }
+
+    #[test]
+    fn what_is_unknown_is_passed_over() {
+        for value in
+            [json!(null), json!([]), json!({"kind": "new"}), json!({}), json!({"kind": "artifact-update"})]
+        {
+            assert_eq!(Reply::read(&value), None, "{value}");
+        }
+        let bare = json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}});
+        assert_eq!(Reply::read(&bare).and_then(|reply| reply.state()), Some(State::Working));
+    }
+}

@@ -1,0 +1,89 @@
+use pollux_domain::remote_agent::{CardSource, RemoteError};
+use pollux_test_support::{FakeHttp, HttpAnswer};
+use serde_json::json;
+
+use crate::scene::{agent, call, card, result, status, stream, with};
+
+async fn answered(answer: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Result<String, RemoteError> {
+    let server = FakeHttp::start_with_url(move |url, request| match request.path.as_str() {
+        "/card.json" => HttpAnswer::json(&card(url, &json!({}))),
+        _ => answer(),
+    });
+    call(&*agent(&format!("{}/card.json", server.url()), None), "go").await.0
+}
+
+#[tokio::test]
+async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
+    for (body, why) in [
+        (vec![b' '; 2 * 1024 * 1024], "larger than can be taken"),
+        (b"<html>".to_vec(), "not valid JSON"),
+        (b"{\"name\": \"x\"}".to_vec(), "names no address"),
+        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "GRPC only"),
+    ] {
+        let server = FakeHttp::start(move |_| HttpAnswer::status(200).body(body.clone()));
+        let error = agent(&format!("{}/c.json", server.url()), None).about().await.unwrap_err();
+        assert!(matches!(&error, RemoteError::Card(text) if text.contains(why)), "{error}");
+    }
+    for (source, why) in [
+        (CardSource::Url("ftp://x".into()), "is no address"),
+        (CardSource::Url("http://127.0.0.1:1/card".into()), "could not reach http://127.0.0.1:1"),
+        (CardSource::Json("{".into()), "not valid JSON"),
+    ] {
+        let error = with(source, None).about().await.unwrap_err();
+        assert!(matches!(&error, RemoteError::Card(text) if text.contains(why)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_without_end_is_refused() {
+    let error = answered(|| {
+        let mut body = b"data: ".to_vec();
+        body.resize(9 * 1024 * 1024, b'x');
+        HttpAnswer::status(200).header("content-type", "text/event-stream").body(body)
+    })
+    .await
+    .unwrap_err();
+    assert!(error.to_string().contains("larger than can be taken"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous() {
+    let error = answered(|| {
+        stream(&[
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no\u{1b}[2J task"}}),
+        ])
+    })
+    .await
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the agent 'helper' cannot be called: the agent answered with an error: no task (-32001)"
+    );
+    let error = answered(|| {
+        HttpAnswer::status(200).header("content-type", "text/event-stream").body("data: {oops\n\n")
+    });
+    assert!(error.await.unwrap_err().to_string().contains("no JSON"));
+    let error = answered(|| HttpAnswer::status(500).body(r#"{"detail": "broken"}"#)).await.unwrap_err();
+    assert!(error.to_string().contains("HTTP 500: broken"), "{error}");
+    let error = answered(|| stream(&[])).await.unwrap_err();
+    assert_eq!(error, RemoteError::Failed("No response from remote agent.".to_owned()));
+}
+
+#[tokio::test]
+async fn nothing_after_the_end_is_listened_to() {
+    let said = answered(|| {
+        stream(&[result(&status("completed", "done", true)), result(&status("working", "and on", false))])
+    })
+    .await;
+    assert_eq!(said.unwrap(), "done");
+}
+
+#[tokio::test]
+async fn what_was_said_before_an_error_is_kept() {
+    let error = answered(|| {
+        stream(&[result(&status("working", "half", false)), json!({"error": {"message": "gone"}})])
+    })
+    .await
+    .unwrap_err();
+    assert!(error.to_string().starts_with("half\n\n") && error.to_string().contains("gone"), "{error}");
+}

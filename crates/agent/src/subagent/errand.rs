@@ -1,0 +1,97 @@
+//! What makes a session a sub-agent's: a goal, and another view from outside.
+
+use std::sync::Arc;
+
+use pollux_domain::event::{Activity, ActivityError, ActivityKind, CallStatus, Event, NoticeCode};
+use pollux_domain::id::CallId;
+
+use super::goal::Goal;
+use crate::calls::Ready;
+
+/// A task that another agent gave.
+pub(crate) struct Errand {
+    /// The call that gave it.
+    pub(super) call: CallId,
+    pub(super) agent: String,
+    pub(crate) goal: Goal,
+    /// Receives lines about what happens.
+    pub(super) live: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Errand {
+    fn activity(&self, what: ActivityKind) -> Event {
+        let activity = Activity { call: self.call.clone(), agent: self.agent.clone(), what };
+        if let Some(line) = activity.line() {
+            (self.live)(&format!("{line}\n"));
+        }
+        Event::Activity(Arc::new(activity))
+    }
+
+    pub(super) fn error(&self, message: String, cause: ActivityError) -> Event {
+        self.activity(ActivityKind::Error { message, call: None, cause })
+    }
+
+    /// A call that the agent makes.
+    pub(crate) fn call_started(&self, ready: &Ready) -> Event {
+        let name = ready.call.name.clone();
+        self.activity(ActivityKind::CallStarted {
+            call: ready.call.id.clone(),
+            display_name: ready.spec.as_ref().map_or_else(|| name.clone(), |spec| spec.display_name.clone()),
+            name,
+            description: ready.description.clone(),
+            args: ready.call.args.clone(),
+        })
+    }
+
+    /// What others learn of an event: requests count like any other, words stay inside.
+    pub(crate) fn outward(&self, event: Event) -> Vec<Event> {
+        match event {
+            Event::RequestSent(_)
+            | Event::RequestEnded(_)
+            | Event::Waiting(_)
+            | Event::HookRan(_)
+            | Event::Activity(_)
+            | Event::ApprovalWanted(_)
+            | Event::ApprovalSettled { .. }
+            | Event::ModeChanged(_) => vec![event],
+            Event::Thought(thought) if thought.subject.is_empty() => Vec::new(),
+            Event::Thought(thought) => vec![self.activity(ActivityKind::Thought(thought.subject))],
+            Event::AttemptDiscarded(discarded) => {
+                vec![self.error(discarded.reason, ActivityError::Generic)]
+            }
+            Event::CallFinished(report) => {
+                let cause = match (report.status, report.decision) {
+                    (CallStatus::Success, _) => None,
+                    (CallStatus::Error, _) => Some(ActivityError::Generic),
+                    (CallStatus::Cancelled, Some(pollux_domain::event::CallDecision::Reject)) => {
+                        Some(ActivityError::Rejected)
+                    }
+                    (CallStatus::Cancelled, _) => Some(ActivityError::Cancelled),
+                };
+                let mut events = vec![self.activity(ActivityKind::CallEnded(Arc::clone(&report)))];
+                events.extend(cause.map(|cause| {
+                    let call = Some((report.call.clone(), report.name.clone()));
+                    self.activity(ActivityKind::Error { message: report.answer.clone(), call, cause })
+                }));
+                events
+            }
+            // These are about the turn of whoever gave the task, and that goes on.
+            Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
+                vec![self.error(message, ActivityError::Generic)]
+            }
+            Event::Notice { severity, code, message } => {
+                vec![Event::Notice { severity, code, message: format!("{}: {message}", self.agent) }]
+            }
+            Event::SessionReady { .. }
+            | Event::PromptAccepted { .. }
+            | Event::Text(_)
+            | Event::StepCommitted
+            | Event::CallRequested { .. }
+            | Event::CallOutput { .. }
+            | Event::Compressed { .. }
+            | Event::Conversation(_)
+            | Event::Rewound { .. }
+            | Event::TurnEnded(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The work of one sub-agent in this process, from its task to its result.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_config::groups::SessionFormat;
+use pollux_domain::JsonObject;
+use pollux_domain::content::Part;
+use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
+use pollux_domain::id::SessionId;
+use pollux_domain::model::ModelClient;
+use pollux_domain::tool::{AgentEnd, Display, Tool, ToolContext, ToolErrorKind, ToolOutcome};
+use pollux_extend::agents::{Definition, Local, ModelChoice, Prompt, fill, inputs_for};
+use pollux_session::{NewSession, Recorder, SessionKind, set_summary};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::complete_task::CompleteTask;
+use super::errand::Errand;
+use super::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
+use super::{Host, Stopwatch, TerminateMode, toolset, words};
+use crate::control;
+use crate::prompt::PromptInputs;
+use crate::schema;
+use crate::session::{ErrandSpec, Session};
+
+/// What an agent is asked that was told nothing; upstream's.
+const DEFAULT_QUERY: &str = "Get Started!";
+
+/// How the work ended.
+struct Ended {
+    mode: TerminateMode,
+    result: String,
+    /// A person wants everything to stop.
+    by_person: bool,
+    /// The model could not be asked, or the run has to end.
+    failure: Option<Failure>,
+}
+
+enum Failure {
+    Agent(String),
+    Fatal(ToolErrorKind, String),
+}
+
+/// Runs an agent until it is done, stopped or out of time.
+pub(super) async fn run(
+    host: &Host,
+    definition: &Definition,
+    local: &Local,
+    prompt: &str,
+    context: &ToolContext,
+) -> ToolOutcome {
+    let watch = Stopwatch::start(local.time_limit);
+    let mut session = match open(host, definition, local, prompt, context, &watch).await {
+        Ok(session) => session,
+        Err(message) => return failed(definition, None, &message),
+    };
+    let (record, file) = (session.session.recorder.path().is_some(), session.session.recorder.path().map(PathBuf::from));
+    let record = record.then(|| session.session.id.to_string());
+    let ended = work(&mut session, local, &watch, &context.cancel).await;
+    drop(session);
+    if let (TerminateMode::Goal, Some(file)) = (ended.mode, file) {
+        // A title is a convenience; the work is done.
+        let _ = set_summary(&file, &summary(&ended.result));
+    }
+    outcome(definition, record, ended)
+}
+
+/// A session that is ready, and its task.
+struct Opened {
+    session: Session,
+    errand: Arc<Errand>,
+    query: String,
+}
+
+async fn open(
+    host: &Host,
+    definition: &Definition,
+    local: &Local,
+    prompt: &str,
+    context: &ToolContext,
+    watch: &Arc<Stopwatch>,
+) -> Result<Opened, String> {
+    if let Some(server) = local.mcp_servers.keys().next() {
+        return Err(format!(
+            "it brings MCP servers of its own (`{server}`), which is not supported; configure them in `mcpServers` of \
+             the settings and name their tools in `tools`"
+        ));
+    }
+    let events = host.events.upgrade().ok_or("the session is over")?;
+    let inputs = inputs(host, local, prompt)?;
+    let own = local.prompt.text().map_err(|error| error.to_string())?;
+    let own = own.map(|text| fill(&text, &inputs)).transpose().map_err(|error| error.to_string())?;
+    let query = query(local, &inputs)?;
+    let errand = Arc::new(Errand {
+        call: context.call.clone(),
+        agent: definition.name.clone(),
+        goal: Goal::default(),
+        live: Arc::clone(&context.live),
+    });
+    let desk = Arc::new(host.desk.for_subagent(&definition.name, Arc::clone(watch)));
+    let (mut tools, unknown) = tools(host, local, context).await;
+    for tool in &mut tools {
+        if tool.spec().name == "ask_user" {
+            *tool = control::ask_user(&desk);
+        }
+    }
+    tools.push(Arc::new(CompleteTask::new(local.output.clone(), Arc::clone(&errand))));
+    let id = SessionId::random();
+    let mut model = host.model.clone();
+    model.name = model_name(&local.model, &host.model.name, &*host.client);
+    model.max_session_turns = Some(local.max_turns);
+    let session = Session::for_errand(
+        host,
+        ErrandSpec {
+            recorder: recorder(host, &id),
+            id,
+            errand: Arc::clone(&errand),
+            agent: definition.name.clone(),
+            model,
+            generation: local.generation.clone(),
+            desk,
+            tools,
+            prompt: instructions(host, &local.prompt, own),
+            prompted: host.prompted(),
+            events,
+        },
+    );
+    if !unknown.is_empty() {
+        let text = format!("there are no tools named {}", unknown.join(", "));
+        session.notice(Severity::Warning, NoticeCode::Agent, text).await;
+    }
+    Ok(Opened { session, errand, query })
+}
+
+/// What prompts may name: what the agent was told, and where it runs.
+fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String> {
+    let mut inputs = inputs_for(&local.inputs, prompt);
+    schema::check(&local.inputs, &inputs).map_err(|fault| {
+        format!("the prompt does not tell what it needs ({fault}); give a JSON object that fits {}", local.inputs)
+    })?;
+    let model = host.client.resolve(&host.model.name).id;
+    let facts = [
+        ("cliVersion", json!(host.port.version)),
+        ("activeModel", json!(model)),
+        ("today", json!(host.clock.now().to_local_date())),
+    ];
+    for (name, value) in facts {
+        inputs.entry(name).or_insert(value);
+    }
+    Ok(inputs)
+}
+
+fn query(local: &Local, inputs: &JsonObject) -> Result<String, String> {
+    let text = match &local.query {
+        Some(query) => fill(query, inputs).map_err(|error| error.to_string())?,
+        None => {
+            let names = local.inputs.get("properties").and_then(Value::as_object);
+            let given: Vec<(&String, &Value)> = names
+                .into_iter()
+                .flat_map(|names| names.keys())
+                .filter_map(|name| inputs.get_key_value(name))
+                .collect();
+            match given.as_slice() {
+                [(_, Value::String(only))] => only.clone(),
+                several => several.iter().map(|(name, value)| format!("{name}: {value}\n")).collect(),
+            }
+        }
+    };
+    Ok(if text.trim().is_empty() { DEFAULT_QUERY.to_owned() } else { text })
+}
+
+async fn tools(host: &Host, local: &Local, context: &ToolContext) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
+    let mut all = host.tools.clone();
+    let wants_servers =
+        |list: &Vec<String>| list.iter().any(|word| word.starts_with("mcp_") || word.as_str() == "*");
+    if let Some(late) = host.late.as_ref().filter(|_| local.tools.as_ref().is_none_or(wants_servers)) {
+        late.settled(&context.cancel).await;
+        all.extend(late.tools());
+    }
+    toolset::chosen(local.tools.as_deref(), &all)
+}
+
+/// The system prompt: the agent's own, or the main one for work without a person, and the rules behind it.
+fn instructions(host: &Host, prompt: &Prompt, own: Option<String>) -> PromptInputs {
+    let mode = host.approvals.mode();
+    let planning = mode == pollux_domain::approval::ApprovalMode::Plan;
+    let inputs = PromptInputs {
+        interactive: false,
+        mode,
+        agents: Vec::new(),
+        appendix: Some(words::rules(planning)),
+        ..host.prompt.clone()
+    };
+    match prompt {
+        Prompt::Main => PromptInputs { global_context: None, project_memory: None, learnings: None, ..inputs },
+        Prompt::Text(_) | Prompt::File { .. } => PromptInputs { replacement: own, learnings: None, ..inputs },
+    }
+}
+
+/// The model that is asked: beside a Gemini model a Gemini model, beside others the main one.
+fn model_name(choice: &ModelChoice, main: &str, client: &dyn ModelClient) -> String {
+    let id = client.resolve(main).id;
+    let id = id.strip_prefix("models/").unwrap_or(&id);
+    match choice {
+        ModelChoice::Named(name) => name.clone(),
+        ModelChoice::Flash if id.starts_with("gemini-") => "flash".to_owned(),
+        ModelChoice::Investigator if id.starts_with("gemini-3") => "flash".to_owned(),
+        ModelChoice::Investigator if id.starts_with("gemini-") => "gemini-2.5-pro".to_owned(),
+        ModelChoice::Inherit | ModelChoice::Flash | ModelChoice::Investigator => main.to_owned(),
+    }
+}
+
+fn recorder(host: &Host, id: &SessionId) -> Recorder {
+    let spec = host.records.clone().map(|chats_dir| NewSession {
+        id: id.clone(),
+        project_hash: host.port.project_hash.clone(),
+        chats_dir,
+        format: SessionFormat::Jsonl,
+        kind: SessionKind::Subagent,
+        now: host.clock.now(),
+    });
+    spec.and_then(|spec| Recorder::create(spec).ok()).unwrap_or_else(Recorder::disabled)
+}
+
+/// Works until the end, with a last turn for an agent that did not hand anything over.
+async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &CancellationToken) -> Ended {
+    let Opened { session, errand, query } = opened;
+    let mut first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
+    if let Some(result) = errand.goal.output() {
+        return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
+    }
+    let mut findings = session.findings();
+    if let Some(refused) = errand.goal.refused() {
+        findings = format!("{findings}\n\nHanded over, but not in the form that was asked for:\n{refused}");
+    }
+    let mut findings = findings.trim().to_owned();
+    let judged = judge(&mut first, session.requests(), local, cancel);
+    if judged.recoverable {
+        let chance = words::last_chance(words::warning(judged.mode));
+        session.emit(errand.error(judged.text.clone(), ActivityError::Generic)).await;
+        session.allow_last_turn(COMPLETE_TASK);
+        let grace = tokio::time::sleep(Duration::from_secs(words::GRACE_SECONDS));
+        limited(session, vec![Part::text(chance)], grace, cancel).await;
+        if let Some(result) = errand.goal.output() {
+            return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
+        }
+        let more = session.last_words();
+        if !more.is_empty() && !findings.ends_with(&more) {
+            findings = format!("{findings}\n\n{more}").trim().to_owned();
+        }
+    }
+    let mode = if cancel.is_cancelled() { TerminateMode::Aborted } else { judged.mode };
+    let result = words::with_findings(&judged.text, &findings);
+    if !judged.recoverable && mode != TerminateMode::Aborted {
+        session.emit(errand.error(judged.text, ActivityError::Generic)).await;
+    }
+    Ended { mode, by_person: judged.by_person, failure: judged.failure.map(|kind| kind.with(&result)), result }
+}
+
+/// How a piece of work ended, and whether its time was over.
+struct Limited {
+    end: TurnEnd,
+    out_of_time: bool,
+}
+
+async fn limited(
+    session: &mut Session,
+    parts: Vec<Part>,
+    over: impl Future<Output = ()>,
+    cancel: &CancellationToken,
+) -> Limited {
+    let inner = cancel.child_token();
+    let turn = session.pursue(parts, &inner);
+    tokio::pin!(turn);
+    tokio::select! {
+        biased;
+        end = &mut turn => Limited { end, out_of_time: false },
+        () = over => {
+            inner.cancel();
+            Limited { end: turn.await, out_of_time: true }
+        }
+    }
+}
+
+/// What an end means.
+struct Judged {
+    mode: TerminateMode,
+    text: String,
+    recoverable: bool,
+    by_person: bool,
+    failure: Option<FailureKind>,
+}
+
+enum FailureKind {
+    Agent,
+    Fatal(ToolErrorKind),
+}
+
+impl FailureKind {
+    fn with(self, text: &str) -> Failure {
+        match self {
+            Self::Agent => Failure::Agent(text.to_owned()),
+            Self::Fatal(kind) => Failure::Fatal(kind, text.to_owned()),
+        }
+    }
+}
+
+fn judge(ended: &mut Limited, turns: u32, local: &Local, cancel: &CancellationToken) -> Judged {
+    let plain = |mode, text: String, recoverable| Judged {
+        mode,
+        text,
+        recoverable,
+        by_person: false,
+        failure: None,
+    };
+    let failed =
+        |text: String| Judged { failure: Some(FailureKind::Agent), ..plain(TerminateMode::Error, text, false) };
+    if cancel.is_cancelled() {
+        return plain(TerminateMode::Aborted, "Agent was cancelled.".to_owned(), false);
+    }
+    if ended.out_of_time {
+        let text = format!("Agent timed out after {}.", minutes(local.time_limit));
+        return plain(TerminateMode::Timeout, text, true);
+    }
+    match &ended.end {
+        TurnEnd::TurnLimit => {
+            plain(TerminateMode::MaxTurns, format!("Agent reached max turns limit ({turns})."), true)
+        }
+        TurnEnd::Finished(Some(_)) => {
+            let text = "Agent stopped calling tools but did not call 'complete_task'.".to_owned();
+            plain(TerminateMode::NoCompleteTaskCall, text, true)
+        }
+        TurnEnd::Finished(None) => plain(TerminateMode::Error, "A hook stopped the agent.".to_owned(), false),
+        TurnEnd::Cancelled => Judged {
+            by_person: true,
+            ..plain(TerminateMode::Aborted, "Agent was stopped by the user.".to_owned(), false)
+        },
+        TurnEnd::Loop(message) => plain(TerminateMode::Error, message.clone(), true),
+        TurnEnd::InvalidReply { kind: INVALID_OUTPUT, message } => {
+            plain(TerminateMode::Error, message.clone(), false)
+        }
+        TurnEnd::InvalidReply { message, .. } => failed(message.clone()),
+        TurnEnd::Overflow { estimated, remaining } => failed(format!(
+            "the conversation does not fit the model: {estimated} tokens more, and room for {remaining}"
+        )),
+        TurnEnd::Failed(error) => failed(error.message.clone()),
+        TurnEnd::FatalTool { kind, message } => {
+            Judged { failure: Some(FailureKind::Fatal(*kind)), ..failed(message.clone()) }
+        }
+    }
+}
+
+fn minutes(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    let minutes = seconds / 60.0;
+    if minutes.fract() == 0.0 { format!("{minutes} minutes") } else { format!("{seconds} seconds") }
+}
+
+/// What whoever asked gets. Only a cancelled agent is no answer; a failure is told in words, as upstream has it.
+fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> ToolOutcome {
+    let name = &definition.name;
+    match ended.failure {
+        Some(Failure::Agent(error)) => return failed(definition, record, &error),
+        Some(Failure::Fatal(kind, message)) => return ToolOutcome::failed(kind, words::failed(name, &message)),
+        None => {}
+    }
+    if ended.by_person {
+        return ToolOutcome::Refused(ended.result);
+    }
+    if ended.mode == TerminateMode::Aborted {
+        return ToolOutcome::Cancelled { partial: Some(ended.result) };
+    }
+    let text = words::finished(name, ended.mode, &ended.result);
+    let display = AgentEnd {
+        agent: name.clone(),
+        record,
+        state: if ended.mode == TerminateMode::Goal { "completed" } else { "error" },
+        reason: ended.mode.as_str().to_owned(),
+        result: ended.result,
+    };
+    ToolOutcome::text(text, Display::Agent(Box::new(display)))
+}
+
+pub(super) fn failed(definition: &Definition, record: Option<String>, error: &str) -> ToolOutcome {
+    let display = AgentEnd {
+        agent: definition.name.clone(),
+        record,
+        state: "error",
+        reason: TerminateMode::Error.as_str().to_owned(),
+        result: error.to_owned(),
+    };
+    ToolOutcome::text(words::failed(&definition.name, error), Display::Agent(Box::new(display)))
+}
+
+/// The first words of a result, as the title of its record; the lengths are upstream's.
+fn summary(result: &str) -> String {
+    let line = result.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= 200 {
+        return line;
+    }
+    let mut short: String = line.chars().take(197).collect();
+    short.push_str("...");
+    short
+}

@@ -1,0 +1,148 @@
+//! `invoke_agent`: a task for another agent.
+
+use std::sync::Arc;
+
+use pollux_domain::tool::{
+    ArgError, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+};
+use pollux_domain::{BoxFuture, JsonObject};
+use pollux_extend::agents::{Definition, Kind, same_name};
+use serde_json::{Value, json};
+
+use super::{Host, executor, remote};
+
+const NAME: &str = "invoke_agent";
+
+const DESCRIPTION: &str = "Hands a task to another agent, waits for it, and returns its report. The agents and what they \
+are for are listed in your instructions. The agent sees nothing of this conversation: the prompt has to hold the whole \
+task, with the paths, facts and limits that matter.";
+
+/// Characters of a prompt that people see.
+const SHOWN: usize = 80;
+
+struct InvokeAgent {
+    spec: Arc<ToolSpec>,
+    host: Arc<Host>,
+    /// The agent that is meant when older conversations call it as if it were a tool.
+    bound: Option<String>,
+}
+
+/// The tool, and one form for each agent that older conversations call by its name.
+pub(super) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
+    let names: Vec<String> = host.port.registry.enabled().map(|agent| agent.name.clone()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let spec = Arc::new(ToolSpec {
+        name: NAME.to_owned(),
+        display_name: "Invoke Subagent".to_owned(),
+        description: DESCRIPTION.to_owned(),
+        kind: ToolKind::Agent,
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "agent_name": {"type": "string", "description": "The name of the agent."},
+                "prompt": {"type": "string", "description": "The whole task, and everything the agent has to know."},
+                "wait_for_previous": {
+                    "type": "boolean",
+                    "description": "Wait for the calls before this one, instead of running beside them.",
+                },
+            },
+            "required": ["agent_name", "prompt"],
+        }),
+        output_is_markdown: true,
+        offloads_long_output: true,
+    });
+    let form = |bound| -> Arc<dyn Tool> {
+        Arc::new(InvokeAgent { spec: Arc::clone(&spec), host: Arc::clone(host), bound })
+    };
+    std::iter::once(None).chain(names.into_iter().map(Some)).map(form).collect()
+}
+
+impl InvokeAgent {
+    fn find(&self, name: &str) -> Option<&Arc<Definition>> {
+        self.host.port.registry.find(name)
+    }
+}
+
+impl Tool for InvokeAgent {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn answers_to(&self, name: &str) -> bool {
+        self.bound.as_ref().is_some_and(|agent| same_name(agent, name))
+    }
+
+    fn modernised(&self, args: &JsonObject) -> Option<JsonObject> {
+        let mut rest = args.clone();
+        let named = rest.shift_remove("agent_name");
+        let named = named.as_ref().and_then(Value::as_str).or(self.bound.as_deref())?;
+        // Rules know an agent by the name under which it is registered.
+        let name = self.find(named).map_or(named, |agent| &agent.name).to_owned();
+        let prompt = match rest.get("prompt") {
+            Some(prompt) => prompt.clone(),
+            // Each agent had inputs of its own once.
+            None => {
+                rest.shift_remove("wait_for_previous");
+                match rest.values().collect::<Vec<_>>().as_slice() {
+                    [] => return None,
+                    [Value::String(only)] => json!(only),
+                    _ => json!(Value::Object(rest.clone()).to_string()),
+                }
+            }
+        };
+        let mut modern = JsonObject::from_iter([("agent_name".to_owned(), json!(name)), ("prompt".to_owned(), prompt)]);
+        if let Some(wait) = args.get("wait_for_previous") {
+            modern.insert("wait_for_previous".to_owned(), wait.clone());
+        }
+        (modern != *args).then_some(modern)
+    }
+
+    fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
+        let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (name, prompt) = (text("agent_name"), text("prompt"));
+        let Some(definition) = self.find(name) else {
+            let known: Vec<&str> =
+                self.host.port.registry.enabled().map(|agent| agent.name.as_str()).collect();
+            return Err(ArgError(format!("Subagent '{name}' not found. Available: {}.", known.join(", "))));
+        };
+        if prompt.trim().is_empty() {
+            return Err(ArgError("The prompt is empty: the agent would not know what to do.".to_owned()));
+        }
+        Ok(Box::new(Call {
+            host: Arc::clone(&self.host),
+            definition: Arc::clone(definition),
+            prompt: prompt.to_owned(),
+        }))
+    }
+}
+
+struct Call {
+    host: Arc<Host>,
+    definition: Arc<Definition>,
+    prompt: String,
+}
+
+impl Invocation for Call {
+    fn describe(&self) -> String {
+        let line = self.prompt.lines().next().unwrap_or_default();
+        let short: String = line.chars().take(SHOWN).collect();
+        let more = if short.len() < self.prompt.len() { "…" } else { "" };
+        format!("{}: {short}{more}", self.definition.name)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::None
+    }
+
+    fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let Self { host, definition, prompt } = *self;
+            match &definition.kind {
+                Kind::Local(local) => executor::run(&host, &definition, local, &prompt, context).await,
+                Kind::Remote(_) => remote::run(&host, &definition, &prompt, context).await,
+            }
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! Asking an agent elsewhere.
+
+use std::sync::Arc;
+
+use pollux_domain::event::{Activity, ActivityError, ActivityKind, Event};
+use pollux_domain::remote_agent::RemoteError;
+use pollux_domain::tool::{AgentEnd, Display, ToolContext, ToolOutcome};
+use pollux_extend::agents::Definition;
+
+use super::{Host, TerminateMode, executor};
+
+/// Sends the prompt and waits for the answer.
+pub(super) async fn run(
+    host: &Host,
+    definition: &Definition,
+    prompt: &str,
+    context: &ToolContext,
+) -> ToolOutcome {
+    let Some(agent) = host.port.remote.get(&definition.name) else {
+        return executor::failed(definition, None, "it cannot be reached: there is no connection to it");
+    };
+    match agent.call(prompt, &*context.live, &context.cancel).await {
+        Ok(text) => {
+            let display = AgentEnd {
+                agent: definition.name.clone(),
+                record: None,
+                state: "completed",
+                reason: TerminateMode::Goal.as_str().to_owned(),
+                result: text.clone(),
+            };
+            ToolOutcome::text(text, Display::Agent(Box::new(display)))
+        }
+        Err(RemoteError::Cancelled) => ToolOutcome::Cancelled { partial: None },
+        Err(_) if context.cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
+        Err(error) => {
+            let message = error.to_string();
+            if let Some(events) = host.events.upgrade() {
+                let what = ActivityKind::Error { message: message.clone(), call: None, cause: ActivityError::Generic };
+                let activity = Activity { call: context.call.clone(), agent: definition.name.clone(), what };
+                let _ = events.send(Event::Activity(Arc::new(activity))).await;
+            }
+            executor::failed(definition, None, &message)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is said to a sub-agent, and about it.
+
+use super::TerminateMode;
+
+/// Time of the last turn of an agent that did not come to an end.
+pub(super) const GRACE_SECONDS: u64 = 60;
+
+const PLANNING: &str =
+    "\n- The session is planning: you may read and search; everything that changes something is refused.";
+
+/// What every sub-agent is told behind its own prompt.
+pub(super) fn rules(planning: bool) -> String {
+    format!(
+        "# Rules for this task
+- You work alone. Nobody can answer a question or see what you write: decide, do the work, hand over the result.
+- Give tools absolute paths.
+- A call that is refused stays refused: find another way, or say in your result what was refused.
+- When you are done, call `complete_task` with your result. It is the only way to finish; text without it is lost. \
+Call nothing else in that turn.{}",
+        if planning { PLANNING } else { "" }
+    )
+}
+
+/// What starts the last turn.
+pub(super) fn last_chance(why: &str) -> String {
+    format!(
+        "System: {why} You have one last turn of at most {GRACE_SECONDS} seconds. Call `complete_task` now and hand \
+         over what you found so far, even if it is not all; say what is missing. No other tool is available."
+    )
+}
+
+/// Why an agent is told to come to an end.
+pub(super) fn warning(mode: TerminateMode) -> &'static str {
+    match mode {
+        TerminateMode::Timeout => "your time is over.",
+        TerminateMode::MaxTurns => "you have used up all your turns.",
+        TerminateMode::NoCompleteTaskCall => {
+            "you stopped calling tools without calling `complete_task`, so nothing was handed over."
+        }
+        TerminateMode::Error => "you repeat yourself, and were stopped.",
+        TerminateMode::Goal | TerminateMode::Aborted => "the task ends.",
+    }
+}
+
+/// What whoever asked reads of an agent that came to an end; upstream's words.
+pub(super) fn finished(agent: &str, mode: TerminateMode, result: &str) -> String {
+    format!("Subagent '{agent}' finished.\nTermination Reason: {}\nResult:\n{result}", mode.as_str())
+}
+
+/// What whoever asked reads of an agent that failed; upstream's words.
+pub(super) fn failed(agent: &str, error: &str) -> String {
+    format!("Subagent '{agent}' failed. Error: {error}")
+}
+
+/// A text with what the agent said until then.
+pub(super) fn with_findings(text: &str, findings: &str) -> String {
+    if findings.is_empty() { text.to_owned() } else { format!("{text}\n\nPartial findings:\n{findings}") }
+}

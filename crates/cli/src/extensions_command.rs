@@ -1,0 +1,324 @@
+//! `pollux extensions`: what is installed, and changing that.
+
+mod asking;
+mod page;
+mod templates;
+
+use std::io::Write;
+use std::path::Path;
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::redact::{redact_value, redacted};
+use pollux_domain::terminal_text::{self, plain};
+use serde_json::{Value, json};
+
+use crate::launch::{ExtensionsCommand, NewExtension, SwitchScope};
+use crate::report::{Failure, print_result};
+
+pub(crate) use asking::Asking;
+
+/// An extension that is installed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) description: Option<String>,
+    pub(crate) id: String,
+    /// The hash of its name, as upstream shows it.
+    pub(crate) name_hash: String,
+    pub(crate) path: String,
+    /// `.gemini-extension-install.json`
+    pub(crate) origin: Option<Value>,
+    pub(crate) of_project: bool,
+    pub(crate) active: bool,
+    pub(crate) enabled_for_user: bool,
+    pub(crate) enabled_here: bool,
+    pub(crate) context_files: Vec<String>,
+    /// Entries as they are written.
+    pub(crate) servers: Vec<(String, Value)>,
+    pub(crate) excluded_tools: Vec<String>,
+    pub(crate) skills: Vec<(String, String)>,
+    pub(crate) settings: Vec<SettingRow>,
+}
+
+/// A setting of an extension.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SettingRow {
+    pub(crate) name: String,
+    pub(crate) variable: String,
+    pub(crate) sensitive: bool,
+    /// What may be shown of it; `None` if it is not set.
+    pub(crate) value: Option<String>,
+    /// `User` or `Workspace`, and a file or `Keychain`.
+    pub(crate) place: Option<(&'static str, String)>,
+}
+
+/// What a change did, and lines beside it.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) out: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// How an update ended.
+pub(crate) enum Updated {
+    Newer { from: String, to: String, notes: Vec<String> },
+    /// Nothing newer, or nothing ever; the line says why if there is a reason.
+    Not(Option<String>),
+}
+
+/// The extensions, as this command needs them.
+pub(crate) trait ExtensionSet {
+    /// Lines about what was found on the way to them, for stderr.
+    fn notes(&self) -> &[String];
+
+    /// Names and versions, in order.
+    fn names(&self) -> Vec<(String, String)>;
+
+    /// Everything about them, and lines about those that are not what was installed.
+    fn rows(&self) -> (Vec<Row>, Vec<String>);
+
+    fn install(&mut self, new: &NewExtension, asking: &mut Asking<'_>) -> Result<Said, Failure>;
+
+    fn link(&mut self, path: &str, consent: bool, asking: &mut Asking<'_>) -> Result<Said, Failure>;
+
+    fn uninstall(&mut self, given: &str) -> Result<(), Failure>;
+
+    /// `None` if there is no such extension.
+    fn update(&mut self, name: &str, asking: &mut Asking<'_>) -> Option<Result<Updated, Failure>>;
+
+    fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure>;
+
+    /// What is wrong with an extension in a folder: warnings and errors.
+    fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure>;
+
+    fn configure(
+        &mut self,
+        name: Option<&str>,
+        setting: Option<&str>,
+        workspace: bool,
+        asking: &mut Asking<'_>,
+    ) -> Result<Said, Failure>;
+}
+
+/// Runs the command; results go to `out`, everything else to `err`. Paths are relative to `here`.
+pub(crate) fn run(
+    command: &ExtensionsCommand,
+    extensions: &mut dyn ExtensionSet,
+    asking: &mut Asking<'_>,
+    here: &Path,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let said = match command {
+        ExtensionsCommand::List { json } => return list(*json, extensions, out, err),
+        ExtensionsCommand::Names => Said { out: page::names(&extensions.names()), notes: Vec::new() },
+        ExtensionsCommand::Install(new) => extensions.install(new, asking)?,
+        ExtensionsCommand::Link { path, consent } => extensions.link(path, *consent, asking)?,
+        ExtensionsCommand::Uninstall { names, all } => return uninstall(names, *all, extensions, out, err),
+        ExtensionsCommand::Update { name: Some(name) } => return update(name, extensions, asking, out, err),
+        ExtensionsCommand::Update { name: None } => return update_all(extensions, asking, out, err),
+        ExtensionsCommand::Switch { name, on, scope } => extensions.switch(name, *on, scope)?,
+        ExtensionsCommand::New { path, template } => new(path, template.as_deref(), here)?,
+        ExtensionsCommand::Validate { path } => return validate(path, extensions, here, out, err),
+        ExtensionsCommand::Config { name, setting, workspace } => {
+            extensions.configure(name.as_deref(), setting.as_deref(), *workspace, asking)?
+        }
+    };
+    note(err, &said.notes);
+    show(out, &said.out)
+}
+
+/// Names and texts of others are shown: they neither steer the terminal nor spill a key.
+fn show(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    print_result(out, &redacted(&plain(text)))
+}
+
+fn note(err: &mut dyn Write, lines: &[String]) {
+    for line in lines {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(err, "{}", redacted(&plain(line)));
+    }
+}
+
+fn list(
+    json: bool,
+    extensions: &dyn ExtensionSet,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (rows, changed) = extensions.rows();
+    note(err, &changed);
+    if json {
+        let mut value = page::json(&rows);
+        redact_value(&mut value);
+        return print_result(out, &terminal_text::json(format!("{value:#}\n")));
+    }
+    show(out, &page::text(&rows))
+}
+
+fn uninstall(
+    names: &[String],
+    all: bool,
+    extensions: &mut dyn ExtensionSet,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut names = names.to_vec();
+    if all {
+        names = extensions.names().into_iter().map(|(name, _)| name).collect();
+        if names.is_empty() {
+            return show(out, "No extensions currently installed.\n");
+        }
+    }
+    let mut failed = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        if names.iter().take(at).any(|earlier| earlier == name) {
+            continue;
+        }
+        match extensions.uninstall(name) {
+            Ok(()) => show(out, &format!("Extension \"{name}\" successfully uninstalled.\n"))?,
+            Err(failure) => failed.push(format!("Failed to uninstall \"{name}\": {}", failure.message())),
+        }
+    }
+    match failed.pop() {
+        None => Ok(()),
+        Some(last) => {
+            note(err, &failed);
+            Err(Failure::new(ExitKind::Failure, last))
+        }
+    }
+}
+
+fn update(
+    name: &str,
+    extensions: &mut dyn ExtensionSet,
+    asking: &mut Asking<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let Some(updated) = extensions.update(name, asking) else {
+        // Upstream's words, and its exit code.
+        let installed = extensions.names();
+        let known = match installed.is_empty() {
+            true => "No extensions installed.".to_owned(),
+            false => {
+                let lines: Vec<String> =
+                    installed.iter().map(|(name, version)| format!("{name} ({version})")).collect();
+                format!(
+                    "Installed extensions:\n{}\n\nRun \"pollux extensions list\" for details.",
+                    lines.join("\n")
+                )
+            }
+        };
+        note(err, &[format!("Extension \"{name}\" not found.\n\n{known}")]);
+        return Ok(());
+    };
+    match updated? {
+        Updated::Newer { from, to, notes } => {
+            note(err, &notes);
+            show(out, &page::updated(name, &from, &to))
+        }
+        Updated::Not(why) => {
+            note(err, &why.into_iter().collect::<Vec<_>>());
+            show(out, &format!("Extension \"{name}\" is already up to date.\n"))
+        }
+    }
+}
+
+fn update_all(
+    extensions: &mut dyn ExtensionSet,
+    asking: &mut Asking<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut any = false;
+    let mut failed = Vec::new();
+    for (name, _) in extensions.names() {
+        match extensions.update(&name, asking) {
+            Some(Ok(Updated::Newer { from, to, notes })) => {
+                any = true;
+                note(err, &notes);
+                show(out, &page::updated(&name, &from, &to))?;
+            }
+            Some(Ok(Updated::Not(_))) | None => {}
+            Some(Err(failure)) => failed.push(format!("Extension \"{name}\" was not updated: {}", failure.message())),
+        }
+    }
+    match failed.pop() {
+        Some(last) => {
+            note(err, &failed);
+            Err(Failure::new(ExitKind::Failure, last))
+        }
+        None if any => Ok(()),
+        None => show(out, "No extensions to update.\n"),
+    }
+}
+
+fn new(path: &str, template: Option<&str>, here: &Path) -> Result<Said, Failure> {
+    let folder = here.join(path);
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let text = format!(
+            "Invalid extension name: \"{name}\". Only letters (a-z, A-Z), numbers (0-9), and dashes (-) are allowed."
+        );
+        return Err(Failure::new(ExitKind::Failure, text).hint("the folder's name is the extension's name"));
+    }
+    if folder.symlink_metadata().is_ok() {
+        return Err(Failure::new(ExitKind::Failure, format!("Path already exists: {path}")));
+    }
+    let mut made = templates::files(template, &name).ok_or_else(|| {
+        let given = template.unwrap_or_default();
+        Failure::new(ExitKind::Failure, format!("there is no template `{given}`"))
+            .hint(format!("the templates are {}", templates::NAMES.join(", ")))
+    })?;
+    // The manifest comes last: until it is there, this is no extension.
+    made.reverse();
+    for (file, text) in made {
+        files::replace(&folder.join(file), text.as_bytes(), Mode::Shared)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+    }
+    let from = template.map(|template| format!("from template \"{template}\" ")).unwrap_or_default();
+    let out = format!(
+        "Successfully created new extension {from}at {path}.\nYou can install this using \"pollux extensions link {path}\" to test it out.\n"
+    );
+    Ok(Said { out, notes: Vec::new() })
+}
+
+fn validate(
+    path: &str,
+    extensions: &dyn ExtensionSet,
+    here: &Path,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (warnings, errors) = extensions.validate(&here.join(path))?;
+    let listed = |title: &str, lines: &[String]| -> String {
+        let lines: String = lines.iter().map(|line| format!("\n  - {line}")).collect();
+        format!("{title}{lines}")
+    };
+    if !warnings.is_empty() {
+        note(err, &[listed("Validation warnings:", &warnings)]);
+    }
+    if !errors.is_empty() {
+        let text = listed("Validation failed with the following errors:", &errors);
+        return Err(Failure::new(ExitKind::Failure, text));
+    }
+    show(out, &format!("Extension {path} has been successfully validated.\n"))
+}
+
+/// For the list as JSON.
+fn setting_json(setting: &SettingRow) -> Value {
+    json!({
+        "name": setting.name,
+        "envVar": setting.variable,
+        "sensitive": setting.sensitive,
+        "value": setting.value,
+        "scope": setting.place.as_ref().map(|(scope, _)| scope.to_lowercase()),
+        "source": setting.place.as_ref().map(|(_, source)| source.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

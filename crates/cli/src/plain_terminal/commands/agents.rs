@@ -1,0 +1,34 @@
+//! `/agents`: the helpers of this conversation.
+
+use super::super::Front;
+use crate::launch::{AgentsCommand, Scope};
+use crate::{agents_command, wire};
+
+/// The agents of a conversation are those that it began with.
+const NEXT_TIME: &str = "This counts from the next conversation on.";
+
+impl Front<'_, '_> {
+    /// `/agents`, `/agents show|enable|disable|acknowledge <name>`.
+    pub(super) fn agents(&self, rest: &str) -> String {
+        let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (name, scope) = (name.trim().to_owned(), Scope::User);
+        let (command, then) = match word {
+            "" | "list" | "refresh" | "reload" => (AgentsCommand::List { json: false }, ""),
+            "show" | "enable" | "disable" | "acknowledge" if name.is_empty() => {
+                return format!("Usage: /agents {word} <agent-name>");
+            }
+            "show" => (AgentsCommand::Show { name, json: false }, ""),
+            "enable" => (AgentsCommand::Enable { name, scope }, NEXT_TIME),
+            "disable" => (AgentsCommand::Disable { name, scope }, NEXT_TIME),
+            "acknowledge" => (AgentsCommand::Acknowledge { name }, NEXT_TIME),
+            _ => return "Usage: /agents [list], /agents show|enable|disable|acknowledge <agent-name>".to_owned(),
+        };
+        let mut text = Vec::new();
+        let done = wire::agent_set(self.turn.options, &self.turn.loaded.env)
+            .and_then(|mut agents| agents_command::run(&command, &mut *agents, &mut text));
+        match done {
+            Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
+            Err(failure) => failure.message(),
+        }
+    }
+}

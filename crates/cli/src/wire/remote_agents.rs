@@ -1,0 +1,79 @@
+//! Agents elsewhere: what calls of them need of this program.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_a2a::{RunCommand, Setup, remote_agent};
+use pollux_domain::remote_agent::{RemoteAgent, RemoteTarget};
+use pollux_exec::background::Background;
+use pollux_exec::program::{Program, ProgramEnding, run};
+use tokio_util::sync::CancellationToken;
+
+use super::{Loaded, mcp};
+
+/// How long a command that gives a credential may take, and how much it may print.
+const COMMAND_LIMIT: Duration = Duration::from_secs(60);
+const MAX_PRINTED: usize = 64 * 1024;
+
+/// Makes the agents of one conversation.
+pub(super) struct RemoteAgents {
+    setup: Arc<Setup>,
+}
+
+impl RemoteAgents {
+    /// Touches nothing.
+    pub(super) fn new(loaded: &Loaded, background: &Arc<Background>) -> Self {
+        let sign_in = mcp::sign_in(loaded);
+        let setup = Setup {
+            http: sign_in.http,
+            env: sign_in.env,
+            user_home: sign_in.user_home,
+            clock: sign_in.clock,
+            oauth: sign_in.oauth,
+            run: commands(loaded, background),
+        };
+        Self { setup: Arc::new(setup) }
+    }
+
+    /// An agent that is asked when somebody calls it.
+    pub(super) fn agent(&self, target: RemoteTarget) -> Arc<dyn RemoteAgent> {
+        remote_agent(target, Arc::clone(&self.setup))
+    }
+}
+
+/// Runs `!command` of a definition. It fetches a secret for us, so it sees the environment as we do.
+fn commands(loaded: &Loaded, background: &Arc<Background>) -> RunCommand {
+    let environment: Vec<(String, String)> =
+        loaded.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (directory, background) = (loaded.project.root().to_path_buf(), Arc::clone(background));
+    Arc::new(move |command: String| {
+        let program = Program {
+            program: OsString::from("bash"),
+            arguments: vec!["-c".to_owned(), command],
+            directory: directory.clone(),
+            environment: environment.clone(),
+            input: Vec::new(),
+            time_limit: Some(COMMAND_LIMIT),
+            output_limit: MAX_PRINTED,
+            sandbox: None,
+        };
+        let background = Arc::clone(&background);
+        Box::pin(async move {
+            // Whoever does not want to wait any longer drops this future.
+            let ended = run(&program, &background, &CancellationToken::new()).await;
+            let ended = ended.map_err(|error| format!("it could not be started: {error}"))?;
+            // What it printed may hold the secret, so only the ending is told.
+            match ended.ending {
+                ProgramEnding::Exited(0) => {
+                    String::from_utf8(ended.stdout).map_err(|_| "it printed no text".to_owned())
+                }
+                ProgramEnding::Exited(code) => Err(format!("it ended with exit code {code}")),
+                ProgramEnding::Signalled(signal) => Err(format!("it was ended by signal {signal}")),
+                ProgramEnding::TimedOut => Err("it took too long".to_owned()),
+                ProgramEnding::TooMuchOutput => Err("it printed too much".to_owned()),
+                ProgramEnding::Cancelled => Err("it was cancelled".to_owned()),
+            }
+        })
+    })
+}

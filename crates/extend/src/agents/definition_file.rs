@@ -1,0 +1,217 @@
+//! From a file to definitions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_config::paths::sha256_hex;
+use pollux_domain::JsonObject;
+use pollux_domain::remote_agent::CardSource;
+use serde_json::Value;
+
+use super::fields::LocalFields;
+use super::remote::RemoteFields;
+use super::{Definition, Kind, MAX_FILE, Origin, Prompt};
+use crate::extension::Extension;
+use crate::frontmatter;
+
+/// A definition, and what stands for its content where somebody has to agree to it.
+pub(super) struct Found {
+    pub(super) definition: Definition,
+    pub(super) hash: String,
+}
+
+/// Whose file it is.
+pub(super) enum Owner {
+    Project,
+    User,
+    Extension(Arc<Extension>),
+}
+
+impl Owner {
+    fn origin(&self, path: &Path) -> Origin {
+        let path = path.to_path_buf();
+        match self {
+            Self::Project => Origin::Project(path),
+            Self::User => Origin::User(path),
+            Self::Extension(extension) => Origin::Extension { name: extension.name.clone(), path },
+        }
+    }
+}
+
+/// The files of a folder that define agents, sorted; a folder that is not there has none.
+pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let known = path.extension().is_some_and(|extension| extension == "md" || extension == "toml");
+            known && !name.starts_with(['_', '.'])
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The agents that a file defines; the reason if it does not.
+pub(super) fn read(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        read_toml(path, owner)
+    } else {
+        read_markdown(path, owner)
+    }
+}
+
+fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+    // Whoever has to agree to a file agrees to all of it; of other files the front matter is enough for now.
+    let (front, hash) = match owner {
+        Owner::Project => {
+            let text = frontmatter::read_whole(path, MAX_FILE).map_err(|error| error.to_string())?;
+            let front = frontmatter::split(&text).map(|(front, _)| front.to_owned());
+            (front, sha256_hex(text.as_bytes()))
+        }
+        Owner::User | Owner::Extension(_) => {
+            (frontmatter::read(path).map_err(|error| error.to_string())?, String::new())
+        }
+    };
+    let front = front.ok_or("it has to begin with a front matter between two lines of `---`")?;
+    let mut value: Value = frontmatter::parse(&front).map_err(|error| error.to_string())?;
+    hydrate(owner, &mut value);
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(items) => return remotes(items, path, owner, &hash),
+        _ => return Err("its front matter has to be keys with values, or a list of remote agents".to_owned()),
+    };
+    if is_remote(&fields) {
+        return remotes(vec![Value::Object(fields)], path, owner, &hash);
+    }
+    let prompt = Prompt::File {
+        path: path.to_path_buf(),
+        extension: match owner {
+            Owner::Extension(extension) => Some(Arc::clone(extension)),
+            Owner::Project | Owner::User => None,
+        },
+        agreed: matches!(owner, Owner::Project).then(|| hash.clone()),
+    };
+    Ok(vec![local(fields, prompt, path, owner, hash)?])
+}
+
+fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+    let text = frontmatter::read_whole(path, MAX_FILE).map_err(|error| error.to_string())?;
+    let hash = sha256_hex(text.as_bytes());
+    let mut value: Value =
+        toml::from_str(&text).map_err(|error| format!("it is no TOML: {}", error.message()))?;
+    hydrate(owner, &mut value);
+    let Value::Object(mut fields) = value else { return Err("it has no keys".to_owned()) };
+    if let Some(list) = fields.shift_remove("remote_agents") {
+        let Value::Array(items) = list else {
+            return Err("remote_agents has to be a list of tables".to_owned());
+        };
+        if let Some(other) = fields.keys().next() {
+            return Err(format!("unknown field `{other}` beside remote_agents"));
+        }
+        return remotes(items, path, owner, &hash);
+    }
+    if is_remote(&fields) {
+        return remotes(vec![Value::Object(fields)], path, owner, &hash);
+    }
+    flatten(&mut fields)?;
+    let prompt = match fields.shift_remove("system_prompt") {
+        Some(Value::String(text)) if !text.trim().is_empty() => Prompt::Text(text.trim().to_owned()),
+        _ => return Err("prompts.system_prompt is missing or empty".to_owned()),
+    };
+    Ok(vec![local(fields, prompt, path, owner, hash)?])
+}
+
+/// The tables of older files become the keys that Markdown files have.
+fn flatten(fields: &mut JsonObject) -> Result<(), String> {
+    let tables: [(&str, &[&str]); 3] = [
+        ("prompts", &["system_prompt", "query"]),
+        ("model", &["model", "temperature"]),
+        ("run", &["max_turns", "timeout_mins"]),
+    ];
+    for (table, keys) in tables {
+        if !fields.get(table).is_some_and(Value::is_object) {
+            continue;
+        }
+        let Some(Value::Object(inner)) = fields.shift_remove(table) else { continue };
+        for (key, value) in inner {
+            if !keys.contains(&key.as_str()) {
+                return Err(format!("unknown field `{table}.{key}`"));
+            }
+            fields.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+fn local(
+    fields: JsonObject,
+    prompt: Prompt,
+    path: &Path,
+    owner: &Owner,
+    hash: String,
+) -> Result<Found, String> {
+    if let Some(kind) = fields.get("kind").filter(|kind| *kind != "local") {
+        return Err(format!("kind has to be local or remote, not {kind}"));
+    }
+    let fields: LocalFields =
+        serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
+    let name = checked(&fields.name)?;
+    let (display_name, description) = (fields.display_name.clone(), fields.description.trim().to_owned());
+    let kind = Kind::Local(Box::new(fields.local(prompt)?));
+    let definition = Definition { name, display_name, description, origin: owner.origin(path), kind };
+    Ok(Found { definition, hash })
+}
+
+fn remotes(items: Vec<Value>, path: &Path, owner: &Owner, hash: &str) -> Result<Vec<Found>, String> {
+    let mut found = Vec::with_capacity(items.len());
+    for item in items {
+        if !item.as_object().is_some_and(is_remote) {
+            return Err("only remote agents (kind: remote) can stand in a list".to_owned());
+        }
+        let fields: RemoteFields = serde_json::from_value(item).map_err(|error| error.to_string())?;
+        let name = checked(&fields.name)?;
+        let (display_name, description) =
+            (fields.display_name.clone(), fields.description.clone().unwrap_or_default());
+        let target = fields.target()?;
+        // What is agreed to is where the agent is; how one signs in there is part of it.
+        let hash = match (&target.card, &target.auth) {
+            (CardSource::Url(url), None) => url.clone(),
+            (CardSource::Json(json), None) => sha256_hex(json.as_bytes()),
+            (_, Some(_)) => hash.to_owned(),
+        };
+        let kind = Kind::Remote(Box::new(target));
+        let definition = Definition { name, display_name, description, origin: owner.origin(path), kind };
+        found.push(Found { definition, hash });
+    }
+    Ok(found)
+}
+
+fn is_remote(fields: &JsonObject) -> bool {
+    let named = fields.get("kind").is_some_and(|kind| kind == "remote");
+    let implied = !fields.contains_key("kind")
+        && (fields.contains_key("agent_card_url") || fields.contains_key("agent_card_json"));
+    named || implied
+}
+
+/// Fills an extension's variables into every text. Values cannot change what is a key and what is not.
+fn hydrate(owner: &Owner, value: &mut Value) {
+    let Owner::Extension(extension) = owner else { return };
+    match value {
+        Value::String(text) => *text = extension.hydrate(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hydrate(owner, item)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| hydrate(owner, item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A name is a word that can stand anywhere.
+fn checked(name: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
+        let shown: String = name.chars().take(64).collect();
+        return Err(format!("name {shown:?} has to be 1 to 64 lower-case letters, digits, `-` and `_`"));
+    }
+    Ok(name.to_owned())
+}

@@ -1,0 +1,166 @@
+//! The keys of an agent in this process, as files and settings have them.
+
+use std::time::Duration;
+
+use pollux_domain::JsonObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMIT, inputs};
+
+/// More minutes than anybody means.
+const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+
+/// The keys of a definition; whatever else stands there is an error.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LocalFields {
+    #[serde(default)]
+    #[expect(
+        dead_code,
+        reason = "read before to choose the form; accepted here so that other keys are refused"
+    )]
+    kind: Option<String>,
+    pub(super) name: String,
+    pub(super) description: String,
+    #[serde(alias = "displayName")]
+    pub(super) display_name: Option<String>,
+    tools: Option<Vec<String>>,
+    #[serde(alias = "mcpServers", default)]
+    mcp_servers: JsonObject,
+    model: Option<String>,
+    temperature: Option<f64>,
+    max_turns: Option<i64>,
+    timeout_mins: Option<f64>,
+    inputs: Option<JsonObject>,
+    output: Option<OutputFields>,
+    query: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutputFields {
+    name: Option<String>,
+    description: Option<String>,
+    schema: Value,
+}
+
+impl LocalFields {
+    /// The agent with this system prompt; the reason if the keys do not make one.
+    pub(super) fn local(self, prompt: Prompt) -> Result<Local, String> {
+        if self.description.trim().is_empty() {
+            return Err("description is empty".to_owned());
+        }
+        let temperature = self.temperature.unwrap_or(1.0);
+        if !(0.0..=2.0).contains(&temperature) {
+            return Err(format!("temperature has to be between 0 and 2, not {temperature}"));
+        }
+        let tools = self.tools;
+        if let Some(bad) = tools.iter().flatten().find(|name| !is_tool_word(name)) {
+            return Err(format!("`{bad}` is no name of a tool; wildcards are *, mcp_* and mcp_<server>_*"));
+        }
+        let inputs = match &self.inputs {
+            Some(written) => inputs::schema_of(written)?,
+            None => inputs::query_schema(),
+        };
+        Ok(Local {
+            prompt,
+            query: self.query,
+            inputs,
+            output: self.output.map(OutputFields::output),
+            tools,
+            mcp_servers: self.mcp_servers,
+            model: match self.model.as_deref() {
+                None | Some("inherit" | "") => ModelChoice::Inherit,
+                Some(name) => ModelChoice::Named(name.to_owned()),
+            },
+            generation: JsonObject::from_iter([
+                ("temperature".to_owned(), json!(temperature)),
+                ("topP".to_owned(), json!(0.95)),
+            ]),
+            max_turns: self.max_turns.map_or(Ok(MAX_TURNS), turns)?,
+            time_limit: self.timeout_mins.map_or(Ok(TIME_LIMIT), |minutes| time("timeout_mins", minutes))?,
+        })
+    }
+}
+
+impl OutputFields {
+    fn output(self) -> Output {
+        Output {
+            name: self.name.unwrap_or_else(|| "result".to_owned()),
+            description: self.description.unwrap_or_else(|| "The result of the task.".to_owned()),
+            schema: self.schema,
+            form: OutputForm::Plain,
+        }
+    }
+}
+
+/// Names hold letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.
+fn is_tool_word(word: &str) -> bool {
+    let plain =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
+    match word.strip_suffix('*') {
+        Some("" | "mcp_") => true,
+        Some(start) => start.starts_with("mcp_") && start.ends_with('_') && plain(start),
+        None => !word.is_empty() && plain(word),
+    }
+}
+
+fn turns(given: i64) -> Result<u32, String> {
+    u32::try_from(given)
+        .ok()
+        .filter(|turns| *turns > 0)
+        .ok_or_else(|| format!("max_turns has to be a whole number above 0, not {given}"))
+}
+
+fn time(key: &str, minutes: f64) -> Result<Duration, String> {
+    if minutes > 0.0 && minutes <= MAX_MINUTES {
+        Ok(Duration::from_secs_f64(minutes * 60.0))
+    } else {
+        Err(format!("{key} has to be a number of minutes above 0, not {minutes}"))
+    }
+}
+
+/// Lays `agents.overrides.<name>` over a definition; lines about what in it cannot be used.
+pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut problem = |key: &str, why: &str| problems.push(format!("agents.overrides.{name}.{key}: {why}"));
+    for (key, value) in written {
+        match (key.as_str(), value) {
+            ("enabled", Value::Bool(_)) => {}
+            ("modelConfig", Value::Object(fields)) => {
+                if let Some(model) = fields.get("model").and_then(Value::as_str) {
+                    let inherits = matches!(model, "inherit" | "");
+                    local.model =
+                        if inherits { ModelChoice::Inherit } else { ModelChoice::Named(model.to_owned()) };
+                }
+                if let Some(Value::Object(config)) = fields.get("generateContentConfig") {
+                    local.generation.extend(config.clone());
+                }
+            }
+            ("runConfig", Value::Object(fields)) => {
+                match fields.get("maxTurns").and_then(Value::as_i64).map(turns) {
+                    Some(Ok(turns)) => local.max_turns = turns,
+                    Some(Err(why)) => problem("runConfig.maxTurns", &why),
+                    None => {}
+                }
+                let minutes = fields.get("maxTimeMinutes").and_then(Value::as_f64);
+                match minutes.map(|minutes| time("maxTimeMinutes", minutes)) {
+                    Some(Ok(limit)) => local.time_limit = limit,
+                    Some(Err(why)) => problem("runConfig.maxTimeMinutes", &why),
+                    None => {}
+                }
+            }
+            ("tools", Value::Array(names)) => {
+                let names: Vec<String> = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                match names.iter().find(|name| !is_tool_word(name)) {
+                    Some(bad) => problem("tools", &format!("`{bad}` is no name of a tool")),
+                    None => local.tools = Some(names),
+                }
+            }
+            ("mcpServers", Value::Object(servers)) => local.mcp_servers.extend(servers.clone()),
+            (other, _) => problem(other, "unknown key, or a value of the wrong kind"),
+        }
+    }
+    problems
+}

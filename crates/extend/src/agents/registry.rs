@@ -1,0 +1,186 @@
+//! Which agents there are in a run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+use super::definition_file::{self, Owner};
+use super::{Acknowledgements, Definition, Kind, builtin, fields, same_name};
+use crate::extension::Extension;
+
+/// Where agents are looked for.
+#[derive(Debug, Default)]
+pub struct Sources<'a> {
+    /// `~/.gemini/agents`.
+    pub user: PathBuf,
+    /// The project's root and its folder of agents; `None` where the project is not trusted.
+    pub project: Option<(&'a Path, PathBuf)>,
+    pub extensions: &'a [Extension],
+    pub acknowledged: Acknowledgements,
+    pub wishes: Wishes,
+}
+
+/// What settings say about agents.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// `agents.overrides`.
+    pub overrides: JsonObject,
+    /// `agents.enabled` and `agents.disabled`, in whose place overrides stand today.
+    pub enabled: Vec<String>,
+    pub disabled: Vec<String>,
+}
+
+/// An agent and what became of it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub definition: Arc<Definition>,
+    pub status: Status,
+}
+
+/// Whether an agent can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    Enabled,
+    /// By the settings.
+    Disabled,
+    /// It came with the project, and nobody has agreed to it as it is now.
+    Unacknowledged {
+        hash: String,
+    },
+}
+
+/// The agents of a run, in the order in which they were found.
+#[derive(Debug, Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    problems: Vec<String>,
+}
+
+impl Registry {
+    /// Looks for agents: built in, then the project's, the user's and those of extensions. Whoever comes first has the
+    /// name.
+    pub fn load(sources: &Sources<'_>) -> Self {
+        let mut registry = Self::default();
+        for definition in builtin::all() {
+            registry.add(definition, None, &sources.wishes);
+        }
+        if let Some((root, folder)) = &sources.project {
+            let agreed = |name: &str, hash: &str| sources.acknowledged.agreed(root, name, hash);
+            registry.add_folder(folder, &Owner::Project, Some(&agreed), &sources.wishes);
+        }
+        registry.add_folder(&sources.user, &Owner::User, None, &sources.wishes);
+        for extension in sources.extensions {
+            let owner = Owner::Extension(Arc::new(extension.clone()));
+            registry.add_folder(&extension.part("agents"), &owner, None, &sources.wishes);
+        }
+        registry.unknown_overrides(&sources.wishes);
+        registry
+    }
+
+    fn add_folder(
+        &mut self,
+        folder: &Path,
+        owner: &Owner,
+        agreed: Option<&dyn Fn(&str, &str) -> bool>,
+        wishes: &Wishes,
+    ) {
+        for path in definition_file::files_in(folder) {
+            match definition_file::read(&path, owner) {
+                Ok(found) => {
+                    for found in found {
+                        let open = agreed
+                            .is_some_and(|agreed| !agreed(&found.definition.name, &found.hash))
+                            .then_some(found.hash);
+                        self.add(found.definition, open, wishes);
+                    }
+                }
+                Err(reason) => {
+                    self.problems.push(format!("Failed to load agent from {}: {reason}", path.display()));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, mut definition: Definition, unacknowledged: Option<String>, wishes: &Wishes) {
+        let taken = self.entries.iter().find(|entry| same_name(&entry.definition.name, &definition.name));
+        if let Some(taken) = taken {
+            let place = |definition: &Definition| match definition.origin.path() {
+                Some(path) => format!("`{}`", path.display()),
+                None => "the built-in agents".to_owned(),
+            };
+            self.problems.push(format!(
+                "agent `{}` in {} is ignored: {} has that name already",
+                definition.name,
+                place(&definition),
+                place(&taken.definition)
+            ));
+            return;
+        }
+        if let (Kind::Local(local), Some(Value::Object(written))) =
+            (&mut definition.kind, wishes.override_of(&definition.name))
+        {
+            self.problems.extend(fields::override_with(local, &definition.name, written));
+        }
+        let status = match unacknowledged {
+            _ if !wishes.wants(&definition.name) => Status::Disabled,
+            Some(hash) => Status::Unacknowledged { hash },
+            None => Status::Enabled,
+        };
+        self.entries.push(Entry { definition: Arc::new(definition), status });
+    }
+
+    /// An override that fits nobody is a slip of the pen; names of upstream's own agents are not.
+    fn unknown_overrides(&mut self, wishes: &Wishes) {
+        const ELSEWHERE: [&str; 2] = ["browser_agent", "confucius"];
+        for name in wishes.overrides.keys() {
+            let known = ELSEWHERE.contains(&name.as_str())
+                || self.entries.iter().any(|entry| same_name(&entry.definition.name, name));
+            if !known {
+                self.problems.push(format!("agents.overrides.{name}: there is no agent of that name"));
+            }
+        }
+    }
+
+    /// The agents that can be asked.
+    pub fn enabled(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.entries.iter().filter(|entry| entry.status == Status::Enabled).map(|entry| &entry.definition)
+    }
+
+    /// The agent of this name that can be asked; `-` and `_` are the same.
+    pub fn find(&self, name: &str) -> Option<&Arc<Definition>> {
+        let exact = self.enabled().find(|definition| definition.name == name);
+        exact.or_else(|| self.enabled().find(|definition| same_name(&definition.name, name)))
+    }
+
+    /// All of them.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Lines about files and settings that cannot be used.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl Wishes {
+    fn override_of(&self, name: &str) -> Option<&Value> {
+        self.overrides
+            .get(name)
+            .or_else(|| self.overrides.iter().find(|(key, _)| same_name(key, name)).map(|(_, value)| value))
+    }
+
+    /// Overrides count before the lists of older files.
+    fn wants(&self, name: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|listed| same_name(listed, name));
+        match self.override_of(name).and_then(|fields| fields.get("enabled")).and_then(Value::as_bool) {
+            Some(wanted) => wanted,
+            None => named(&self.enabled) || !named(&self.disabled),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use super::*;
+use crate::agents::{ModelChoice, Origin, fill};
+use pollux_domain::remote_agent::{CardSource, RemoteAuth};
+use serde_json::json;
+use std::fs;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn load(&self, wishes: Wishes) -> Registry {
+        let root = self.0.path().join("project");
+        Registry::load(&Sources {
+            user: self.0.path().join("user"),
+            project: Some((&root, root.join("agents"))),
+            acknowledged: Acknowledgements::read(&self.0.path().join("home")),
+            wishes,
+            ..Sources::default()
+        })
+    }
+
+    fn local(&self, text: &str) -> Result<Definition, String> {
+        self.write("user/one.md", text);
+        let registry = self.load(Wishes::default());
+        match registry.problems() {
+            [] => Ok(registry.enabled().last().unwrap().as_ref().clone()),
+            [problem, ..] => Err(problem.clone()),
+        }
+    }
+}
+
+const WRITER: &str = "---\nname: writer\ndescription: writes\n---\nYou write ${query}.\n";
+
+#[test]
+fn a_markdown_file_is_an_agent_with_upstreams_defaults() {
+    let place = Place::new();
+    let definition = place.local(WRITER).unwrap();
+    let Kind::Local(local) = &definition.kind else { panic!("local") };
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (30, 600));
+    assert_eq!(local.model, ModelChoice::Inherit);
+    assert_eq!(local.generation["temperature"], 1.0);
+    assert_eq!(local.tools, None);
+    let text = local.prompt.text().unwrap().unwrap();
+    assert_eq!(fill(&text, json!({"query": "odes"}).as_object().unwrap()).unwrap(), "You write odes.");
+}
+
+#[test]
+fn every_key_is_read_and_every_other_one_refused() {
+    let place = Place::new();
+    let definition = place
+        .local(
+            "---\nkind: local\nname: a-b_1\ndescription: d\ndisplay_name: A\ntools: [read_file, mcp_x_*, '*']\n\
+             mcpServers: {s: {command: x}}\nmodel: gemini-2.5-pro\ntemperature: 0.3\nmax_turns: 4\ntimeout_mins: 2\n\
+             inputs: {path: {type: string, required: true}}\noutput: {name: report, schema: {type: object}}\n---\nbody\n",
+        )
+        .unwrap();
+    let Kind::Local(local) = &definition.kind else { panic!("local") };
+    assert_eq!(local.model, ModelChoice::Named("gemini-2.5-pro".into()));
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (4, 120));
+    assert_eq!(local.generation["temperature"], 0.3);
+    assert!(local.mcp_servers.contains_key("s"));
+    assert_eq!(local.output.as_ref().unwrap().name, "report");
+    let refused = [
+        ("colour: red", "unknown field `colour`"),
+        ("temperature: 7", "temperature"),
+        ("max_turns: 0", "max_turns"),
+        ("timeout_mins: -1", "timeout_mins"),
+        ("tools: ['read*']", "no name of a tool"),
+        ("kind: ghost", "kind has to be"),
+        ("system_prompt: x", "unknown field `system_prompt`"),
+    ];
+    for (line, expected) in refused {
+        let problem = place.local(&format!("---\nname: a\ndescription: d\n{line}\n---\n")).unwrap_err();
+        assert!(problem.starts_with("Failed to load agent from "), "{problem}");
+        assert!(problem.contains(expected), "{line}: {problem}");
+    }
+    for name in ["Big", "a b", "''", "\"a\\u001b[31m\""] {
+        let problem = place.local(&format!("---\nname: {name}\ndescription: d\n---\n")).unwrap_err();
+        assert!(problem.contains("name") && !problem.contains('\u{1b}'), "{problem:?}");
+    }
+    assert!(place.local("no front matter").unwrap_err().contains("front matter"));
+    assert!(place.local("---\nname: a\n---\n").unwrap_err().contains("description"));
+}
+
+#[test]
+fn older_toml_files_are_read() {
+    let place = Place::new();
+    place.write(
+        "user/old.toml",
+        "name = \"old\"\ndescription = \"d\"\ntools = [\"glob\"]\n[prompts]\nsystem_prompt = \"You are ${query}\"\n\
+         query = \"Go: ${query}\"\n[model]\nmodel = \"flash\"\ntemperature = 0.2\n[run]\nmax_turns = 3\ntimeout_mins = 5\n",
+    );
+    place.write(
+        "user/far.toml",
+        "[[remote_agents]]\nkind = \"remote\"\nname = \"far\"\nagent_card_url = \"https://x.test/card\"\n",
+    );
+    let registry = place.load(Wishes::default());
+    assert_eq!(registry.problems(), &[] as &[String]);
+    let Kind::Local(local) = &registry.find("old").unwrap().kind else { panic!("local") };
+    assert_eq!(local.query.as_deref(), Some("Go: ${query}"));
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (3, 300));
+    assert!(registry.find("far").unwrap().is_remote());
+    place.write(
+        "user/old.toml",
+        "name = \"old\"\ndescription = \"d\"\n[prompts]\nsystem_prompt = \"x\"\nmood = 1\n",
+    );
+    assert!(place.load(Wishes::default()).problems()[0].contains("`prompts.mood`"));
+}
+
+#[test]
+fn agents_elsewhere_stand_alone_or_in_a_list() {
+    let place = Place::new();
+    place.write(
+        "user/remote.md",
+        "---\n- kind: remote\n  name: one\n  agent_card_url: https://a.test/card\n  auth: {type: http, scheme: Bearer, \
+         token: $TOKEN}\n- kind: remote\n  name: two\n  agent_card_json: '{\"name\": \"x\"}'\n---\n",
+    );
+    let registry = place.load(Wishes::default());
+    assert_eq!(registry.problems(), &[] as &[String]);
+    let Kind::Remote(target) = &registry.find("one").unwrap().kind else { panic!("remote") };
+    assert_eq!(target.auth, Some(RemoteAuth::Bearer { token: "$TOKEN".into() }));
+    assert!(!format!("{target:?}").contains("$TOKEN"), "secrets stay out of logs");
+    let Kind::Remote(target) = &registry.find("two").unwrap().kind else { panic!("remote") };
+    assert_eq!(target.card, CardSource::Json("{\"name\": \"x\"}".into()));
+    let wrong = [
+        ("name: a", "needs agent_card_url"),
+        ("name: a\nagent_card_url: https://a\nagent_card_json: '{}'", "exclude"),
+        ("name: a\nagent_card_url: file:///etc/passwd", "no http"),
+        ("name: a\nagent_card_json: '{'", "no JSON"),
+        ("name: a\nagent_card_url: https://a\nauth: {type: apiKey}", "needs `key`"),
+        ("name: a\nagent_card_url: https://a\ntools: []", "unknown field `tools`"),
+    ];
+    for (lines, expected) in wrong {
+        let problem = place.local(&format!("---\nkind: remote\n{lines}\n---\n")).unwrap_err();
+        assert!(problem.contains(expected), "{lines}: {problem}");
+    }
+}
+
+#[test]
+fn the_first_of_a_name_stays_and_an_agent_of_the_project_needs_agreement() {
+    let place = Place::new();
+    place.write("project/agents/writer.md", WRITER).write("user/writer.md", WRITER);
+    place.write("user/gen.md", "---\nname: generalist\ndescription: mine\n---\n");
+    place.write("user/_draft.md", "nonsense").write("user/sub/deep.md", "nonsense");
+    let registry = place.load(Wishes::default());
+    assert_eq!(registry.problems().len(), 2, "{:?}", registry.problems());
+    assert!(registry.problems().iter().all(|line| line.contains("is ignored")));
+    assert_eq!(registry.find("generalist").unwrap().origin, Origin::Builtin);
+    assert!(registry.find("writer").is_none(), "nobody has agreed to it");
+    let pending = registry.entries().iter().find(|entry| entry.definition.name == "writer").unwrap();
+    let Status::Unacknowledged { hash } = &pending.status else { panic!("{:?}", pending.status) };
+    let root = place.0.path().join("project");
+    let mut agreements = Acknowledgements::read(&place.0.path().join("home"));
+    agreements.agree(&root, "writer", hash).unwrap();
+    let registry = place.load(Wishes::default());
+    let writer = registry.find("writer").unwrap();
+    let Kind::Local(local) = &writer.kind else { panic!("local") };
+    assert!(local.prompt.text().is_ok());
+    place.write("project/agents/writer.md", "---\nname: writer\ndescription: writes\n---\nDo evil.\n");
+    assert!(local.prompt.text().unwrap_err().to_string().contains("changed after it was agreed to"));
+    assert!(place.load(Wishes::default()).find("writer").is_none(), "another text needs another agreement");
+}
+
+#[test]
+fn settings_switch_agents_and_change_their_limits() {
+    let place = Place::new();
+    let overrides = json!({
+        "codebase-investigator": {"runConfig": {"maxTurns": 7, "maxTimeMinutes": 1},
+                                  "modelConfig": {"model": "m", "generateContentConfig": {"temperature": 0.7}},
+                                  "tools": ["glob"]},
+        "cli_help": {"enabled": false},
+        "ghost": {},
+    });
+    let wishes = Wishes {
+        overrides: overrides.as_object().unwrap().clone(),
+        disabled: vec!["generalist".into()],
+        ..Wishes::default()
+    };
+    let registry = place.load(wishes);
+    let Kind::Local(local) = &registry.find("codebase-investigator").unwrap().kind else { panic!("local") };
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (7, 60));
+    assert_eq!(local.model, ModelChoice::Named("m".into()));
+    assert_eq!((&local.generation["temperature"], &local.generation["topP"]), (&json!(0.7), &json!(0.95)));
+    assert!(registry.find("cli_help").is_none() && registry.find("generalist").is_none());
+    assert_eq!(registry.problems(), ["agents.overrides.ghost: there is no agent of that name"]);
+}
+
+#[test]
+fn texts_of_an_extension_have_its_variables_filled_in() {
+    let place = Place::new();
+    place.write(
+        "ext/agents/a.md",
+        "---\nname: a\ndescription: in ${extensionPath}\n---\nAt ${extensionPath} for ${query}",
+    );
+    let mut extension = Extension {
+        name: "ext".into(),
+        version: "1".into(),
+        path: place.0.path().join("ext"),
+        variables: Default::default(),
+    };
+    extension.variables.insert("extensionPath".into(), "/e".into());
+    let registry = Registry::load(&Sources { extensions: &[extension], ..Sources::default() });
+    let a = registry.find("a").unwrap();
+    assert_eq!(a.description, "in /e");
+    let Kind::Local(local) = &a.kind else { panic!("local") };
+    assert_eq!(local.prompt.text().unwrap().unwrap(), "At /e for ${query}");
+}

@@ -1,0 +1,193 @@
+//! A prompt, taken apart: words, `@{path}`, `!{command}`, and `{{args}}` in words and commands.
+
+use super::quoting;
+
+const ARGS: &str = "{{args}}";
+
+/// A part of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Words(String),
+    /// A file or a folder of the workspace; `written` stands when it cannot be read.
+    File {
+        path: String,
+        written: String,
+    },
+    /// A command; never empty.
+    Shell(String),
+}
+
+/// Why a prompt cannot be filled in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// Upstream's words.
+    #[error(
+        "Invalid syntax in command '{command}': Unclosed injection starting at index {index} ('{sign}'). Ensure braces \
+         are balanced. Paths or commands with unbalanced braces are not supported directly."
+    )]
+    Unclosed { command: String, index: usize, sign: &'static str },
+    #[error(
+        "the arguments of '{command}' cannot be put safely where {{{{args}}}} stands in `{shell}`; let it stand alone, \
+         without quotes around it: it is quoted for the shell"
+    )]
+    Unquotable { command: String, shell: String },
+}
+
+/// A prompt that was taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    command: String,
+    pieces: Vec<Piece>,
+    /// Whether the prompt says where the arguments go.
+    takes_args: bool,
+}
+
+/// Takes a prompt apart, once. The sign that comes first counts: nothing inside of its braces is another one.
+pub fn parse(command: &str, prompt: &str) -> Result<Template, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut words = String::new();
+    let mut rest = prompt;
+    let mut index = 0;
+    while let Some(first) = rest.chars().next() {
+        let sign = if rest.starts_with("@{") {
+            "@{"
+        } else if rest.starts_with("!{") {
+            "!{"
+        } else {
+            words.push(first);
+            rest = rest.strip_prefix(first).unwrap_or_default();
+            index += 1;
+            continue;
+        };
+        let Some((content, length)) = braces(rest.strip_prefix(sign).unwrap_or_default()) else {
+            return Err(TemplateError::Unclosed { command: command.to_owned(), index, sign });
+        };
+        if !words.is_empty() {
+            pieces.push(Piece::Words(std::mem::take(&mut words)));
+        }
+        let whole = sign.len() + length;
+        let written = rest.get(..whole).unwrap_or_default();
+        let inside = content.trim().to_owned();
+        match sign {
+            "@{" => pieces.push(Piece::File { path: inside, written: written.to_owned() }),
+            _ if inside.is_empty() => {}
+            _ => pieces.push(Piece::Shell(inside)),
+        }
+        index += written.chars().count();
+        rest = rest.get(whole..).unwrap_or_default();
+    }
+    if !words.is_empty() {
+        pieces.push(Piece::Words(words));
+    }
+    Ok(Template { command: command.to_owned(), pieces, takes_args: prompt.contains(ARGS) })
+}
+
+/// What stands before the brace that ends the text, and how long it is with the brace.
+fn braces(text: &str) -> Option<(&str, usize)> {
+    let mut open = 1usize;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open += 1,
+            b'}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some((text.get(..at)?, at + 1));
+        }
+    }
+    None
+}
+
+impl Template {
+    /// The parts with the arguments in their places: as typed in words, as one word of the shell in commands.
+    /// `typed` is the whole line, which goes to the end of a prompt that has no place for arguments.
+    pub fn filled(self, args: &str, typed: &str) -> Result<Vec<Piece>, TemplateError> {
+        let Self { command, pieces, takes_args } = self;
+        let mut filled = Vec::with_capacity(pieces.len() + 1);
+        for piece in pieces {
+            filled.push(match piece {
+                Piece::Words(words) => Piece::Words(words.replace(ARGS, args)),
+                // The path is the author's; words that were typed choose no file.
+                Piece::File { path, written } => Piece::File { path, written: written.replace(ARGS, args) },
+                Piece::Shell(shell) => match quoting::insert(&shell, ARGS, args) {
+                    Some(shell) => Piece::Shell(shell),
+                    None => return Err(TemplateError::Unquotable { command, shell }),
+                },
+            });
+        }
+        if !takes_args && !args.is_empty() {
+            let tail = format!("\n\n{typed}");
+            match filled.last_mut() {
+                Some(Piece::Words(words)) => words.push_str(&tail),
+                _ => filled.push(Piece::Words(tail)),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Piece {
+        Piece::Words(text.into())
+    }
+
+    fn file(path: &str, written: &str) -> Piece {
+        Piece::File { path: path.into(), written: written.into() }
+    }
+
+    fn shell(text: &str) -> Piece {
+        Piece::Shell(text.into())
+    }
+
+    fn filled(prompt: &str, args: &str) -> Vec<Piece> {
+        parse("n", prompt).unwrap().filled(args, &format!("/n {args}")).unwrap()
+    }
+
+    #[test]
+    fn a_prompt_is_taken_apart_at_balanced_braces() {
+        for (prompt, expected) in [
+            ("just words {x}", vec![words("just words {x}")]),
+            ("a @{ b.md } c", vec![words("a "), file("b.md", "@{ b.md }"), words(" c")]),
+            ("!{echo {a,b}}!", vec![shell("echo {a,b}"), words("!")]),
+            ("x!{  }y", vec![words("x"), words("y")]),
+            ("!{git log @{u}..}", vec![shell("git log @{u}..")]),
+            ("@{a !{touch b}}", vec![file("a !{touch b}", "@{a !{touch b}}")]),
+            ("é@{f}", vec![words("é"), file("f", "@{f}")]),
+        ] {
+            assert_eq!(filled(prompt, ""), expected, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn an_open_brace_is_named_with_its_place() {
+        let error = parse("git:fix", "ünd !{echo {x}").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "Invalid syntax in command 'git:fix': Unclosed injection starting at index 4 ('!{'). Ensure braces are \
+             balanced. Paths or commands with unbalanced braces are not supported directly."
+        );
+        assert!(parse("n", "@{a").unwrap_err().to_string().contains("index 0 ('@{')"));
+    }
+
+    #[test]
+    fn arguments_go_where_they_belong_and_are_not_looked_at_again() {
+        assert_eq!(filled("on {{args}}: {{args}}", "a b"), [words("on a b: a b")]);
+        assert_eq!(filled("{{args}}", "!{rm x} @{y}"), [words("!{rm x} @{y}")]);
+        assert_eq!(
+            filled("!{show {{args}}} {{args}}", "a; rm b"),
+            [shell("show 'a; rm b'"), words(" a; rm b")]
+        );
+        assert_eq!(filled("!{show {{args}}}", ""), [shell("show ")]);
+        assert_eq!(filled("@{docs/{{args}}}", "x"), [file("docs/{{args}}", "@{docs/x}")]);
+    }
+
+    #[test]
+    fn without_a_place_the_whole_line_is_appended_to_the_last_words() {
+        assert_eq!(filled("noargs prompt", "one two"), [words("noargs prompt\n\n/n one two")]);
+        assert_eq!(filled("p", ""), [words("p")]);
+        assert_eq!(filled("!{ls}", "x"), [shell("ls"), words("\n\n/n x")]);
+    }
+}

@@ -1,0 +1,209 @@
+use pollux_config::env::Env;
+use pollux_config::files::{self, Mode};
+use pollux_config::groups::Secret;
+use serde_json::{Value, json};
+
+use super::super::{MANIFEST, METADATA};
+use super::*;
+
+struct Scene {
+    dir: tempfile::TempDir,
+}
+
+#[derive(Default)]
+struct How {
+    only: Vec<String>,
+    disabled: Vec<String>,
+    untrusted: bool,
+    without_values: bool,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        files::replace(&self.path(path), text.as_bytes(), Mode::Shared).unwrap();
+    }
+
+    fn extension(&self, folder: &str, manifest: &Value) {
+        self.file(&format!("{folder}/{MANIFEST}"), &manifest.to_string());
+    }
+
+    fn load_as(&self, how: &How) -> Result<Loaded, LoadError> {
+        let (user, project, workspace) =
+            (self.path("home"), self.path("work/.gemini/extensions"), self.path("work"));
+        load(&LoadRequest {
+            user: &user,
+            project: (!how.untrusted).then_some(&*project),
+            workspace: &workspace,
+            trusted: !how.untrusted,
+            only: &how.only,
+            disabled: &how.disabled,
+            refuses: &|_, _| None,
+            configurable: !how.without_values,
+        })
+    }
+
+    fn load(&self) -> Loaded {
+        self.load_as(&How::default()).unwrap()
+    }
+}
+
+fn simple(name: &str) -> Value {
+    json!({"name": name, "version": "1.0.0"})
+}
+
+fn active(loaded: &Loaded) -> Vec<&str> {
+    loaded.all.iter().filter(|one| one.active).map(|one| one.extension.name.as_str()).collect()
+}
+
+#[test]
+fn all_are_found_and_a_broken_one_is_said_and_skipped() {
+    let scene = Scene::new();
+    assert!(scene.load().all.is_empty());
+    scene.extension("home/two", &simple("two"));
+    scene.extension("home/other-folder", &simple("one"));
+    scene.extension("work/.gemini/extensions/ours", &simple("ours"));
+    scene.extension("work/.gemini/extensions/two", &simple("two"));
+    scene.file("home/broken/gemini-extension.json", "{");
+    scene.file("home/extension-enablement.json", r#"{"two": {"overrides": ["!/"]}}"#);
+    scene.file("home/.hidden/x", "");
+    let loaded = scene.load();
+    assert_eq!(active(&loaded), ["one", "ours", "two"]);
+    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    let said =
+        format!("Warning: Skipping extension in {}: Failed to load", scene.path("home/broken").display());
+    assert!(loaded.warnings[0].starts_with(&said), "{:?}", loaded.warnings);
+    assert!(loaded.warnings[1].contains("project's extension \"two\""));
+    let untrusted = scene.load_as(&How { untrusted: true, ..How::default() }).unwrap();
+    assert_eq!(active(&untrusted), ["one", "two"]);
+}
+
+#[test]
+fn two_of_one_name_are_an_error_that_names_both() {
+    let scene = Scene::new();
+    scene.extension("home/a", &simple("same"));
+    scene.extension("home/b", &simple("same"));
+    let error = scene.load_as(&How::default()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("Extension with name same already was loaded") && error.contains("/b`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn rules_settings_and_the_flag_decide_what_is_active() {
+    let scene = Scene::new();
+    for name in ["one", "two", "three"] {
+        scene.extension(&format!("home/{name}"), &simple(name));
+    }
+    let rule = format!("!{}/*", scene.path("work").display());
+    scene.file("home/extension-enablement.json", &json!({"one": {"overrides": [rule]}}).to_string());
+    assert_eq!(active(&scene.load()), ["three", "two"]);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let disabled = How { disabled: names(&["TWO"]), ..How::default() };
+    assert_eq!(active(&scene.load_as(&disabled).unwrap()), ["three"]);
+    let loaded = scene.load_as(&How { only: names(&["ONE", "nosuch"]), ..How::default() }).unwrap();
+    assert_eq!(active(&loaded), ["one"]);
+    assert_eq!(loaded.warnings, ["Extension not found: nosuch"]);
+    let none = How { only: names(&["none"]), ..How::default() };
+    assert!(active(&scene.load_as(&none).unwrap()).is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_linked_extension_is_used_where_it_lies_and_a_bare_link_is_refused() {
+    let scene = Scene::new();
+    scene.extension(
+        "src/mine",
+        &json!({"name": "mine", "version": "1", "mcpServers": {"s": {"command": "${extensionPath}/x"}}}),
+    );
+    scene.file(
+        &format!("home/mine/{METADATA}"),
+        &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),
+    );
+    std::os::unix::fs::symlink(scene.path("src/mine"), scene.path("home/sneaky")).unwrap();
+    // A project's word about a link does not count.
+    scene.file(
+        &format!("work/.gemini/extensions/p/{METADATA}"),
+        &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),
+    );
+    let loaded = scene.load();
+    assert_eq!(active(&loaded), ["mine"]);
+    let mine = &loaded.all[0];
+    assert_eq!((&mine.extension.path, &mine.folder), (&scene.path("src/mine"), &scene.path("home/mine")));
+    let env = Env::new([], scene.path("work"));
+    let servers = mine.servers(&env, &no_secrets);
+    assert_eq!(servers[0].1["command"], json!(scene.path("src/mine/x")));
+    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    assert!(
+        loaded.warnings.iter().any(|text| text.contains("a link that leads out")),
+        "{:?}",
+        loaded.warnings
+    );
+}
+
+#[test]
+fn servers_get_variables_settings_and_no_say_about_trust() {
+    let scene = Scene::new();
+    scene.extension(
+        "home/x",
+        &json!({"name": "x", "version": "1",
+        "settings": [{"name": "Region", "envVar": "REGION"}, {"name": "Token", "envVar": "TOKEN", "sensitive": true},
+            {"name": "Unset", "envVar": "UNSET"}],
+        "mcpServers": {
+            "local": {"command": "node", "args": ["${extensionPath}${/}s.js", "${REGION}", "${nope}", "$USER"],
+                "env": {"REGION": "mine"}, "cwd": "${workspacePath}", "trust": true},
+            "remote": {"httpUrl": "https://${REGION}.example.com", "headers": {"X": "Bearer ${TOKEN}"}}}}),
+    );
+    scene.file("home/x/.env", "REGION=eu\nTOKEN=not from here\n");
+    let loaded = scene.load();
+    let x = &loaded.all[0];
+    let env = Env::new([("USER".to_owned(), "me".to_owned())], scene.path("work"));
+    let secrets = |service: &str, variable: &str| {
+        let service_fits = service == format!("Gemini CLI Extensions x {}", x.id);
+        (service_fits && variable == "TOKEN").then(|| Secret::new("hush"))
+    };
+    let servers = x.servers(&env, &secrets);
+    let script = scene.path("home/x/s.js");
+    assert_eq!(
+        servers,
+        [
+            (
+                "local".to_owned(),
+                json!({"command": "node", "args": [script, "eu", "${nope}", "me"],
+                    "env": {"REGION": "mine", "TOKEN": "hush"}, "cwd": scene.path("work")})
+            ),
+            (
+                "remote".to_owned(),
+                json!({"httpUrl": "https://eu.example.com", "headers": {"X": "Bearer hush"}})
+            )
+        ]
+    );
+    // What the model may read has no secrets in it.
+    assert_eq!(x.extension.hydrate("${REGION} ${TOKEN} ${/}"), "eu ${TOKEN} /");
+    let off = scene.load_as(&How { without_values: true, ..How::default() }).unwrap();
+    assert_eq!(off.all[0].environment(&secrets), []);
+}
+
+#[test]
+fn context_files_that_exist_are_found() {
+    let scene = Scene::new();
+    scene.extension(
+        "home/a",
+        &json!({"name": "a", "version": "1", "contextFileName": ["ONE.md", "missing.md", "../x"]}),
+    );
+    scene.extension("home/b", &simple("b"));
+    scene.file("home/a/ONE.md", "one");
+    scene.file("home/b/GEMINI.md", "usual");
+    let loaded = scene.load();
+    let (files, warnings) = loaded.all[0].context_files();
+    assert_eq!((files, warnings.len()), (vec![scene.path("home/a/ONE.md")], 1));
+    assert_eq!(loaded.all[1].context_files().0, [scene.path("home/b/GEMINI.md")]);
+}

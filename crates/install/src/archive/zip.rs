@@ -1,0 +1,53 @@
+//! Zip files.
+
+use std::fs::File;
+use std::io::Read;
+
+use flate2::read::DeflateDecoder;
+use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
+
+use super::{Refusal, UnpackError, Unpacking};
+
+/// A link's target is a path.
+const MAX_TARGET: u64 = 4096;
+
+pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), UnpackError> {
+    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let archive =
+        ZipArchive::from_file(file, &mut buffer).map_err(|error| unpacking.damaged(error.to_string()))?;
+    let mut entries = archive.entries(&mut buffer);
+    loop {
+        let record = match entries.next_entry() {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(unpacking.damaged(error.to_string())),
+        };
+        let raw = record.file_path();
+        let name = raw.as_bytes();
+        let path = unpacking.admit(name)?;
+        let (mode, method) = (record.mode(), record.compression_method());
+        if record.flags().is_encrypted() {
+            return Err(unpacking.refused(name, Refusal::Encrypted));
+        }
+        if record.is_dir() {
+            unpacking.folder(&path)?;
+            continue;
+        }
+        let entry =
+            archive.get_entry(record.wayfinder()).map_err(|error| unpacking.damaged(error.to_string()))?;
+        let packed = entry.reader();
+        let content: Box<dyn Read> = match method {
+            CompressionMethod::STORE => Box::new(entry.verifying_reader(packed)),
+            CompressionMethod::DEFLATE => Box::new(entry.verifying_reader(DeflateDecoder::new(packed))),
+            _ => return Err(unpacking.refused(name, Refusal::Method)),
+        };
+        if mode.is_symlink() {
+            let mut target = String::new();
+            let read = content.take(MAX_TARGET).read_to_string(&mut target);
+            read.map_err(|error| unpacking.damaged(error.to_string()))?;
+            unpacking.link(path, target)?;
+        } else {
+            unpacking.file(&path, content, mode.permissions() & 0o111 != 0)?;
+        }
+    }
+}

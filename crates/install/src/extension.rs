@@ -1,0 +1,509 @@
+//! Installing, updating and removing extensions.
+//!
+//! [`stage`] fetches one into a folder of its own; nothing of it counts yet. After somebody has agreed to
+//! [`Staged::consent`], [`Staged::install`] puts it in place as a whole, so that an interruption leaves the old
+//! version or the new one.
+
+pub mod consent;
+mod permission;
+mod releases;
+mod update;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, Mode};
+use pollux_config::groups::Secret;
+use pollux_extend::extension::{
+    EnablementError, Installed, Kind, METADATA, Manifest, ManifestError, Metadata, Setting, Switch,
+    ValueError, ValuePlaces, ValueScope, id, is_name, switch,
+};
+use pollux_net::credentials::{CredentialError, CredentialStore};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::archive::{Limits, UnpackError, unpack};
+use crate::fetch::{CloneError, CopyError, Git, clone, copy_folder, only_folder};
+use crate::integrity::{Integrity, IntegrityError};
+use crate::place::{self, PlaceError};
+use crate::source::{GitHubRepo, Source, SourceError, github_repo};
+
+pub use permission::{NotAllowed, Sources};
+pub use releases::{API, Release, ReleaseError, Releases};
+pub use update::{UpdateState, check};
+
+/// Where extensions are kept, and for whom.
+#[derive(Debug, Clone)]
+pub struct Places {
+    pub gemini_dir: PathBuf,
+    pub user_home: PathBuf,
+    /// The working directory.
+    pub workspace: PathBuf,
+}
+
+impl Places {
+    /// Where the extension of this name lies.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.extensions().join(name)
+    }
+
+    pub fn extensions(&self) -> PathBuf {
+        self.gemini_dir.join("extensions")
+    }
+}
+
+/// How the world is reached.
+pub struct Outside<'a> {
+    pub git: Git<'a>,
+    pub releases: Releases<'a>,
+    pub cancel: &'a CancellationToken,
+}
+
+/// What somebody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wish {
+    pub source: String,
+    pub reference: Option<String>,
+    pub auto_update: bool,
+    pub pre_release: bool,
+}
+
+/// Why nothing was installed, updated or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    // Upstream's words, like those below that begin with a capital.
+    #[error("--ref and --auto-update are not applicable for local extensions.")]
+    NotForLocal,
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    #[error(transparent)]
+    Clone(#[from] CloneError),
+    #[error("Failed to install extension {from}")]
+    Release { from: String, source: ReleaseError },
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("Extension \"{name}\" is already installed. Please uninstall it first.")]
+    AlreadyInstalled { name: String },
+    #[error("extension \"{name}\" cannot be installed: `{}` is in the way", path.display())]
+    InTheWay { name: String, path: PathBuf },
+    #[error("extension \"{old}\" calls itself \"{new}\" now, and there is one of that name")]
+    NameTaken { old: String, new: String },
+    #[error("Extension not found.")]
+    NotFound,
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("could not prepare `{}`: {source}", path.display())]
+    Prepare { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    #[error("a secret was not stored")]
+    Secret(#[from] CredentialError),
+    #[error(transparent)]
+    Enablement(#[from] EnablementError),
+    #[error(transparent)]
+    Integrity(#[from] IntegrityError),
+}
+
+/// Tells what a source is, without fetching anything.
+pub fn infer(wish: &Wish, cwd: &Path) -> Result<Metadata, InstallError> {
+    let source = Source::parse(&wish.source, cwd)?;
+    let remote = |text: String| {
+        let mut metadata = Metadata::new(text, Kind::Git);
+        metadata.reference.clone_from(&wish.reference);
+        metadata.auto_update = wish.auto_update.then_some(true);
+        metadata.allow_pre_release = wish.pre_release.then_some(true);
+        metadata
+    };
+    match source {
+        Source::Folder(_) | Source::Archive(_) if wish.reference.is_some() || wish.auto_update => {
+            Err(InstallError::NotForLocal)
+        }
+        Source::Folder(path) | Source::Archive(path) => {
+            Ok(Metadata::new(clean(&path).display().to_string(), Kind::Local))
+        }
+        // As it was typed, so that others recognise it.
+        Source::Git(_) => Ok(remote(wish.source.trim().to_owned())),
+        Source::GitHub(GitHubRepo { owner, repo }) => {
+            Ok(remote(format!("https://github.com/{owner}/{repo}")))
+        }
+    }
+}
+
+/// A folder that is to be used where it lies.
+pub fn infer_link(path: &str, cwd: &Path) -> Result<Metadata, InstallError> {
+    let folder = cwd.join(path);
+    match folder.canonicalize() {
+        Ok(real) if real.is_dir() => Ok(Metadata::new(real.display().to_string(), Kind::Link)),
+        Ok(_) | Err(_) => Err(SourceError::NotFound { path: folder }.into()),
+    }
+}
+
+/// Without `.` and a slash at the end, links as they are.
+fn clean(path: &Path) -> PathBuf {
+    path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
+}
+
+/// An extension that was fetched and is not installed.
+#[derive(Debug)]
+pub struct Staged {
+    pub manifest: Manifest,
+    pub metadata: Metadata,
+    /// Where it lies for now.
+    pub folder: PathBuf,
+    /// What keeps it; a linked one needs nothing.
+    _keeper: Option<TempDir>,
+}
+
+/// Fetches an extension. `clone_instead` is asked when a release cannot be had for a reason that may pass.
+pub async fn stage(
+    mut metadata: Metadata,
+    places: &Places,
+    outside: &Outside<'_>,
+    clone_instead: &mut dyn FnMut(&str) -> bool,
+) -> Result<Staged, InstallError> {
+    if metadata.kind == Kind::Link {
+        let folder = PathBuf::from(&metadata.source);
+        return Ok(Staged { manifest: Manifest::read(&folder)?, metadata, folder, _keeper: None });
+    }
+    let keeper = place::staging(&places.extensions())?;
+    let target = keeper.path().join("new");
+    let prepare = |source| InstallError::Prepare { path: target.clone(), source };
+    fs::create_dir(&target).map_err(prepare)?;
+    let limits = Limits::default();
+    let folder = match metadata.kind {
+        Kind::Local | Kind::Link => local(Path::new(&metadata.source), &target, &limits)?,
+        Kind::Git | Kind::GithubRelease => {
+            let archive = keeper.path().join("archive");
+            match released(&metadata, outside, &archive, clone_instead).await? {
+                Some(release) => {
+                    metadata.kind = Kind::GithubRelease;
+                    metadata.release_tag = Some(release.tag);
+                    unpack(&archive, &target, &limits)?;
+                    unpacked(&target)?
+                }
+                None => {
+                    metadata.kind = Kind::Git;
+                    metadata.release_tag = None;
+                    let url = match Source::parse(&metadata.source, &places.workspace)? {
+                        Source::Git(url) => url,
+                        Source::GitHub(repo) => repo.url(),
+                        Source::Folder(path) | Source::Archive(path) => path.display().to_string(),
+                    };
+                    clone(&outside.git, &url, metadata.reference.as_deref(), &target, outside.cancel).await?;
+                    target
+                }
+            }
+        }
+    };
+    Ok(Staged { manifest: Manifest::read(&folder)?, metadata, folder, _keeper: Some(keeper) })
+}
+
+fn local(source: &Path, target: &Path, limits: &Limits) -> Result<PathBuf, InstallError> {
+    if source.is_dir() {
+        copy_folder(source, target, limits)?;
+        return Ok(target.to_owned());
+    }
+    if !source.exists() {
+        return Err(SourceError::NotFound { path: source.to_owned() }.into());
+    }
+    unpack(source, target, limits)?;
+    unpacked(target)
+}
+
+/// The extension in an unpacked archive, without a repository that somebody packed with it.
+fn unpacked(target: &Path) -> Result<PathBuf, InstallError> {
+    let folder = match Manifest::read(target) {
+        Err(ManifestError::Missing { .. }) => only_folder(target),
+        Ok(_) | Err(_) => target.to_owned(),
+    };
+    let repository = folder.join(".git");
+    if repository.symlink_metadata().is_ok() {
+        place::remove(&repository)?;
+    }
+    Ok(folder)
+}
+
+/// Fetches the release of a source on GitHub; `None` if it is to be cloned.
+async fn released(
+    metadata: &Metadata,
+    outside: &Outside<'_>,
+    archive: &Path,
+    clone_instead: &mut dyn FnMut(&str) -> bool,
+) -> Result<Option<Release>, InstallError> {
+    let Some(repo) = github_repo(&metadata.source) else { return Ok(None) };
+    let (tag, early) = (metadata.reference.as_deref(), metadata.allow_pre_release == Some(true));
+    let fetched = async {
+        let Some(release) = outside.releases.find(&repo, tag, early).await? else { return Ok(None) };
+        outside.releases.download(&release, archive).await?;
+        Ok(Some(release))
+    };
+    match fetched.await {
+        Ok(None) if metadata.kind == Kind::Git => Ok(None),
+        Ok(Some(release)) => Ok(Some(release)),
+        Ok(None) => Err(InstallError::Release {
+            from: metadata.source.clone(),
+            source: ReleaseError::Status { url: metadata.source.clone(), status: 404 },
+        }),
+        Err(source @ ReleaseError::Cancelled) => {
+            Err(InstallError::Release { from: metadata.source.clone(), source })
+        }
+        Err(source) => {
+            let question = format!(
+                "The release of {} could not be fetched: {source}.\n\nInstall it with `git clone` instead?",
+                metadata.source
+            );
+            match clone_instead(&question) {
+                true => Ok(None),
+                false => Err(InstallError::Release { from: metadata.source.clone(), source }),
+            }
+        }
+    }
+}
+
+/// What somebody is asked, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Consent {
+    /// Nothing that was agreed to has changed.
+    NotNeeded,
+    /// The whole text.
+    Ask(String),
+}
+
+/// What was answered to questions about settings.
+pub type Answers = Vec<(Setting, Secret)>;
+
+impl Staged {
+    /// Whether its name is free, or its own.
+    pub fn check_name(
+        &self,
+        all: &[Installed],
+        previous: Option<&Installed>,
+        places: &Places,
+    ) -> Result<(), InstallError> {
+        let name = self.manifest.name.clone();
+        let taken = all.iter().any(|other| other.extension.name == name);
+        let folder = places.folder(&name);
+        match previous {
+            None if taken => Err(InstallError::AlreadyInstalled { name }),
+            None if folder.symlink_metadata().is_ok() => Err(InstallError::InTheWay { name, path: folder }),
+            Some(previous) if previous.extension.name != name && taken => {
+                Err(InstallError::NameTaken { old: previous.extension.name.clone(), new: name })
+            }
+            None | Some(_) => Ok(()),
+        }
+    }
+
+    /// What is agreed to by installing it in place of another version.
+    pub fn consent(&self, previous: Option<&Installed>) -> Consent {
+        let name = &self.manifest.name;
+        let body = consent::body(&self.manifest, &self.folder);
+        let Some(previous) = previous else {
+            return Consent::Ask(consent::text(&format!("Installing extension \"{name}\"."), &body));
+        };
+        let old = &previous.extension.name;
+        let moved = previous.metadata.as_ref().is_some_and(|before| before.source != self.metadata.source);
+        let before = consent::body(&previous.manifest, &previous.extension.path);
+        if !moved && old == name && before == body {
+            return Consent::NotNeeded;
+        }
+        let mut heading = match (moved, old == name) {
+            (true, true) => {
+                format!("Updating extension \"{name}\" from a new place, {}.", self.metadata.source)
+            }
+            (true, false) => format!(
+                "Updating extension \"{old}\" from a new place, {}; it is called \"{name}\" now.",
+                self.metadata.source
+            ),
+            (false, true) => format!("Updating extension \"{name}\"."),
+            (false, false) => format!("Updating extension \"{old}\", which is called \"{name}\" now."),
+        };
+        let difference = consent::difference(&before, &body);
+        if !difference.is_empty() {
+            heading.push_str(&format!(
+                "\n\nWhat is different from the version that you agreed to:\n{difference}"
+            ));
+        }
+        Consent::Ask(consent::text(&heading, &body))
+    }
+
+    /// Settings that nobody has given a value for.
+    pub fn new_settings(&self, previous: Option<&Installed>) -> Vec<Setting> {
+        let known = previous.map(|previous| previous.manifest.settings.as_slice()).unwrap_or_default();
+        let same = |one: &Setting, other: &Setting| {
+            one.variable == other.variable && one.sensitive == other.sensitive
+        };
+        let new = |setting: &&Setting| !known.iter().any(|known| same(known, setting));
+        self.manifest.settings.iter().filter(new).cloned().collect()
+    }
+
+    /// Puts it in place of another version, or anew; gives its folder.
+    pub fn install(
+        self,
+        previous: Option<&Installed>,
+        answers: &Answers,
+        places: &Places,
+        integrity: &Integrity<'_>,
+        store: &CredentialStore,
+    ) -> Result<PathBuf, InstallError> {
+        let name = self.manifest.name.clone();
+        debug_assert!(is_name(&name));
+        let target = places.folder(&name);
+        let linked = self.metadata.kind == Kind::Link;
+        let (holder, folder) = match linked {
+            // Of a linked one only the note about it lies here.
+            true => {
+                let holder = place::staging(&places.extensions())?;
+                let folder = holder.path().join("new");
+                fs::create_dir(&folder)
+                    .map_err(|source| InstallError::Prepare { path: folder.clone(), source })?;
+                (Some(holder), folder)
+            }
+            false => (None, self.folder.clone()),
+        };
+        let text = format!("{:#}", Value::Object(self.metadata.to_json()));
+        files::replace(&folder.join(METADATA), text.as_bytes(), Mode::Shared)?;
+        let identity = id(&name, Some(&self.metadata));
+        self.take_over_values(previous, &folder, &identity, store)?;
+        give(answers, &folder, &name, &identity, store)?;
+        place::put(&folder, &target)?;
+        drop(holder);
+        if let Some(old) = previous.filter(|previous| previous.extension.name != name) {
+            rename_rules(places, &old.extension.name, &name)?;
+            if old.folder.symlink_metadata().is_ok() {
+                place::remove(&old.folder)?;
+            }
+            integrity.forget(&old.extension.name)?;
+        }
+        if previous.is_none() {
+            switch(&places.extensions(), &name, Switch::On(&places.user_home))?;
+        }
+        let content = if linked { Path::new(&self.metadata.source) } else { target.as_path() };
+        integrity.record(&name, &self.metadata, content)?;
+        Ok(target)
+    }
+
+    /// Values of settings that are still the same setting.
+    fn take_over_values(
+        &self,
+        previous: Option<&Installed>,
+        folder: &Path,
+        identity: &str,
+        store: &CredentialStore,
+    ) -> Result<(), InstallError> {
+        let Some(previous) = previous else { return Ok(()) };
+        let new = ValuePlaces::new(folder, &self.manifest.name, identity, None);
+        let (old_service, new_service) =
+            (previous.values.service(ValueScope::User)?, new.service(ValueScope::User)?);
+        let kept = |setting: &Setting| {
+            let mut all = self.manifest.settings.iter();
+            all.any(|other| other.variable == setting.variable && other.sensitive == setting.sensitive)
+        };
+        let own = ValuePlaces::new(&previous.folder, &previous.extension.name, &previous.id, None);
+        let plain = own.read(&previous.manifest.settings, &pollux_extend::extension::no_secrets);
+        for set in plain.into_iter().filter(|set| kept(&set.setting)) {
+            if let Some((value, _)) = set.value {
+                new.write(ValueScope::User, &set.setting.variable, Some(value.reveal()))?;
+            }
+        }
+        for setting in previous.manifest.settings.iter().filter(|setting| setting.sensitive) {
+            if kept(setting) && old_service == new_service {
+                continue;
+            }
+            if kept(setting)
+                && let Some(secret) = store.secret(&old_service, &setting.variable)?
+            {
+                store.set_secret(&new_service, &setting.variable, &secret)?;
+            }
+            store.delete_secret(&old_service, &setting.variable)?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores what was answered.
+fn give(
+    answers: &Answers,
+    folder: &Path,
+    name: &str,
+    identity: &str,
+    store: &CredentialStore,
+) -> Result<(), InstallError> {
+    let places = ValuePlaces::new(folder, name, identity, None);
+    for (setting, value) in answers.iter().filter(|(_, value)| !value.reveal().is_empty()) {
+        set_value(&places, ValueScope::User, setting, Some(value), store)?;
+    }
+    Ok(())
+}
+
+/// Sets or clears one value, where values of its kind are kept.
+pub fn set_value(
+    places: &ValuePlaces,
+    scope: ValueScope,
+    setting: &Setting,
+    value: Option<&Secret>,
+    store: &CredentialStore,
+) -> Result<(), InstallError> {
+    match (setting.sensitive, value) {
+        (true, Some(value)) => store.set_secret(&places.service(scope)?, &setting.variable, value)?,
+        (true, None) => drop(store.delete_secret(&places.service(scope)?, &setting.variable)?),
+        (false, value) => places.write(scope, &setting.variable, value.map(Secret::reveal))?,
+    }
+    Ok(())
+}
+
+/// Where the old name was switched off, the new one is, too.
+fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallError> {
+    let extensions = places.extensions();
+    let rules = pollux_extend::extension::Enablement::read(&extensions);
+    for folder in [&places.user_home, &places.workspace] {
+        let on = rules.is_enabled(old, folder);
+        switch(&extensions, new, if on { Switch::On(folder) } else { Switch::Off(folder) })?;
+    }
+    Ok(switch(&extensions, old, Switch::Forget)?)
+}
+
+/// Removes an extension with its rules, its proof and its secrets.
+pub fn uninstall(
+    extension: &Installed,
+    places: &Places,
+    integrity: &Integrity<'_>,
+    store: &CredentialStore,
+) -> Result<(), InstallError> {
+    let secrets = extension.manifest.settings.iter().filter(|setting| setting.sensitive);
+    for setting in secrets {
+        for scope in [ValueScope::User, ValueScope::Workspace] {
+            if let Ok(service) = extension.values.service(scope) {
+                store.delete_secret(&service, &setting.variable)?;
+            }
+        }
+    }
+    // A linked one's own files stay where they are.
+    place::remove(&extension.folder)?;
+    let name = &extension.extension.name;
+    switch(&places.extensions(), name, Switch::Forget)?;
+    // The extension is gone either way; a register that somebody else changed is a matter for the next install.
+    let _ = integrity.forget(name);
+    Ok(())
+}
+
+/// The extension that a name or a source means.
+pub fn find<'a>(all: &'a [Installed], given: &str) -> Option<&'a Installed> {
+    let by_name = |one: &&Installed| one.extension.name.eq_ignore_ascii_case(given);
+    let by_source = |one: &&Installed| {
+        one.metadata.as_ref().is_some_and(|metadata| metadata.source.eq_ignore_ascii_case(given))
+    };
+    all.iter().find(by_name).or_else(|| all.iter().find(by_source))
+}
+
+#[cfg(test)]
+mod tests;

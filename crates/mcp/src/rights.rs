@@ -1,0 +1,133 @@
+//! A server that wants wider rights than our sign-in has: renewed quietly, asked of a person, or refused.
+
+use pollux_domain::BoxFuture;
+use pollux_domain::approval::{Answer, Person, Question, QuestionForm};
+use pollux_net::oauth::{Login, OAuth, OAuthServer, Wider};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::AccessError;
+use crate::request::{RequestError, describe};
+use crate::server::Server;
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// There are wider ones; the same request may be sent again.
+    Wider,
+    /// Somebody has to sign in again.
+    SignIn,
+    /// It was tried, or somebody said no.
+    Refused,
+}
+
+/// Whether a challenge is about rights and not about who asks.
+pub(crate) fn is_about_rights(challenge: &str) -> bool {
+    challenge.contains("insufficient_scope")
+}
+
+/// Follows the wish once; a person is asked if there is one.
+pub(crate) fn widen<'a>(
+    oauth: &'a OAuth,
+    server: &'a OAuthServer,
+    challenge: &'a str,
+    person: Option<&'a dyn Person>,
+    cancel: &'a CancellationToken,
+) -> BoxFuture<'a, Result<Rights, AccessError>> {
+    let failed = |error: &(dyn std::error::Error + 'static)| AccessError(describe(error));
+    Box::pin(async move {
+        let person = match oauth.widen(server, challenge).await.map_err(|error| failed(&error))? {
+            Wider::Granted => return Ok(Rights::Wider),
+            Wider::Refused => return Ok(Rights::Refused),
+            Wider::Person => person,
+        };
+        let Some(person) = person else { return Ok(Rights::SignIn) };
+        let mut login =
+            oauth.begin_login(server, Some(challenge)).await.map_err(|error| failed(&error))?;
+        let granted = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(Rights::Refused),
+            granted = granted(&mut login, &server.name, person, cancel) => granted?,
+        };
+        let Some(granted) = granted else { return Ok(Rights::Refused) };
+        login.finish(granted).await.map_err(|error| failed(&error))?;
+        Ok(Rights::Wider)
+    })
+}
+
+/// Waits for the browser and for the person at once. `None`: somebody said no.
+async fn granted(
+    login: &mut Login,
+    name: &str,
+    person: &dyn Person,
+    cancel: &CancellationToken,
+) -> Result<Option<pollux_net::oauth::Granted>, AccessError> {
+    let failed = |error: pollux_net::oauth::LoginError| AccessError(describe(&error));
+    let question = question(name, login);
+    let answered = cancel.child_token();
+    let reply = tokio::select! {
+        granted = login.browser() => {
+            answered.cancel();
+            return granted.map(Some).map_err(failed);
+        }
+        answer = person.ask(name, vec![question], &answered) => match answer {
+            Answer::Replies(replies) => replies.into_iter().next().unwrap_or_default(),
+            _ => return Ok(None),
+        }
+    };
+    match reply.trim() {
+        // The browser may be a moment behind its person.
+        "" => login.browser().await.map(Some).map_err(failed),
+        word if ["n", "no"].contains(&word.to_lowercase().as_str()) => Ok(None),
+        pasted => login.pasted(pasted).map(Some).map_err(failed),
+    }
+}
+
+fn question(name: &str, login: &Login) -> Question {
+    let rights = match login.scopes() {
+        [] => "wider rights".to_owned(),
+        scopes => format!("the rights `{}`", scopes.join("`, `")),
+    };
+    let text = format!(
+        "The MCP server `{name}` wants {rights} for this. To grant them, open this address in a browser:\n\n{}\n\n\
+         Press Enter when the browser says that you are signed in. If it runs on another machine, paste the address \
+         that it ends at. `no` grants nothing.",
+        login.url()
+    );
+    Question { header: name.to_owned(), text, form: QuestionForm::Text { placeholder: String::new() } }
+}
+
+impl Server {
+    /// What is said to whoever wants something that the server refuses to strangers.
+    pub(crate) fn wants_sign_in(&self, challenge: &str) -> RequestError {
+        let name = self.name();
+        let text = if is_about_rights(challenge) {
+            format!(
+                "MCP server '{name}' wants wider rights than the present sign-in has. Grant them using: pollux mcp auth {name}"
+            )
+        } else {
+            format!("MCP server '{name}' requires authentication using: pollux mcp auth {name}")
+        };
+        RequestError::SignIn { text, challenge: challenge.to_owned() }
+    }
+
+    /// Tries to get what a refused request lacks. `Ok`: it may be sent again.
+    pub(crate) async fn widen(
+        &self,
+        challenge: &str,
+        person: Option<&dyn Person>,
+        cancel: &CancellationToken,
+    ) -> Result<(), RequestError> {
+        let Some(access) = self.access.as_ref().filter(|_| is_about_rights(challenge)) else {
+            return Err(self.wants_sign_in(challenge));
+        };
+        match access.widen(challenge, person, cancel).await {
+            Ok(Rights::Wider) => Ok(()),
+            Ok(Rights::SignIn) => Err(self.wants_sign_in(challenge)),
+            Ok(Rights::Refused) if cancel.is_cancelled() => Err(RequestError::Cancelled),
+            Ok(Rights::Refused) => Err(RequestError::NoRights { server: self.name().to_owned() }),
+            Err(error) => {
+                Err(RequestError::Transport { server: self.name().to_owned(), why: error.to_string() })
+            }
+        }
+    }
+}

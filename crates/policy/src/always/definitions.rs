@@ -1,0 +1,136 @@
+//! What servers' tools were like when a person allowed them: an answer is about a tool, not about its name.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use pollux_config::files::{self, FileError, FileLock, Mode};
+use pollux_domain::JsonObject;
+use serde_json::Value;
+
+/// The file beside the saved answers.
+const FILE: &str = "auto-saved-tools.json";
+
+/// How a tool stands to what a person agreed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    AsAgreed,
+    /// It says something else of itself, or takes other arguments.
+    Changed,
+    /// It came after its server was allowed as a whole.
+    New,
+}
+
+/// Definitions that a person agreed to, as hashes by server and tool.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    session: Mutex<HashMap<(String, String), String>>,
+}
+
+impl Definitions {
+    /// A person allowed these tools as they are; beyond this session if `saved` names the file of saved answers.
+    pub fn agree(
+        &self,
+        server: &str,
+        tools: &[(String, String)],
+        saved: Option<&Path>,
+    ) -> Result<(), FileError> {
+        {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            for (tool, definition) in tools {
+                session.insert((server.to_owned(), tool.clone()), definition.clone());
+            }
+        }
+        match saved {
+            Some(file) => keep(&beside(file), server, tools),
+            None => Ok(()),
+        }
+    }
+
+    /// Judges a tool that an answer allows; `saved` names the file if the answer is from there.
+    pub fn standing(&self, server: &str, tool: &str, definition: &str, saved: Option<&Path>) -> Standing {
+        let key = (server.to_owned(), tool.to_owned());
+        let known = self.session.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = known.or_else(|| {
+            let found = read(&beside(saved?));
+            found.get(server)?.get(tool)?.as_str().map(str::to_owned)
+        });
+        match (known, saved) {
+            (Some(known), _) if known == definition => Standing::AsAgreed,
+            (Some(_), _) => Standing::Changed,
+            // An answer that another program saved, or an earlier one: it holds for what the tool is now.
+            (None, Some(_)) => {
+                // Where nothing can be written it holds for this session.
+                let _ = self.agree(server, &[(key.1, definition.to_owned())], saved);
+                Standing::AsAgreed
+            }
+            (None, None) => Standing::New,
+        }
+    }
+}
+
+fn beside(file: &Path) -> PathBuf {
+    file.with_file_name(FILE)
+}
+
+/// What cannot be read is nothing: the next answer writes it anew.
+fn read(file: &Path) -> JsonObject {
+    let text = files::read_text(file).ok().flatten().unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), FileError> {
+    if let Some(folder) = file.parent() {
+        files::create_folder(folder, Mode::Private)?;
+    }
+    // Without the lock the worst is that another answer is asked for again.
+    let _lock = FileLock::acquire(file).ok();
+    let mut all = read(file);
+    let entry = all.entry(server).or_insert_with(|| Value::Object(JsonObject::new()));
+    if !entry.is_object() {
+        *entry = Value::Object(JsonObject::new());
+    }
+    if let Some(known) = entry.as_object_mut() {
+        known.extend(tools.iter().map(|(tool, definition)| (tool.clone(), Value::from(definition.as_str()))));
+    }
+    let text = format!("{:#}\n", Value::Object(all));
+    files::replace(file, text.as_bytes(), Mode::Private)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(tool, hash)| ((*tool).to_owned(), (*hash).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_answer_of_this_session_holds_for_the_tools_as_they_were() {
+        let agreed = Definitions::default();
+        agreed.agree("git", &tools(&[("push", "1"), ("pull", "1")]), None).unwrap();
+        assert_eq!(agreed.standing("git", "push", "1", None), Standing::AsAgreed);
+        assert_eq!(agreed.standing("git", "push", "2", None), Standing::Changed);
+        assert_eq!(agreed.standing("git", "rebase", "1", None), Standing::New);
+        assert_eq!(agreed.standing("other", "push", "1", None), Standing::New);
+        agreed.agree("git", &tools(&[("push", "2")]), None).unwrap();
+        assert_eq!(agreed.standing("git", "push", "2", None), Standing::AsAgreed);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+    fn a_saved_answer_holds_in_later_sessions_until_the_tool_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("policies/auto-saved.toml");
+        let saved = Some(file.as_path());
+        Definitions::default().agree("git", &tools(&[("push", "1")]), saved).unwrap();
+        let later = Definitions::default();
+        assert_eq!(later.standing("git", "push", "1", saved), Standing::AsAgreed);
+        assert_eq!(later.standing("git", "push", "2", saved), Standing::Changed);
+        // One that another program saved is bound to what the tool is when it is first used.
+        assert_eq!(later.standing("git", "pull", "7", saved), Standing::AsAgreed);
+        assert_eq!(Definitions::default().standing("git", "pull", "8", saved), Standing::Changed);
+        std::fs::write(file.with_file_name(FILE), "not json").unwrap();
+        assert_eq!(Definitions::default().standing("git", "push", "2", saved), Standing::AsAgreed);
+    }
+}

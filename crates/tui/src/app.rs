@@ -1,0 +1,262 @@
+//! What a person sees and does, as a value: input and events in, actions and frames out.
+//!
+//! Nothing here touches the terminal, the disk or the clock, so every journey can be played in a test. The program
+//! carries the actions out and tells what came of them.
+
+mod footer;
+mod header;
+mod input;
+mod status;
+mod todos;
+mod view;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::event::Event;
+use pollux_domain::id::CallId;
+
+pub use footer::Footer;
+pub use header::Header;
+
+use crate::composer::{Candidates, Composer, Submission, Wanted};
+use crate::dialog::{Dialog, Picker};
+use crate::keys::KeyMap;
+use crate::theme::Theme;
+use crate::transcript::{Item, Transcript};
+
+use self::status::Status;
+use self::todos::Todos;
+
+/// How long a second Ctrl+C or Ctrl+D counts as the second of two.
+const TWICE: Duration = Duration::from_secs(3);
+/// How long a toast stays.
+const TOAST: Duration = Duration::from_secs(3);
+
+/// How it is to look and behave.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub theme: Theme,
+    pub keys: KeyMap,
+    pub vim: bool,
+    /// The whole screen is ours; otherwise only what is below the terminal's own scrollback.
+    pub alternate: bool,
+    /// Words instead of pictures, and nothing is drawn twice.
+    pub spoken: bool,
+    pub hide_tips: bool,
+    pub hide_footer: bool,
+    pub line_numbers: bool,
+    /// Lines of a tool's output that are shown.
+    pub box_lines: usize,
+}
+
+/// What the program has to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// A prompt, a command with `/`, or a shell command, as it was typed.
+    Submit { text: String, shell: bool },
+    /// Stop the running turn.
+    Cancel,
+    Decide { call: CallId, answer: Answer },
+    /// Let the person change a call's arguments in an editor.
+    EditCall(CallId),
+    SetMode(ApprovalMode),
+    /// Candidates are wanted; answered with [`App::candidates`].
+    Complete(Wanted),
+    /// The text belongs into an editor; answered with [`App::set_text`].
+    OpenEditor(String),
+    /// A picture from the clipboard is wanted; answered with [`App::insert`].
+    PasteClipboard,
+    /// A row of the picker that the program opened.
+    Picked { key: String, with: Option<char> },
+    /// The person wants to go back to an earlier prompt.
+    Rewind,
+    /// Everything is to be drawn again.
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+/// The state of the screen.
+#[derive(Debug)]
+pub struct App {
+    settings: Settings,
+    header: Header,
+    pub footer: Footer,
+    transcript: Transcript,
+    composer: Composer,
+    /// Questions in the order in which they came; the first is shown.
+    dialogs: VecDeque<Dialog>,
+    requests: Vec<Arc<ApprovalRequest>>,
+    /// What was typed while the model was at work.
+    queue: Vec<Submission>,
+    todos: Todos,
+    status: Status,
+    mode: ApprovalMode,
+    toast: Option<(String, Instant)>,
+    /// The key that leaves was pressed once.
+    leaving: Option<Instant>,
+    /// Long outputs are shown whole.
+    expanded: bool,
+    /// Markdown as it is written.
+    raw: bool,
+    /// The header was printed.
+    greeted: bool,
+    shortcuts: bool,
+}
+
+impl App {
+    pub fn new(settings: Settings, header: Header, footer: Footer, mode: ApprovalMode) -> Self {
+        let mut composer = Composer::new(settings.keys.clone());
+        composer.set_vim(settings.vim);
+        let mut app = Self {
+            settings,
+            header,
+            footer,
+            transcript: Transcript::default(),
+            composer,
+            dialogs: VecDeque::new(),
+            requests: Vec::new(),
+            queue: Vec::new(),
+            todos: Todos::default(),
+            status: Status::default(),
+            mode,
+            toast: None,
+            leaving: None,
+            expanded: false,
+            raw: false,
+            greeted: false,
+            shortcuts: false,
+        };
+        app.set_conditions();
+        app
+    }
+
+    /// What was typed in earlier sessions, oldest first.
+    pub fn set_history(&mut self, prompts: Vec<String>, shell: Vec<String>) {
+        self.composer.set_history(prompts, shell);
+    }
+
+    pub fn candidates(&mut self, candidates: Candidates) {
+        self.composer.candidates(candidates);
+    }
+
+    pub fn set_text(&mut self, text: &str) {
+        self.composer.set_text(text);
+    }
+
+    pub fn insert(&mut self, text: &str) {
+        self.composer.insert(text);
+    }
+
+    /// Something to be read.
+    pub fn say(&mut self, item: Item) {
+        self.transcript.push(item);
+    }
+
+    /// A list to choose from; it goes before everything but questions of calls.
+    pub fn pick(&mut self, picker: Picker) {
+        self.dialogs.push_back(Dialog::Picker(Box::new(picker)));
+    }
+
+    /// Whether the model is at work.
+    pub fn is_busy(&self) -> bool {
+        self.status.is_busy()
+    }
+
+    pub fn mode(&self) -> ApprovalMode {
+        self.mode
+    }
+
+    /// The last answer, as the model wrote it.
+    pub fn answer(&self) -> &str {
+        self.transcript.answer()
+    }
+
+    pub fn set_theme(&mut self, theme: Theme) {
+        self.settings.theme = theme;
+    }
+
+    pub fn set_vim(&mut self, vim: bool) {
+        self.settings.vim = vim;
+        self.composer.set_vim(vim);
+    }
+
+    /// A turn begins with this prompt.
+    pub fn begin_turn(&mut self, typed: &str, shell: bool, now: Instant) {
+        let text = typed.to_owned();
+        self.transcript.push(if shell { Item::Shell(text) } else { Item::Prompt(text) });
+        self.status.begin(now);
+        self.set_conditions();
+    }
+
+    /// What was typed ahead, all together; to be sent when the turn is over.
+    pub fn take_queue(&mut self) -> Option<Submission> {
+        let shell = self.queue.first()?.shell;
+        let count = if shell { 1 } else { self.queue.iter().take_while(|queued| !queued.shell).count() };
+        let taken: Vec<Submission> = self.queue.drain(..count).collect();
+        self.set_conditions();
+        let joined = |part: fn(&Submission) -> &str| taken.iter().map(part).collect::<Vec<_>>().join("\n\n");
+        Some(Submission { text: joined(|queued| &queued.text), raw: joined(|queued| &queued.raw), shell })
+    }
+
+    /// Folds in what a session tells.
+    pub fn event(&mut self, event: &Event, now: Instant) {
+        self.status.take(event, now);
+        self.todos.take(event);
+        self.transcript.take(event);
+        match event {
+            Event::ApprovalWanted(request) => {
+                self.requests.push(Arc::clone(request));
+                self.dialogs.push_back(Dialog::approval(request, None));
+                self.bring_calls_forward();
+            }
+            Event::ApprovalSettled { call, .. } => self.settled(call),
+            Event::ModeChanged(mode) => self.mode = *mode,
+            Event::TurnEnded(_) => {
+                self.dialogs.retain(|dialog| dialog.call().is_none());
+                self.requests.clear();
+            }
+            _ => {}
+        }
+        self.set_conditions();
+    }
+
+    /// A question of a call is asked before a list that somebody opened.
+    fn bring_calls_forward(&mut self) {
+        self.dialogs.make_contiguous().sort_by_key(|dialog| dialog.call().is_none());
+    }
+
+    /// The question of a call stands no longer.
+    fn settled(&mut self, call: &CallId) {
+        self.dialogs.retain(|dialog| dialog.call() != Some(call));
+        self.requests.retain(|request| request.call != *call);
+    }
+
+    /// The call that the person wants to change, as it was asked about.
+    pub fn request(&self, call: &CallId) -> Option<&Arc<ApprovalRequest>> {
+        self.requests.iter().find(|request| request.call == *call)
+    }
+
+    fn set_conditions(&mut self) {
+        self.composer.conditions.busy = self.status.is_busy();
+        self.composer.conditions.queued = !self.queue.is_empty();
+        self.composer.conditions.yolo = self.mode == ApprovalMode::Yolo;
+    }
+
+    fn toast(&mut self, text: impl Into<String>, now: Instant) {
+        self.toast = Some((text.into(), now + TOAST));
+    }
+
+    /// When it must be drawn again though nothing happens.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let toast = self.toast.as_ref().map(|(_, until)| *until);
+        let spinner = (!self.settings.spoken).then(|| self.status.next_tick(now)).flatten();
+        [toast, spinner].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

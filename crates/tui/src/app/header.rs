@@ -1,0 +1,66 @@
+//! The greeting.
+
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use crate::theme::Theme;
+use crate::wrap::{Margin, wrap};
+
+/// What is said at the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Header {
+    pub version: String,
+    /// How the model is reached, such as `Authenticated with gemini-api-key`.
+    pub sign_in: String,
+    /// Whether the project has a context file; otherwise a tip says how to make one.
+    pub has_context: bool,
+    /// What was noticed at the start.
+    pub notes: Vec<String>,
+}
+
+const NAME: &[&str] = &["┏━┓┏━┓╻  ╻  ╻ ╻╻ ╻", "┣━┛┃ ┃┃  ┃  ┃ ┃┏╋┛", "╹  ┗━┛┗━╸┗━╸┗━┛╹ ╹"];
+
+impl Header {
+    pub(super) fn lines(&self, width: u16, theme: &Theme, tips: bool, spoken: bool) -> Vec<Line<'static>> {
+        let mut lines = vec![Line::default()];
+        let wide = NAME.first().map_or(0, |row| row.chars().count());
+        if spoken || usize::from(width) < wide + 2 {
+            lines.push(Line::from(Span::styled("Pollux", theme.accent().add_modifier(Modifier::BOLD))));
+        } else {
+            lines.extend(NAME.iter().map(|row| {
+                let letters = row.chars().enumerate();
+                Line::from(
+                    letters.map(|(at, sign)| Span::styled(sign.to_string(), theme.letter(at, wide))).collect::<Vec<_>>(),
+                )
+            }));
+        }
+        let about = format!("Pollux v{}", self.version);
+        lines.push(Line::from(Span::styled(about, theme.text())));
+        if !self.sign_in.is_empty() {
+            lines.extend(wrap(&[Span::styled(self.sign_in.clone(), theme.secondary())], width, &Margin::default()));
+        }
+        if tips {
+            lines.push(Line::default());
+            lines.extend(self.tips().into_iter().flat_map(|tip| {
+                wrap(&[Span::styled(tip, theme.text())], width, &Margin::default())
+            }));
+        }
+        for note in &self.notes {
+            let margin = Margin::hanging(Span::styled(if spoken { "" } else { "ℹ " }, theme.warning()));
+            lines.extend(wrap(&[Span::styled(note.clone(), theme.warning())], width, &margin));
+        }
+        lines
+    }
+
+    fn tips(&self) -> Vec<String> {
+        let mut tips = vec![
+            "Ask a question, or say what is to be done; @ names files, ! runs a command.".to_owned(),
+            "/help lists what else there is.".to_owned(),
+        ];
+        if !self.has_context {
+            tips.push("/init writes a GEMINI.md, which tells the model about this project every time.".to_owned());
+        }
+        let numbered = tips.into_iter().enumerate().map(|(index, tip)| format!("{}. {tip}", index + 1));
+        std::iter::once("Tips for getting started:".to_owned()).chain(numbered).collect()
+    }
+}

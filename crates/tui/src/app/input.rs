@@ -1,0 +1,166 @@
+//! Keys, pastes and what they come to.
+
+use std::time::Instant;
+
+use crossterm::event::{KeyEvent, KeyEventKind};
+use pollux_domain::approval::ApprovalMode;
+
+use super::{Action, App, TWICE};
+use crate::composer::{Reaction, Submission};
+use crate::dialog::Verdict;
+use crate::keys::{Command, Context};
+
+impl App {
+    /// A key.
+    pub fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
+        if key.kind == KeyEventKind::Release {
+            return Vec::new();
+        }
+        if !self.dialogs.is_empty() {
+            return self.dialog_key(key);
+        }
+        let reaction = self.composer.key(key, now);
+        let actions = self.react(reaction, key, now);
+        self.set_conditions();
+        actions
+    }
+
+    /// A text that was pasted. `exists` tells whether a path names a file.
+    pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
+        if let Some(dialog) = self.dialogs.front_mut() {
+            dialog.paste(text);
+            return Vec::new();
+        }
+        let reaction = self.composer.paste(text, now, exists);
+        let nothing = KeyEvent::from(crossterm::event::KeyCode::Null);
+        self.react(reaction, nothing, now)
+    }
+
+    fn dialog_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        let Some(dialog) = self.dialogs.front_mut() else { return Vec::new() };
+        match dialog.key(key) {
+            Verdict::Open => Vec::new(),
+            Verdict::Answered { call, answer } => {
+                self.settled(&call);
+                vec![Action::Decide { call, answer }]
+            }
+            Verdict::Edit { call } => vec![Action::EditCall(call)],
+            Verdict::Picked { key, with } => {
+                // A letter leaves the list open: there may be more to do in it.
+                if with.is_none() {
+                    self.dialogs.pop_front();
+                }
+                vec![Action::Picked { key, with }]
+            }
+            Verdict::Closed => {
+                self.dialogs.pop_front();
+                Vec::new()
+            }
+        }
+    }
+
+    fn react(&mut self, reaction: Reaction, key: KeyEvent, now: Instant) -> Vec<Action> {
+        match reaction {
+            Reaction::Ignored | Reaction::Changed => {
+                self.shortcuts = false;
+                Vec::new()
+            }
+            Reaction::Submit(submission) => self.submit(submission),
+            Reaction::Queue(submission) => {
+                self.queue.push(submission);
+                Vec::new()
+            }
+            Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
+            Reaction::PullQueue => {
+                let texts: Vec<String> = self.queue.drain(..).map(|queued| queued.raw).collect();
+                self.composer.set_text(&texts.join("\n\n"));
+                Vec::new()
+            }
+            Reaction::OpenEditor => vec![Action::OpenEditor(self.composer.expanded())],
+            Reaction::PasteClipboard => vec![Action::PasteClipboard],
+            Reaction::Shortcuts => {
+                self.shortcuts = !self.shortcuts;
+                Vec::new()
+            }
+            Reaction::ToggleDetails => {
+                self.expanded = !self.expanded;
+                Vec::new()
+            }
+            Reaction::Rewind => vec![Action::Rewind],
+            Reaction::Toast(toast) => {
+                let text = toast.text(&self.settings.keys);
+                self.toast(text, now);
+                Vec::new()
+            }
+            Reaction::Unhandled => self.command(key, now),
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) -> Vec<Action> {
+        if submission.text.trim().is_empty() {
+            return Vec::new();
+        }
+        if self.is_busy() && !runs_beside(&submission) {
+            self.queue.push(submission);
+            return Vec::new();
+        }
+        vec![Action::Submit { text: submission.text, shell: submission.shell }]
+    }
+
+    /// A key that is not about the text.
+    fn command(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
+        match self.settings.keys.command(&key, Context::App) {
+            Some(Command::Quit) => self.quit("Press Ctrl+C again to exit.", now),
+            Some(Command::Exit) => self.quit("Press Ctrl+D again to exit.", now),
+            Some(Command::Cancel) if self.is_busy() => vec![Action::Cancel],
+            Some(Command::CycleMode) => vec![Action::SetMode(match self.mode {
+                ApprovalMode::Default => ApprovalMode::AutoEdit,
+                ApprovalMode::AutoEdit => ApprovalMode::Plan,
+                ApprovalMode::Plan | ApprovalMode::Yolo => ApprovalMode::Default,
+            })],
+            Some(Command::ToggleYolo) => vec![Action::SetMode(match self.mode {
+                ApprovalMode::Yolo => ApprovalMode::Default,
+                _ => ApprovalMode::Yolo,
+            })],
+            Some(Command::ShowTodos) => {
+                self.todos.open = !self.todos.open;
+                Vec::new()
+            }
+            Some(Command::ShowMoreLines) => {
+                self.expanded = !self.expanded;
+                Vec::new()
+            }
+            Some(Command::ToggleMarkdown) => {
+                self.raw = !self.raw;
+                Vec::new()
+            }
+            Some(Command::ClearScreen) => vec![Action::Redraw],
+            Some(Command::Suspend) => vec![Action::Suspend],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ctrl+C stops what runs, or takes the text away; only then it leaves, and only the second time.
+    fn quit(&mut self, again: &str, now: Instant) -> Vec<Action> {
+        if self.is_busy() {
+            return vec![Action::Cancel];
+        }
+        if !self.composer.is_empty() {
+            self.composer.set_text("");
+            return Vec::new();
+        }
+        if self.leaving.is_some_and(|before| now.saturating_duration_since(before) < TWICE) {
+            return vec![Action::Quit];
+        }
+        self.leaving = Some(now);
+        self.toast(again, now);
+        Vec::new()
+    }
+}
+
+/// Whether a command may run while the model is at work.
+fn runs_beside(submission: &Submission) -> bool {
+    const BESIDE: &[&str] = &["/about", "/stats", "/usage", "/vim", "/help", "/?", "/quit", "/exit"];
+    let word = submission.text.split_whitespace().next().unwrap_or_default();
+    !submission.shell && BESIDE.contains(&word)
+}

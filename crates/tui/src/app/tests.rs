@@ -1,0 +1,224 @@
+use std::path::PathBuf;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pollux_domain::JsonObject;
+use pollux_domain::approval::{Offer, Outcome, Subject, Why};
+use pollux_domain::event::TurnEnd;
+
+use super::*;
+use crate::screen::Screen;
+
+/// An app on a terminal that can be looked at.
+struct Stage {
+    app: App,
+    screen: Screen<Vec<u8>>,
+    terminal: vt100::Parser,
+    now: Instant,
+    size: (u16, u16),
+}
+
+impl Stage {
+    fn new(columns: u16, rows: u16) -> Self {
+        let settings = Settings {
+            theme: Theme::named("Default").expect("built in"),
+            keys: KeyMap::default(),
+            vim: false,
+            alternate: false,
+            spoken: false,
+            hide_tips: true,
+            hide_footer: false,
+            line_numbers: false,
+            box_lines: 15,
+        };
+        let header = Header { version: "1.2.3".to_owned(), ..Header::default() };
+        let footer = Footer { workspace: "~/p".to_owned(), model: "gemini".to_owned(), ..Footer::default() };
+        let mut stage = Self {
+            app: App::new(settings, header, footer, ApprovalMode::Default),
+            screen: Screen::new(Vec::new(), columns, true),
+            terminal: vt100::Parser::new(rows, columns, 1000),
+            now: Instant::now(),
+            size: (columns, rows),
+        };
+        stage.draw();
+        stage
+    }
+
+    fn draw(&mut self) {
+        let frame = self.app.frame(self.size.0, self.size.1, self.now);
+        self.screen.paint(&frame).expect("memory can be written");
+        let bytes = std::mem::take(self.screen.out());
+        self.terminal.process(&bytes);
+    }
+
+    fn shown(&mut self) -> String {
+        self.draw();
+        let rows = self.terminal.screen().rows(0, self.size.0).map(|row| row.trim_end().to_owned());
+        rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Action> {
+        // People type slowly enough not to be taken for a paste.
+        self.now += Duration::from_millis(100);
+        let actions = self.app.key(KeyEvent::new(code, modifiers), self.now);
+        self.draw();
+        actions
+    }
+
+    fn write(&mut self, text: &str) -> Vec<Action> {
+        text.chars().flat_map(|character| self.press(KeyCode::Char(character), KeyModifiers::NONE)).collect()
+    }
+
+    fn enter(&mut self) -> Vec<Action> {
+        self.press(KeyCode::Enter, KeyModifiers::NONE)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.app.event(&event, self.now);
+        self.draw();
+    }
+}
+
+fn wanted(command: &str) -> Event {
+    let offer = |outcome| Offer { outcome, covers: String::new() };
+    Event::ApprovalWanted(Arc::new(ApprovalRequest {
+        call: CallId::from_file("1"),
+        tool: "run_shell_command".to_owned(),
+        display_name: "Shell".to_owned(),
+        args: JsonObject::new(),
+        subject: Subject::Command { command: command.to_owned(), directory: PathBuf::from("/p") },
+        why: Why::default(),
+        offers: vec![offer(Outcome::Once), offer(Outcome::Refuse)],
+    }))
+}
+
+#[test]
+fn the_first_screen_has_a_place_to_type() {
+    for size in [(20, 6), (80, 24), (300, 100)] {
+        let mut stage = Stage::new(size.0, size.1);
+        let shown = stage.shown();
+        assert!(shown.contains("Type your"), "{size:?}\n{shown}");
+        assert!(shown.ends_with("gemini") || size.0 < 40, "{shown}");
+    }
+    let mut stage = Stage::new(80, 24);
+    assert!(stage.shown().contains(">   Type your message or @path/to/file"), "{}", stage.shown());
+}
+
+#[test]
+fn the_smallest_terminal_is_no_reason_to_fail() {
+    for size in [(1, 1), (2, 2), (3, 1), (1, 9)] {
+        let mut stage = Stage::new(size.0, size.1);
+        stage.write("hello");
+        stage.event(Event::Text("a long answer with 日本語".to_owned()));
+        stage.event(wanted("ls"));
+        stage.enter();
+        stage.shown();
+    }
+}
+
+#[test]
+fn a_prompt_is_sent_and_its_answer_stays() {
+    let mut stage = Stage::new(60, 20);
+    assert_eq!(stage.write("hi"), []);
+    let sent = stage.enter();
+    assert_eq!(sent, [Action::Submit { text: "hi".to_owned(), shell: false }]);
+    let now = stage.now;
+    stage.app.begin_turn("hi", false, now);
+    stage.now += Duration::from_secs(12);
+    assert!(stage.shown().contains("Thinking... (esc to cancel, 12s)"), "{}", stage.shown());
+    stage.event(Event::Text("Hello **there**".to_owned()));
+    stage.event(Event::StepCommitted);
+    stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
+    let shown = stage.shown();
+    assert!(shown.contains(" > hi\n\n✦ Hello there\n"), "{shown}");
+    assert!(!shown.contains("Thinking"), "{shown}");
+    assert!(!stage.app.is_busy());
+    assert_eq!(stage.app.answer(), "Hello **there**");
+}
+
+#[test]
+fn what_is_typed_meanwhile_waits_and_can_be_taken_back() {
+    let mut stage = Stage::new(60, 20);
+    let now = stage.now;
+    stage.app.begin_turn("first", false, now);
+    stage.write("second");
+    assert_eq!(stage.enter(), []);
+    stage.write("third");
+    stage.enter();
+    assert!(stage.shown().contains("Queued (press ↑ to edit):\n    second\n    third"), "{}", stage.shown());
+    stage.press(KeyCode::Up, KeyModifiers::NONE);
+    assert!(!stage.shown().contains("Queued"), "{}", stage.shown());
+    stage.enter();
+    stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
+    let queued = stage.app.take_queue().expect("something was queued");
+    assert_eq!(queued.text, "second\n\nthird");
+    assert!(stage.app.take_queue().is_none());
+}
+
+#[test]
+fn a_question_takes_the_composers_place_and_is_answered() {
+    let mut stage = Stage::new(60, 20);
+    stage.write("draft");
+    stage.event(wanted("rm -rf build"));
+    let shown = stage.shown();
+    assert!(shown.contains("rm -rf build") && shown.contains("● 1. Allow once"), "{shown}");
+    assert!(!shown.contains("draft"), "{shown}");
+    let actions = stage.enter();
+    assert_eq!(actions, [Action::Decide { call: CallId::from_file("1"), answer: Answer::Once }]);
+    assert!(stage.shown().contains("> draft"), "{}", stage.shown());
+}
+
+#[test]
+fn escape_stops_the_turn_and_ctrl_c_leaves_only_the_second_time() {
+    let mut stage = Stage::new(60, 20);
+    let now = stage.now;
+    stage.app.begin_turn("x", false, now);
+    assert_eq!(stage.press(KeyCode::Esc, KeyModifiers::NONE), [Action::Cancel]);
+    stage.event(Event::TurnEnded(TurnEnd::Cancelled));
+    assert!(stage.shown().contains("ℹ Request cancelled."));
+    stage.write("abc");
+    let ctrl_c = |stage: &mut Stage| stage.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(ctrl_c(&mut stage), []);
+    assert!(!stage.shown().contains("abc"));
+    assert_eq!(ctrl_c(&mut stage), []);
+    assert!(stage.shown().contains("Press Ctrl+C again to exit."), "{}", stage.shown());
+    assert_eq!(ctrl_c(&mut stage), [Action::Quit]);
+    let mut stage = Stage::new(60, 20);
+    ctrl_c(&mut stage);
+    stage.now += Duration::from_secs(4);
+    assert!(!stage.shown().contains("again to exit"));
+    assert_eq!(ctrl_c(&mut stage), []);
+}
+
+#[test]
+fn shift_tab_asks_for_the_next_mode() {
+    let mut stage = Stage::new(60, 20);
+    let cycle = |stage: &mut Stage| stage.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+    assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::AutoEdit)]);
+    stage.event(Event::ModeChanged(ApprovalMode::AutoEdit));
+    assert!(stage.shown().contains("auto-accept edits Shift+Tab to plan"), "{}", stage.shown());
+    assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::Plan)]);
+}
+
+#[test]
+fn a_long_answer_never_outgrows_the_terminal() {
+    let mut stage = Stage::new(40, 10);
+    let now = stage.now;
+    stage.app.begin_turn("x", false, now);
+    for line in 0..200 {
+        stage.event(Event::Text(format!("- item {line}\n")));
+        let frame = stage.app.frame(40, 10, stage.now);
+        assert!(frame.live.area.height < 10, "{}", frame.live.area.height);
+        assert!(frame.finished.is_empty() || line > 0);
+    }
+    stage.event(Event::StepCommitted);
+    stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
+    assert!(stage.shown().contains("• item 199"), "{}", stage.shown());
+    stage.terminal.screen_mut().set_scrollback(1000);
+    let mut seen = std::collections::BTreeSet::new();
+    for back in (0..1000).rev() {
+        stage.terminal.screen_mut().set_scrollback(back);
+        let rows: Vec<String> = stage.terminal.screen().rows(0, 40).collect();
+        seen.extend(rows.iter().filter_map(|row| row.split_once("• item ").map(|(_, number)| number.trim().to_owned())));
+    }
+    assert_eq!(seen.len(), 200);
+}

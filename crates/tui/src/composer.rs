@@ -1,0 +1,295 @@
+//! The prompt: what a person writes, with history, search, suggestions, pastes and vim keys.
+//!
+//! Pure state: keys and pastes come in with the time, a [`Reaction`] says what the program has to do. Files, the
+//! clipboard and suggestions are the program's. Start at [`Composer::key`] (in `input.rs`); `buffer.rs` is the text,
+//! `view.rs` how it is drawn.
+
+mod buffer;
+mod completion;
+mod folds;
+mod glyph;
+mod history;
+mod input;
+mod paste;
+mod popup;
+mod search;
+mod view;
+mod vim;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use crate::keys::{Command, KeyMap};
+pub use completion::{Candidates, Item, Kind, Wanted};
+pub use view::Look;
+pub use vim::VimMode;
+
+use buffer::{Buffer, Pos};
+use completion::Completion;
+use history::{History, Recall};
+use paste::Burst;
+use search::Search;
+use vim::Vim;
+
+/// Two Escapes within this are one request; must equal upstream's.
+const DOUBLE_ESCAPE: Duration = Duration::from_millis(500);
+/// Two Tabs within this are one request; must equal upstream's.
+const DOUBLE_TAB: Duration = Duration::from_millis(350);
+
+/// What the program has to do after a key or a paste.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaction {
+    /// Nothing happened.
+    Ignored,
+    /// Draw again.
+    Changed,
+    /// Send the prompt.
+    Submit(Submission),
+    /// Send the prompt when the request that runs is done.
+    Queue(Submission),
+    /// Draw again, and answer with [`Composer::candidates`] when there is an answer.
+    Complete(Wanted),
+    /// Take the queued prompts back: `set_text` with them.
+    PullQueue,
+    /// Let an editor change [`Composer::expanded`], then `set_text`.
+    OpenEditor,
+    /// Paste what the clipboard holds.
+    PasteClipboard,
+    /// Show or hide the shortcuts.
+    Shortcuts,
+    /// Show less or all around the prompt.
+    ToggleDetails,
+    /// Offer to go back to an earlier turn.
+    Rewind,
+    /// Draw again and show a hint for a moment.
+    Toast(Toast),
+    /// Not the composer's: see what the key means elsewhere.
+    Unhandled,
+}
+
+/// A prompt that is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// Pastes in full, without blanks around it.
+    pub text: String,
+    /// As it was shown, with placeholders.
+    pub raw: String,
+    /// Written in shell mode.
+    pub shell: bool,
+}
+
+/// A hint that is shown for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Toast {
+    EscapeClears,
+    EscapeRewinds,
+    ExpandPaste,
+    MoveToPaste,
+    EditorKey,
+    PasteTooLong,
+}
+
+impl Toast {
+    pub fn text(self, keys: &KeyMap) -> String {
+        match self {
+            Self::EscapeClears => "Press Esc again to clear prompt.".to_owned(),
+            Self::EscapeRewinds => "Press Esc again to rewind.".to_owned(),
+            Self::ExpandPaste => format!("Press {} to expand pasted text", keys.key(Command::ExpandPaste)),
+            Self::MoveToPaste => "Move the cursor to a placeholder to expand it.".to_owned(),
+            Self::EditorKey => format!("Use {} to open the external editor.", keys.key(Command::OpenEditor)),
+            Self::PasteTooLong => {
+                "That is too long for a prompt; save it as a file and write @path.".to_owned()
+            }
+        }
+    }
+}
+
+/// What the composer has to know of the rest of the program.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Conditions {
+    /// A request runs.
+    pub busy: bool,
+    /// Prompts wait for it.
+    pub queued: bool,
+    /// Everything is approved.
+    pub yolo: bool,
+    /// The terminal marks pastes and tells Shift+Enter from Enter.
+    pub paste_safe: bool,
+    /// `@` in pasted text is text.
+    pub escape_at: bool,
+}
+
+/// A paste that was expanded in place and can be folded again while nothing else changed.
+#[derive(Debug, Clone)]
+struct Expanded {
+    range: Range<Pos>,
+    revision: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Composer {
+    pub conditions: Conditions,
+    keys: KeyMap,
+    buffer: Buffer,
+    shell: bool,
+    prompts: History,
+    commands: History,
+    search: Option<Search>,
+    completion: Completion,
+    vim: Option<Vim>,
+    expanded: Option<Expanded>,
+    burst: Option<Burst>,
+    taps: Taps,
+    /// The first line and row that is drawn.
+    top: (usize, usize),
+}
+
+/// When keys came whose repetition means something.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taps {
+    text: Option<Instant>,
+    escape: Option<Instant>,
+    tab: Option<Instant>,
+    /// The first half of a line end that is sent as two.
+    line_end: Option<Instant>,
+}
+
+impl Composer {
+    pub fn new(keys: KeyMap) -> Self {
+        Self {
+            conditions: Conditions::default(),
+            keys,
+            buffer: Buffer::default(),
+            shell: false,
+            prompts: History::default(),
+            commands: History::default(),
+            search: None,
+            completion: Completion::default(),
+            vim: None,
+            expanded: None,
+            burst: None,
+            taps: Taps::default(),
+            top: (0, 0),
+        }
+    }
+
+    /// Vim keys on, in insert mode, or off.
+    pub fn set_vim(&mut self, on: bool) {
+        self.vim = on.then(|| self.vim.take().unwrap_or_default());
+    }
+
+    /// `None` without vim keys.
+    pub fn vim_mode(&self) -> Option<VimMode> {
+        self.vim.as_ref().map(|vim| vim.mode)
+    }
+
+    /// Earlier prompts and shell commands, oldest first. What is sent is added to them.
+    pub fn set_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
+        self.prompts = History::new(prompts);
+        self.commands = History::new(commands);
+    }
+
+    /// The text as it is shown, with placeholders for pastes.
+    pub fn text(&self) -> String {
+        self.buffer.folds.labelled(&self.buffer.raw())
+    }
+
+    /// The text with every paste in full.
+    pub fn expanded(&self) -> String {
+        self.buffer.folds.expand(&self.buffer.raw())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Another text, the cursor at its end; it can be undone.
+    pub fn set_text(&mut self, text: &str) {
+        self.search = None;
+        self.completion.close();
+        self.buffer.set(text);
+    }
+
+    /// A text at the cursor, as if it was typed.
+    pub fn insert(&mut self, text: &str) {
+        self.completion.close();
+        self.buffer.insert(text);
+    }
+
+    pub fn shell_mode(&self) -> bool {
+        self.shell
+    }
+
+    pub fn set_shell_mode(&mut self, on: bool) {
+        self.shell = on;
+        self.completion.close();
+    }
+
+    pub fn searching(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// An answer to [`Reaction::Complete`]; true when it is shown, false when it came too late.
+    pub fn candidates(&mut self, candidates: Candidates) -> bool {
+        if !self.completion.answer(candidates) {
+            return false;
+        }
+        // As in a shell: what can be nothing else is put in at once.
+        if self.shell && self.completion.popup.len() == 1 {
+            self.take_choice();
+        }
+        true
+    }
+
+    /// Shows the prompt before, as Up does.
+    pub fn history_previous(&mut self) -> Reaction {
+        let shown = self.buffer.raw();
+        let recall = self.history().previous(shown);
+        self.recall(recall, Pos::default())
+    }
+
+    fn history_next(&mut self) -> Reaction {
+        let shown = self.buffer.raw();
+        let recall = self.history().next(shown);
+        self.recall(recall, Pos::new(usize::MAX, 0))
+    }
+
+    fn history(&mut self) -> &mut History {
+        if self.shell { &mut self.commands } else { &mut self.prompts }
+    }
+
+    fn recall(&mut self, recall: Option<Recall>, cursor: Pos) -> Reaction {
+        self.completion.close();
+        match recall {
+            None => return Reaction::Ignored,
+            Some(Recall::Entry(text)) => self.buffer.set(&text),
+            Some(Recall::Kept(raw)) => self.buffer.set_raw(raw),
+        }
+        self.buffer.go(cursor);
+        Reaction::Changed
+    }
+
+    /// Gives the prompt away and starts a new one.
+    fn submission(&mut self) -> Submission {
+        let raw = self.buffer.raw();
+        let submission = Submission {
+            text: self.buffer.folds.expand(&raw).trim().to_owned(),
+            raw: self.buffer.folds.labelled(&raw).trim().to_owned(),
+            shell: self.shell,
+        };
+        self.history().push(&submission.text);
+        self.buffer.reset();
+        self.completion.close();
+        self.search = None;
+        self.expanded = None;
+        self.burst = None;
+        self.top = (0, 0);
+        if let Some(vim) = &mut self.vim {
+            vim.rest();
+        }
+        submission
+    }
+}

@@ -1,0 +1,283 @@
+//! The text of the prompt: lines, a cursor between characters, undo, and what was deleted last.
+//!
+//! Every change is one call of [`Buffer::replace`]; undo, the rows and the cursor follow from it. A character is what a
+//! person sees as one (a grapheme cluster); a folded paste is one, too.
+
+mod line;
+mod motion;
+mod undo;
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::folds::{Folds, is_fold};
+pub(crate) use line::Line;
+#[cfg(test)]
+pub(crate) use line::WORK;
+pub(crate) use motion::Class;
+use undo::{Change, Undo};
+
+/// A place in the text: the line, and the byte in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Pos {
+    pub(crate) line: usize,
+    pub(crate) col: usize,
+}
+
+impl Pos {
+    pub(crate) fn new(line: usize, col: usize) -> Self {
+        Self { line, col }
+    }
+
+    /// The end of a text that starts here.
+    fn after(self, text: &str) -> Self {
+        let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+        match text.rfind('\n') {
+            Some(last) => Self { line: self.line + lines, col: text.len() - last - 1 },
+            None => Self { line: self.line, col: self.col + text.len() },
+        }
+    }
+}
+
+/// What was cut or copied last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Register {
+    pub(crate) text: String,
+    /// Whole lines, as vim's `dd` takes them.
+    pub(crate) lines: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    /// Never empty.
+    lines: Vec<Line>,
+    cursor: Pos,
+    /// The column that moving up and down aims at.
+    goal: Option<usize>,
+    /// Cells in a row.
+    width: usize,
+    /// Counts changes of the text.
+    revision: u64,
+    pub(crate) folds: Folds,
+    undo: Undo,
+    pub(crate) register: Register,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self {
+            lines: vec![Line::default()],
+            cursor: Pos::default(),
+            goal: None,
+            width: 80,
+            revision: 0,
+            folds: Folds::default(),
+            undo: Undo::default(),
+            register: Register::default(),
+        }
+    }
+}
+
+impl Buffer {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.len() == 1 && self.line(0).is_empty()
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        self.lines.iter().all(|line| line.text().trim().is_empty())
+    }
+
+    /// The text as it is kept, a fold being one reserved character.
+    pub(crate) fn raw(&self) -> String {
+        let size = self.lines.iter().map(|line| line.text().len() + 1).sum();
+        let mut text = String::with_capacity(size);
+        for (index, line) in self.lines.iter().enumerate() {
+            if index > 0 {
+                text.push('\n');
+            }
+            text.push_str(line.text());
+        }
+        text
+    }
+
+    /// Bytes of the text with all pastes in full, at most.
+    pub(crate) fn size(&self) -> usize {
+        self.lines.iter().map(|line| line.text().len() + 1).sum::<usize>() + self.folds.size()
+    }
+
+    pub(crate) fn has_fold(&self) -> bool {
+        self.lines.iter().any(|line| line.text().chars().any(|c| self.folds.paste_of(c).is_some()))
+    }
+
+    pub(crate) fn line(&self, line: usize) -> &str {
+        self.lines.get(line).map_or("", Line::text)
+    }
+
+    pub(crate) fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Another number after every change of the text.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(crate) fn cursor(&self) -> Pos {
+        self.cursor
+    }
+
+    pub(crate) fn end(&self) -> Pos {
+        let last = self.lines.len().saturating_sub(1);
+        Pos::new(last, self.line(last).len())
+    }
+
+    /// Puts the cursor at a place that the buffer gave out.
+    pub(crate) fn go(&mut self, to: Pos) {
+        self.cursor = to.min(self.end());
+        self.goal = None;
+    }
+
+    /// Starts anew: no text, nothing to undo. What was cut stays.
+    pub(crate) fn reset(&mut self) {
+        let register = std::mem::take(&mut self.register);
+        *self = Self { width: self.width, revision: self.revision + 1, register, ..Self::default() };
+    }
+
+    /// The text between two places.
+    pub(crate) fn slice(&self, range: Range<Pos>) -> String {
+        let Range { start, end } = range;
+        if start.line == end.line {
+            return self.line(start.line).get(start.col..end.col).unwrap_or_default().to_owned();
+        }
+        let mut text = self.line(start.line).get(start.col..).unwrap_or_default().to_owned();
+        for line in start.line + 1..end.line {
+            text.push('\n');
+            text.push_str(self.line(line));
+        }
+        text.push('\n');
+        text.push_str(self.line(end.line).get(..end.col).unwrap_or_default());
+        text
+    }
+
+    /// Puts a text in the place of another and the cursor behind it.
+    pub(crate) fn replace(&mut self, range: Range<Pos>, text: &str) {
+        let text = self.folds.protect(text).into_owned();
+        self.replace_raw(range, text);
+    }
+
+    /// The same with a text that comes from the buffer itself.
+    pub(crate) fn replace_raw(&mut self, range: Range<Pos>, inserted: String) {
+        let (at, cursor) = (range.start, self.cursor);
+        let removed = self.slice(range.clone());
+        if removed == inserted {
+            return self.go(at.after(&inserted));
+        }
+        self.put(range, &inserted);
+        self.undo.record(Change { at, removed, inserted, cursor });
+    }
+
+    fn put(&mut self, range: Range<Pos>, text: &str) {
+        self.revision += 1;
+        let Range { start, end } = range;
+        if start.line == end.line && !text.contains('\n') {
+            if let Some(line) = self.lines.get_mut(start.line) {
+                line.splice(start.col..end.col, text, &self.folds);
+            }
+        } else {
+            let head = self.line(start.line).get(..start.col).unwrap_or_default();
+            let tail = self.line(end.line).get(end.col..).unwrap_or_default();
+            let mut parts: Vec<String> = text.split('\n').map(str::to_owned).collect();
+            if let Some(first) = parts.first_mut() {
+                first.insert_str(0, head);
+            }
+            if let Some(last) = parts.last_mut() {
+                last.push_str(tail);
+            }
+            self.lines.splice(start.line..=end.line, parts.into_iter().map(Line::new));
+        }
+        self.go(start.after(text));
+    }
+
+    pub(crate) fn insert(&mut self, text: &str) {
+        self.replace(self.cursor..self.cursor, text);
+    }
+
+    pub(crate) fn set(&mut self, text: &str) {
+        self.replace(Pos::default()..self.end(), text);
+    }
+
+    /// The whole text, as it was kept by the buffer itself.
+    pub(crate) fn set_raw(&mut self, raw: String) {
+        self.replace_raw(Pos::default()..self.end(), raw);
+    }
+
+    /// Deletes and remembers what was deleted.
+    pub(crate) fn cut(&mut self, range: Range<Pos>) {
+        if range.start < range.end {
+            self.register = Register { text: self.slice(range.clone()), lines: false };
+            self.replace_raw(range, String::new());
+        }
+    }
+
+    /// Whether there was anything to undo.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(change) = self.undo.back() else { return false };
+        self.put(change.at..change.end(), &change.removed);
+        self.go(change.cursor);
+        true
+    }
+
+    pub(crate) fn redo(&mut self) -> bool {
+        let Some(change) = self.undo.again() else { return false };
+        self.put(change.at..change.at.after(&change.removed), &change.inserted);
+        true
+    }
+
+    pub(crate) fn can_undo(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
+    /// Folds a pasted text at the cursor; inserts it as it is when it is short or nothing more can be folded.
+    pub(crate) fn insert_paste(&mut self, text: &str) -> Option<char> {
+        let sign = super::folds::is_large(text).then(|| self.fold(text.to_owned())).flatten();
+        match sign {
+            Some(sign) => self.replace_raw(self.cursor..self.cursor, String::from(sign)),
+            None => self.insert(text),
+        }
+        sign
+    }
+
+    pub(crate) fn fold(&mut self, content: String) -> Option<char> {
+        let lines = &self.lines;
+        self.folds.fold(content, |sign| lines.iter().any(|line| line.text().contains(sign)))
+    }
+
+    /// Adds to a fold that stands before the cursor.
+    pub(crate) fn extend_fold(&mut self, sign: char, more: &str) {
+        let lines = &self.lines;
+        self.folds.extend(sign, more, |sign| lines.iter().any(|line| line.text().contains(sign)));
+        if let Some(line) = self.lines.get_mut(self.cursor.line) {
+            line.forget_rows();
+        }
+    }
+
+    /// The folded paste that the cursor touches, and where it stands.
+    pub(crate) fn fold_at_cursor(&self) -> Option<(char, Range<Pos>)> {
+        let cursor = self.cursor;
+        let places = [cursor..self.right(cursor), self.left(cursor)..cursor];
+        places.into_iter().find_map(|range| {
+            let sign = self.slice(range.clone()).chars().next().filter(|c| is_fold(*c))?;
+            self.folds.paste_of(sign).map(|_| (sign, range))
+        })
+    }
+
+    /// The character that ends here, and the one that begins here, in their line.
+    pub(crate) fn cluster_before(&self, at: Pos) -> Option<&str> {
+        self.line(at.line).get(..at.col)?.graphemes(true).next_back()
+    }
+
+    pub(crate) fn cluster_after(&self, at: Pos) -> Option<&str> {
+        self.line(at.line).get(at.col..)?.graphemes(true).next()
+    }
+}

@@ -1,0 +1,233 @@
+//! Pasted text that is folded into a placeholder.
+//!
+//! In the buffer a fold is one character that Unicode has not assigned and that never joins its neighbours. So every
+//! motion and every edit treats it as one thing without knowing of it. The same characters in a text that comes in are
+//! folded too, one by one: what is sent is what was pasted, byte for byte.
+
+use std::borrow::Cow;
+
+use super::paste::lines;
+
+/// Default-ignorable, unassigned, and a cluster of their own (`Grapheme_Cluster_Break=Control`).
+const FIRST: u32 = 0xe01f0;
+const LAST: u32 = 0xe0fff;
+
+/// More lines than this are folded; must equal upstream's.
+const MOST_LINES: usize = 5;
+/// More characters than this are folded; must equal upstream's.
+const MOST_CHARS: usize = 500;
+
+#[derive(Debug, Clone)]
+struct Fold {
+    label: String,
+    content: String,
+    size: Size,
+    /// A reserved character that stood in a text itself.
+    literal: bool,
+}
+
+/// Counted as parts arrive, so that a paste in a thousand parts is not counted a thousand times.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    line_ends: usize,
+    chars: usize,
+}
+
+impl Size {
+    fn add(self, text: &str) -> Self {
+        Self {
+            line_ends: self.line_ends + text.bytes().filter(|byte| *byte == b'\n').count(),
+            chars: self.chars + text.chars().count(),
+        }
+    }
+
+    fn is_large(self) -> bool {
+        self.line_ends >= MOST_LINES || self.chars > MOST_CHARS
+    }
+
+    fn words(self) -> String {
+        let lines = self.line_ends + 1;
+        if lines > MOST_LINES { format!("{lines} lines") } else { format!("{} chars", self.chars) }
+    }
+}
+
+/// The folds of a prompt, by their characters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Folds {
+    folds: Vec<Fold>,
+}
+
+pub(crate) fn is_fold(c: char) -> bool {
+    (FIRST..=LAST).contains(&u32::from(c))
+}
+
+/// Whether a text is long enough to be folded.
+pub(crate) fn is_large(text: &str) -> bool {
+    Size::default().add(text).is_large()
+}
+
+impl Folds {
+    /// A text as it may stand in the buffer: line ends are `\n`, reserved characters are folded.
+    pub(crate) fn protect<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        // 0xF3 begins the reserved characters in UTF-8.
+        if !text.bytes().any(|byte| byte == b'\r' || byte == 0xf3) {
+            return Cow::Borrowed(text);
+        }
+        let text = lines(text);
+        if !text.chars().any(is_fold) {
+            return Cow::Owned(text);
+        }
+        Cow::Owned(text.chars().map(|c| if is_fold(c) { self.literal(c) } else { c }).collect())
+    }
+
+    fn literal(&mut self, c: char) -> char {
+        let content = String::from(c);
+        if let Some(known) = self.folds.iter().position(|fold| fold.literal && fold.content == content) {
+            return sign(known).unwrap_or(char::REPLACEMENT_CHARACTER);
+        }
+        let label = format!("<U+{:04X}>", u32::from(c));
+        self.push(Fold { label, content, size: Size::default(), literal: true })
+            .unwrap_or(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn push(&mut self, fold: Fold) -> Option<char> {
+        let sign = sign(self.folds.len())?;
+        self.folds.push(fold);
+        Some(sign)
+    }
+
+    /// Folds a text; `None` when there is no character left for one more.
+    pub(crate) fn fold(&mut self, content: String, is_used: impl Fn(char) -> bool) -> Option<char> {
+        let size = Size::default().add(&content);
+        let label = self.name(size, None, is_used);
+        self.push(Fold { label, content, size, literal: false })
+    }
+
+    /// Adds what came later of the same paste.
+    pub(crate) fn extend(&mut self, c: char, more: &str, is_used: impl Fn(char) -> bool) {
+        let Some(index) = index(c) else { return };
+        let Some(size) = self.folds.get(index).map(|fold| fold.size.add(more)) else { return };
+        let label = self.name(size, Some(index), is_used);
+        if let Some(fold) = self.folds.get_mut(index) {
+            fold.content.push_str(more);
+            (fold.label, fold.size) = (label, size);
+        }
+    }
+
+    /// The placeholder; a second one of the same size in the prompt gets a number.
+    fn name(&self, size: Size, own: Option<usize>, is_used: impl Fn(char) -> bool) -> String {
+        let size = size.words();
+        let is_taken = |label: &str| {
+            self.folds.iter().enumerate().any(|(index, fold)| {
+                Some(index) != own && fold.label == label && sign(index).is_some_and(&is_used)
+            })
+        };
+        let plain = format!("[Pasted Text: {size}]");
+        if !is_taken(&plain) {
+            return plain;
+        }
+        let mut number = 2;
+        loop {
+            let label = format!("[Pasted Text: {size} #{number}]");
+            if !is_taken(&label) {
+                return label;
+            }
+            number += 1;
+        }
+    }
+
+    pub(crate) fn label_of(&self, c: char) -> Option<&str> {
+        Some(self.folds.get(index(c)?)?.label.as_str())
+    }
+
+    /// The content of a folded paste; `None` for anything else.
+    pub(crate) fn paste_of(&self, c: char) -> Option<&str> {
+        self.folds.get(index(c)?).filter(|fold| !fold.literal).map(|fold| fold.content.as_str())
+    }
+
+    /// Bytes of all contents.
+    pub(crate) fn size(&self) -> usize {
+        self.folds.iter().map(|fold| fold.content.len()).sum()
+    }
+
+    /// The text with every paste in full.
+    pub(crate) fn expand(&self, raw: &str) -> String {
+        self.put(raw, |fold| &fold.content)
+    }
+
+    /// The text with placeholders, as it is shown.
+    pub(crate) fn labelled(&self, raw: &str) -> String {
+        self.put(raw, |fold| if fold.literal { &fold.content } else { &fold.label })
+    }
+
+    fn put<'a>(&'a self, raw: &str, what: impl Fn(&'a Fold) -> &'a str) -> String {
+        let mut text = String::with_capacity(raw.len());
+        for c in raw.chars() {
+            match index(c).and_then(|index| self.folds.get(index)) {
+                Some(fold) => text.push_str(what(fold)),
+                None => text.push(c),
+            }
+        }
+        text
+    }
+}
+
+fn index(c: char) -> Option<usize> {
+    is_fold(c).then(|| u32::from(c) - FIRST).and_then(|index| usize::try_from(index).ok())
+}
+
+fn sign(index: usize) -> Option<char> {
+    let code = FIRST.checked_add(u32::try_from(index).ok()?)?;
+    (code <= LAST).then(|| char::from_u32(code)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_say_lines_or_characters_and_are_numbered() {
+        let mut folds = Folds::default();
+        let lines = "x\n".repeat(11);
+        let chars = "y".repeat(501);
+        let signs: Vec<char> =
+            [&lines, &chars, &chars].map(|text| folds.fold(text.clone(), |_| true).unwrap()).to_vec();
+        let raw: String = signs.iter().collect();
+        assert_eq!(
+            folds.labelled(&raw),
+            "[Pasted Text: 12 lines][Pasted Text: 501 chars][Pasted Text: 501 chars #2]"
+        );
+        assert_eq!(folds.expand(&raw), format!("{lines}{chars}{chars}"));
+    }
+
+    #[test]
+    fn a_label_whose_paste_is_gone_is_free_again() {
+        let mut folds = Folds::default();
+        folds.fold("y".repeat(501), |_| true).unwrap();
+        let second = folds.fold("y".repeat(501), |_| false).unwrap();
+        assert_eq!(folds.label_of(second), Some("[Pasted Text: 501 chars]"));
+    }
+
+    #[test]
+    fn reserved_characters_of_a_text_come_back_unchanged() {
+        let mut folds = Folds::default();
+        let text = "a\u{e01f0}b\u{e0fff}c\u{e01f0}";
+        let raw = folds.protect(text).into_owned();
+        folds.fold("z".repeat(600), |_| true).unwrap();
+        assert_eq!(folds.expand(&raw), text);
+        assert_eq!(folds.labelled(&raw), text);
+    }
+
+    #[test]
+    fn every_line_end_becomes_one() {
+        assert_eq!(Folds::default().protect("a\r\nb\rc\n"), "a\nb\nc\n");
+    }
+
+    #[test]
+    fn more_than_five_lines_or_five_hundred_characters_are_large() {
+        assert!(!is_large("1\n2\n3\n4\n5"));
+        assert!(is_large("1\n2\n3\n4\n5\n6"));
+        assert!(!is_large(&"ü".repeat(500)));
+        assert!(is_large(&"ü".repeat(501)));
+    }
+}

@@ -1,0 +1,101 @@
+//! Questions that stand in the composer's place until they are answered.
+
+mod approval;
+mod body;
+mod choices;
+mod picker;
+mod questions;
+
+use crossterm::event::KeyEvent;
+use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
+use pollux_domain::id::CallId;
+use ratatui::text::Line;
+
+pub use picker::{Picker, Row};
+
+use self::approval::Approval;
+use self::questions::Questions;
+use crate::theme::Theme;
+
+/// The room that a dialog has.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    pub theme: &'a Theme,
+    pub width: u16,
+    pub height: u16,
+    /// Words instead of signs, and nothing that scrolls.
+    pub spoken: bool,
+}
+
+/// A question to the person.
+#[derive(Debug)]
+pub enum Dialog {
+    Approval(Box<Approval>),
+    Questions(Box<Questions>),
+    Picker(Box<Picker>),
+}
+
+/// What a key came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The question still stands.
+    Open,
+    /// The answer to a call's question.
+    Answered { call: CallId, answer: Answer },
+    /// The person wants to change the call in an editor; the dialog stays until that is done.
+    Edit { call: CallId },
+    /// A row of the picker was chosen: its key, and the letter if it was not Enter.
+    Picked { key: String, with: Option<char> },
+    /// The person left.
+    Closed,
+}
+
+impl Dialog {
+    /// The question of a call.
+    pub fn approval(request: &ApprovalRequest, position: Option<(usize, usize)>) -> Self {
+        match &request.subject {
+            Subject::Questions(questions) => {
+                Self::Questions(Box::new(Questions::new(request.call.clone(), questions.clone())))
+            }
+            _ => Self::Approval(Box::new(Approval::new(request.clone(), position))),
+        }
+    }
+
+    /// The call that it is about.
+    pub fn call(&self) -> Option<&CallId> {
+        match self {
+            Self::Approval(approval) => Some(approval.call()),
+            Self::Questions(questions) => Some(questions.call()),
+            Self::Picker(_) => None,
+        }
+    }
+
+    pub fn key(&mut self, key: KeyEvent) -> Verdict {
+        match self {
+            Self::Approval(approval) => approval.key(key),
+            Self::Questions(questions) => questions.key(key),
+            Self::Picker(picker) => picker.key(key),
+        }
+    }
+
+    /// Text that was pasted.
+    pub fn paste(&mut self, text: &str) {
+        match self {
+            Self::Approval(approval) => approval.paste(text),
+            Self::Questions(questions) => questions.paste(text),
+            Self::Picker(picker) => picker.paste(text),
+        }
+    }
+
+    /// As lines, no more than there is room for.
+    pub fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
+        match self {
+            Self::Approval(approval) => approval.lines(room),
+            Self::Questions(questions) => questions.lines(room),
+            Self::Picker(picker) => picker.lines(room),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

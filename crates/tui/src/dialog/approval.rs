@@ -1,0 +1,252 @@
+//! May this call run?
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
+use pollux_domain::id::CallId;
+use pollux_domain::terminal_text::{one_line, visible};
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use super::body::Reading;
+use super::choices::Choices;
+use super::{Room, Verdict};
+use crate::wrap::{Margin, chop, wrap};
+use crate::{code, diff, markdown};
+
+/// The question whether a call may run.
+#[derive(Debug)]
+pub struct Approval {
+    request: ApprovalRequest,
+    /// Which of how many questions this is.
+    position: Option<(usize, usize)>,
+    choices: Choices,
+    reading: Reading,
+    why_shown: bool,
+    /// What should be done instead, while the person writes it.
+    instead: Option<String>,
+}
+
+impl Approval {
+    pub(super) fn new(request: ApprovalRequest, position: Option<(usize, usize)>) -> Self {
+        let choices = Choices::new(request.offers.iter().map(|offer| label(offer, &request.subject)).collect());
+        Self { request, position, choices, reading: Reading::default(), why_shown: false, instead: None }
+    }
+
+    pub(super) fn call(&self) -> &CallId {
+        &self.request.call
+    }
+
+    pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
+        if self.instead.is_some() {
+            return self.write(key);
+        }
+        if key.code == KeyCode::Esc || is_ctrl_c(key) {
+            return self.answered(Answer::Cancel);
+        }
+        if self.reading.key(key) {
+            return Verdict::Open;
+        }
+        if key.code == KeyCode::Char('?') {
+            self.why_shown = !self.why_shown;
+            return Verdict::Open;
+        }
+        let of = |outcome: Outcome| self.request.offers.iter().position(|offer| offer.outcome == outcome);
+        match key.code {
+            // Marks only: Enter says it.
+            KeyCode::Char('y') => {
+                if let Some(index) = of(Outcome::Once) {
+                    self.choices.mark(index);
+                }
+                return Verdict::Open;
+            }
+            KeyCode::Char('n') => {
+                if let Some(index) = of(Outcome::Refuse) {
+                    self.choices.mark(index);
+                }
+                return Verdict::Open;
+            }
+            _ => {}
+        }
+        let chosen = self.choices.key(key).and_then(|index| self.request.offers.get(index)).map(|offer| offer.outcome);
+        match chosen {
+            Some(outcome) => self.choose(outcome),
+            None => Verdict::Open,
+        }
+    }
+
+    fn choose(&mut self, outcome: Outcome) -> Verdict {
+        // What was not on the screen is not agreed to.
+        if !matches!(outcome, Outcome::Refuse | Outcome::Edit) && !self.reading.is_read() {
+            self.reading.next_page();
+            return Verdict::Open;
+        }
+        match outcome {
+            Outcome::Once => self.answered(Answer::Once),
+            Outcome::Session => self.answered(Answer::Session),
+            Outcome::SessionServer => self.answered(Answer::SessionServer),
+            Outcome::Saved => self.answered(Answer::Saved),
+            Outcome::Edit => Verdict::Edit { call: self.request.call.clone() },
+            Outcome::Refuse => {
+                self.instead = Some(String::new());
+                Verdict::Open
+            }
+        }
+    }
+
+    /// A key while the person writes what should be done instead.
+    fn write(&mut self, key: KeyEvent) -> Verdict {
+        let Some(text) = &mut self.instead else { return Verdict::Open };
+        match key.code {
+            _ if is_ctrl_c(key) => return self.answered(Answer::Cancel),
+            KeyCode::Esc => self.instead = None,
+            KeyCode::Enter => {
+                let text = text.trim().to_owned();
+                let answer = if text.is_empty() { Answer::Cancel } else { Answer::Refuse(text) };
+                return self.answered(answer);
+            }
+            KeyCode::Backspace => drop(text.pop()),
+            KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => text.push(character),
+            _ => {}
+        }
+        Verdict::Open
+    }
+
+    pub(super) fn paste(&mut self, pasted: &str) {
+        if let Some(text) = &mut self.instead {
+            text.push_str(&one_line(pasted));
+        }
+    }
+
+    fn answered(&self, answer: Answer) -> Verdict {
+        Verdict::Answered { call: self.request.call.clone(), answer }
+    }
+
+    pub(super) fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
+        let mut head = self.heading(room);
+        let mut tail = Vec::new();
+        if self.why_shown {
+            tail.extend(self.why(room));
+        }
+        tail.push(Line::default());
+        match &self.instead {
+            Some(text) => {
+                let asked = Span::styled("What should be done instead? (Enter alone: stop here) ", room.theme.text());
+                let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
+                tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
+            }
+            None => {
+                let question = Span::styled(self.question(), room.theme.text().add_modifier(Modifier::BOLD));
+                tail.extend(wrap(&[question], room.width, &Margin::default()));
+                tail.extend(self.choices.lines(room));
+                if !self.why_shown {
+                    let hint = "? why am I asked";
+                    tail.push(Line::from(Span::styled(hint, room.theme.secondary())));
+                }
+            }
+        }
+        let left = usize::from(room.height).saturating_sub(head.len() + tail.len()).max(2);
+        head.extend(self.reading.part(body(&self.request, room), left, room));
+        head.extend(tail);
+        head
+    }
+
+    fn heading(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let bold = room.theme.text().add_modifier(Modifier::BOLD);
+        let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
+        let about = match &self.request.subject {
+            Subject::Edit { path, .. } | Subject::Plan { path, .. } => path.display().to_string(),
+            Subject::Command { directory, .. } => format!("in {}", directory.display()),
+            Subject::Server { server, tool } => format!("{tool} of the server {server}"),
+            _ => String::new(),
+        };
+        if !about.is_empty() {
+            spans.push(Span::styled(format!("  {}", one_line(&about)), room.theme.secondary()));
+        }
+        if let Some((which, all)) = self.position.filter(|(_, all)| *all > 1) {
+            spans.push(Span::styled(format!("  {which} of {all}"), room.theme.secondary()));
+        }
+        let sign = if room.spoken { "Action Required: " } else { "? " };
+        let mut lines = wrap(&spans, room.width, &Margin::hanging(Span::styled(sign, room.theme.warning())));
+        if !room.spoken && !matches!(self.request.subject, Subject::Edit { .. } | Subject::Command { .. }) {
+            lines.insert(0, Line::from(Span::styled("Action Required", room.theme.warning())));
+        }
+        lines
+    }
+
+    fn question(&self) -> String {
+        match &self.request.subject {
+            Subject::Edit { .. } => "Apply this change?".to_owned(),
+            Subject::Command { .. } => format!("Allow execution of [{}]?", one_line(&self.request.display_name)),
+            Subject::Server { server, tool } => {
+                format!("Allow execution of the tool \"{}\" of the server \"{}\"?", one_line(tool), one_line(server))
+            }
+            Subject::EnterPlan { .. } => "Make a plan first?".to_owned(),
+            Subject::Plan { .. } => "Carry this plan out?".to_owned(),
+            Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => "Do you want to proceed?".to_owned(),
+        }
+    }
+
+    fn why(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let why = &self.request.why;
+        let mut texts = vec![format!("Why: {}", why.reason)];
+        texts.extend(why.rule.as_ref().map(|rule| format!("Rule: {rule}")));
+        texts.extend(why.parts.iter().map(|part| format!("{:5} {}: {}", part.decision, part.text, part.reason)));
+        let line = |text: String| {
+            let span = Span::styled(visible(&text).into_owned(), room.theme.secondary());
+            wrap(&[span], room.width, &Margin::default())
+        };
+        texts.into_iter().flat_map(line).collect()
+    }
+}
+
+fn is_ctrl_c(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// What the call would do, whole; nothing can hide in it.
+fn body(request: &ApprovalRequest, room: Room<'_>) -> Vec<Line<'static>> {
+    let plain = |text: &str| -> Vec<Line<'static>> {
+        let text = visible(text).into_owned();
+        let lines = text.lines().map(|line| vec![Span::styled(line.to_owned(), room.theme.text())]);
+        lines.flat_map(|line| chop(&line, room.width, &Margin::default())).collect()
+    };
+    let arguments = || serde_json::to_string_pretty(&Value::Object(request.args.clone())).unwrap_or_default();
+    match &request.subject {
+        Subject::Edit { diff: Some(change), .. } => diff::render(change, room.width, room.theme),
+        Subject::Edit { diff: None, .. } => plain("(the change could not be computed)"),
+        Subject::Command { command, .. } => {
+            let lines = code::highlight("bash", &visible(command), room.theme);
+            lines.iter().flat_map(|line| chop(line, room.width, &Margin::default())).collect()
+        }
+        Subject::Fetch(urls) => plain(&format!("URLs to fetch:\n{}", urls.join("\n"))),
+        Subject::Server { .. } => plain(&arguments()),
+        Subject::EnterPlan { reason } => plain(reason),
+        Subject::Plan { text, .. } => {
+            let look = markdown::Look { theme: room.theme, width: room.width, line_numbers: false };
+            markdown::render(&visible(text), look)
+        }
+        Subject::Questions(_) => Vec::new(),
+        Subject::Other(text) => plain(&format!("{text}\n{}", arguments())),
+    }
+}
+
+/// An offer in words. What it would allow beyond this call is said exactly.
+fn label(offer: &Offer, subject: &Subject) -> String {
+    let plain = match (offer.outcome, subject) {
+        (Outcome::Once, Subject::Plan { .. }) => "Yes, and ask before each change",
+        (Outcome::Session, Subject::Plan { .. }) => "Yes, and accept edits without asking",
+        (Outcome::Once, Subject::EnterPlan { .. }) => "Yes",
+        (Outcome::Once, _) => "Allow once",
+        (Outcome::Session, _) => "Allow for this session",
+        (Outcome::SessionServer, _) => "Allow all server tools for this session",
+        (Outcome::Saved, Subject::Edit { .. }) => "Allow for this file in all future sessions",
+        (Outcome::Saved, Subject::Command { .. }) => "Allow this command for all future sessions",
+        (Outcome::Saved, Subject::Server { .. }) => "Allow tool for all future sessions",
+        (Outcome::Saved, _) => "Allow for all future sessions",
+        (Outcome::Edit, _) => "Modify with external editor",
+        (Outcome::Refuse, _) => "No, suggest changes (esc)",
+    };
+    let covers = visible(&offer.covers);
+    if covers.is_empty() { plain.to_owned() } else { format!("{plain}: {covers}") }
+}

@@ -1,0 +1,157 @@
+//! The terminal itself: every call that changes its state, and the way back.
+//!
+//! Whatever ends the program, also a panic, leaves the terminal as it was found.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange, KeyboardEnhancementFlags,
+    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{cursor, execute};
+use pollux_domain::terminal_text::one_line;
+
+/// Whether the terminal is ours at the moment, and whether its other screen is.
+static OURS: AtomicBool = AtomicBool::new(false);
+static ALTERNATE: AtomicBool = AtomicBool::new(false);
+static ON_PANIC: Once = Once::new();
+
+/// The terminal while it is ours. Dropping gives it back.
+#[derive(Debug)]
+pub struct Terminal {
+    alternate: bool,
+}
+
+impl Terminal {
+    /// Takes the terminal.
+    pub fn open(alternate: bool) -> io::Result<Self> {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "standard input and output are no terminal"));
+        }
+        give_back_on_panic();
+        let terminal = Self { alternate };
+        terminal.resume()?;
+        Ok(terminal)
+    }
+
+    /// Takes the terminal again, such as after an editor had it.
+    pub fn resume(&self) -> io::Result<()> {
+        enable_raw_mode()?;
+        OURS.store(true, Ordering::SeqCst);
+        let mut out = io::stdout();
+        if self.alternate {
+            ALTERNATE.store(true, Ordering::SeqCst);
+            execute!(out, EnterAlternateScreen, cursor::MoveTo(0, 0))?;
+        }
+        let flags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
+        execute!(out, EnableBracketedPaste, EnableFocusChange, PushKeyboardEnhancementFlags(flags))
+    }
+
+    /// Gives the terminal to somebody else for a while.
+    pub fn suspend(&self) {
+        give_back();
+    }
+
+    /// Columns and rows; never none.
+    pub fn size(&self) -> (u16, u16) {
+        let (columns, rows) = crossterm::terminal::size().unwrap_or((80, 24));
+        (columns.max(1), rows.max(1))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Undoes everything; does nothing when there is nothing to undo.
+fn give_back() {
+    if !OURS.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout();
+    let _ = execute!(out, PopKeyboardEnhancementFlags, DisableFocusChange, DisableBracketedPaste);
+    if ALTERNATE.swap(false, Ordering::SeqCst) {
+        let _ = execute!(out, LeaveAlternateScreen);
+    }
+    let _ = execute!(out, cursor::Show);
+    let _ = out.write_all(b"\x1b[0m").and_then(|()| out.flush());
+    let _ = disable_raw_mode();
+}
+
+/// A panic's message must be readable.
+fn give_back_on_panic() {
+    ON_PANIC.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            give_back();
+            before(info);
+        }));
+    });
+}
+
+/// The sequence that names the window. What it says cannot end it.
+pub fn title(text: &str) -> String {
+    let shown: String = one_line(text).chars().filter(|character| !character.is_control()).take(80).collect();
+    format!("\x1b]0;{shown:80}\x07")
+}
+
+/// The sequence that asks the terminal to tell somebody who looks elsewhere.
+pub fn notification(how: Notify, title: &str, body: &str) -> String {
+    let short = |text: &str, most: usize| -> String {
+        one_line(text).chars().filter(|character| !character.is_control() && *character != ';').take(most).collect()
+    };
+    let (title, body) = (short(title, 48), short(body, 180));
+    match how {
+        Notify::Osc9 => format!("\x1b]9;{title}: {body}\x07"),
+        Notify::Osc777 => format!("\x1b]777;notify;{title};{body}\x07"),
+        Notify::Bell => "\x07".to_owned(),
+    }
+}
+
+/// How a terminal is asked for attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notify {
+    Osc9,
+    Osc777,
+    Bell,
+}
+
+/// The longest text that a terminal takes for its clipboard, with the sequence around it.
+const MOST_COPIED: usize = 100_000;
+
+/// The sequence that puts a text on the clipboard of the terminal's machine; `None` if it is too long.
+pub fn copy(text: &str, in_tmux: bool) -> Option<String> {
+    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
+    let sequence = match in_tmux {
+        true => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
+        false => sequence,
+    };
+    (sequence.len() <= MOST_COPIED).then_some(sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_cannot_end_its_sequence() {
+        let sequence = title("a\u{7}b\u{1b}\\c\nd");
+        assert_eq!(sequence.matches(['\u{7}', '\u{1b}']).count(), 2, "{sequence:?}");
+        assert!(sequence.starts_with("\u{1b}]0;") && sequence.ends_with('\u{7}'));
+    }
+
+    #[test]
+    fn what_is_copied_is_whole_or_refused() {
+        assert_eq!(copy("hello", false).as_deref(), Some("\u{1b}]52;c;aGVsbG8=\u{7}"));
+        assert_eq!(copy("ab", false).as_deref(), Some("\u{1b}]52;c;YWI=\u{7}"));
+        assert_eq!(copy("abc", true).as_deref(), Some("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;YWJj\u{7}\u{1b}\\"));
+        assert_eq!(copy(&"x".repeat(100_000), false), None);
+    }
+}

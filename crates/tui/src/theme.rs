@@ -1,0 +1,175 @@
+//! Colours by what they mean.
+//!
+//! A theme says what text, borders, changes and states look like; widgets ask for the meaning and never for a colour.
+//! The default uses blue and orange where others use green and red, and never colour alone: every state has a sign.
+
+mod custom;
+mod palettes;
+
+use ratatui::style::{Color, Modifier, Style};
+
+pub use custom::{CustomTheme, ThemeProblem};
+
+/// Whether a theme is made for a dark or a light terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shade {
+    Dark,
+    Light,
+}
+
+/// A set of colours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Theme {
+    pub name: String,
+    pub shade: Shade,
+    pub text: Color,
+    pub secondary: Color,
+    pub link: Color,
+    pub accent: Color,
+    pub response: Color,
+    pub border: Color,
+    pub focused: Color,
+    pub success: Color,
+    pub warning: Color,
+    pub error: Color,
+    pub comment: Color,
+    pub symbol: Color,
+    /// Behind lines that a change adds and takes away.
+    pub added: Color,
+    pub removed: Color,
+    /// From the first to the last letter of the name at the top.
+    pub gradient: Vec<Color>,
+    /// The code of languages: keyword, string, number, function, type.
+    pub code: [Color; 5],
+    /// Without colours at all.
+    pub plain: bool,
+}
+
+/// The theme when nothing is chosen and nothing is known about the terminal.
+pub const DEFAULT: &str = "Default";
+/// The theme that `NO_COLOR` forces.
+pub const NO_COLOUR: &str = "NoColor";
+
+impl Theme {
+    /// A theme that is built in; names are compared without regard to case.
+    pub fn named(name: &str) -> Option<Self> {
+        palettes::ALL.iter().find(|palette| palette.name.eq_ignore_ascii_case(name)).map(palettes::Palette::theme)
+    }
+
+    /// The names of all built-in themes, dark ones first.
+    pub fn names() -> impl Iterator<Item = (&'static str, Shade)> {
+        palettes::ALL.iter().map(|palette| (palette.name, palette.shade))
+    }
+
+    /// For a terminal of this shade, when nobody chose.
+    pub fn for_shade(shade: Shade) -> Self {
+        palettes::of_shade(shade).theme()
+    }
+
+    /// Without any colour.
+    pub fn no_colour() -> Self {
+        Self { name: NO_COLOUR.to_owned(), plain: true, ..palettes::of_shade(Shade::Dark).theme() }
+    }
+
+    fn ink(&self, colour: Color) -> Style {
+        if self.plain { Style::new() } else { Style::new().fg(colour) }
+    }
+
+    pub fn text(&self) -> Style {
+        self.ink(self.text)
+    }
+
+    pub fn secondary(&self) -> Style {
+        if self.plain { Style::new().add_modifier(Modifier::DIM) } else { self.ink(self.secondary) }
+    }
+
+    pub fn link(&self) -> Style {
+        self.ink(self.link).add_modifier(Modifier::UNDERLINED)
+    }
+
+    /// A name that leads somewhere, without a line under it.
+    pub fn link_plain(&self) -> Style {
+        self.ink(self.link)
+    }
+
+    pub fn accent(&self) -> Style {
+        self.ink(self.accent)
+    }
+
+    pub fn response(&self) -> Style {
+        self.ink(self.response)
+    }
+
+    pub fn border(&self) -> Style {
+        self.ink(self.border)
+    }
+
+    pub fn focused(&self) -> Style {
+        self.ink(self.focused).add_modifier(Modifier::BOLD)
+    }
+
+    pub fn success(&self) -> Style {
+        self.ink(self.success)
+    }
+
+    pub fn warning(&self) -> Style {
+        self.ink(self.warning)
+    }
+
+    pub fn error(&self) -> Style {
+        self.ink(self.error)
+    }
+
+    pub fn added(&self) -> Style {
+        if self.plain { Style::new() } else { Style::new().fg(self.text).bg(self.added) }
+    }
+
+    pub fn removed(&self) -> Style {
+        if self.plain { Style::new() } else { Style::new().fg(self.text).bg(self.removed) }
+    }
+
+    pub fn code(&self) -> Style {
+        self.ink(self.accent)
+    }
+
+    /// The colour of one of `count` letters of the name at the top.
+    pub fn letter(&self, index: usize, count: usize) -> Style {
+        let last = self.gradient.len().saturating_sub(1);
+        let place = (index * last).checked_div(count.saturating_sub(1)).unwrap_or_default();
+        self.gradient.get(place.min(last)).map_or_else(|| self.accent(), |colour| self.ink(*colour))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_that_people_have_in_their_settings_is_a_theme() {
+        for name in [
+            "ANSI", "Atom One", "Ayu", "Default", "Dracula", "GitHub", "GitHub Dark Colorblind", "Holiday",
+            "Shades Of Purple", "Solarized Dark", "Tokyo Night", "ANSI Light", "Ayu Light", "Default Light",
+            "GitHub Light", "GitHub Light Colorblind", "Google Code", "Solarized Light", "Xcode",
+        ] {
+            assert!(Theme::named(name).is_some(), "{name}");
+            assert!(Theme::named(&name.to_lowercase()).is_some(), "{name}");
+        }
+        assert_eq!(Theme::names().count(), 19);
+    }
+
+    #[test]
+    fn without_colour_no_style_has_one() {
+        let theme = Theme::no_colour();
+        for style in [theme.text(), theme.added(), theme.error(), theme.letter(0, 3), theme.link()] {
+            assert_eq!((style.fg, style.bg), (None, None));
+        }
+    }
+
+    #[test]
+    fn letters_run_through_the_whole_gradient() {
+        let theme = Theme::named("Default").expect("built in");
+        assert_eq!(theme.letter(0, 6).fg, theme.gradient.first().copied());
+        assert_eq!(theme.letter(5, 6).fg, theme.gradient.last().copied());
+        assert_eq!(theme.letter(0, 1).fg, theme.gradient.first().copied());
+    }
+}

@@ -1,0 +1,221 @@
+//! What was said and done, as it is shown.
+//!
+//! Events are folded into items. An item that can no longer change leaves as lines for the terminal's scrollback, in
+//! the order in which things began; what still changes is drawn in the live area.
+
+mod item;
+mod tool_box;
+
+use std::collections::VecDeque;
+
+use pollux_domain::event::{CompressionStatus, Event, Severity, TurnEnd};
+use pollux_domain::id::CallId;
+use pollux_domain::terminal_text::Stripper;
+use ratatui::text::Line;
+
+pub use item::{Item, Look};
+use tool_box::ToolBox;
+
+use crate::markdown::{self, Stream};
+
+/// What is shown of a conversation.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    /// What is not printed yet, oldest first. Only the last can be [`Open::Answer`].
+    open: VecDeque<Open>,
+    /// The model's last answer as it wrote it, for copying.
+    answer: String,
+    /// The answer under way, from its first piece on.
+    writing: String,
+    /// The heading of the thought under way.
+    thought: Option<String>,
+}
+
+#[derive(Debug)]
+enum Open {
+    Done(Item),
+    /// The model's text; `begun` once a part of it was printed.
+    Answer { stream: Stream, stripper: Stripper, begun: bool },
+    Call(Box<ToolBox>),
+}
+
+impl Transcript {
+    /// Adds something that is complete.
+    pub fn push(&mut self, item: Item) {
+        self.end_answer();
+        self.open.push_back(Open::Done(item));
+    }
+
+    /// What the model is thinking about, in a few words.
+    pub fn thought(&self) -> Option<&str> {
+        self.thought.as_deref()
+    }
+
+    /// The last answer, as the model wrote it.
+    pub fn answer(&self) -> &str {
+        &self.answer
+    }
+
+    /// Whether a tool runs now, and its name.
+    pub fn running(&self) -> Option<&str> {
+        self.open.iter().find_map(|open| match open {
+            Open::Call(call) if !call.is_over() => Some(call.name()),
+            _ => None,
+        })
+    }
+
+    /// Folds an event in.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Text(text) => self.text(text),
+            Event::Thought(thought) => {
+                self.thought = Some(thought.subject.clone()).filter(|subject| !subject.is_empty());
+            }
+            Event::StepCommitted => self.end_answer(),
+            Event::AttemptDiscarded(discarded) => {
+                self.end_answer();
+                if discarded.text_was_shown {
+                    self.push(Item::warning("The answer above is replaced; the model is asked again."));
+                }
+            }
+            Event::CallRequested { call, name, args } => {
+                self.end_answer();
+                self.open.push_back(Open::Call(Box::new(ToolBox::new(call.clone(), name, args))));
+            }
+            Event::ApprovalWanted(request) => {
+                if let Some(found) = self.call(&request.call) {
+                    found.asked(request);
+                }
+            }
+            Event::ApprovalSettled { call, .. } => {
+                if let Some(found) = self.call(call) {
+                    found.runs();
+                }
+            }
+            Event::CallOutput { call, text } => {
+                if let Some(found) = self.call(call) {
+                    found.output(text);
+                }
+            }
+            Event::CallFinished(report) => {
+                if let Some(found) = self.call(&report.call) {
+                    found.finish(report);
+                }
+            }
+            Event::Compressed { tokens_before, tokens_after, status } => {
+                self.push(compressed(*tokens_before, *tokens_after, *status));
+            }
+            Event::HookRan(report) => {
+                if let Some(message) = report.message.as_ref().filter(|_| !report.suppressed) {
+                    self.push(Item::info(message));
+                }
+            }
+            Event::Notice { severity, message, .. } => self.push(match severity {
+                Severity::Info => Item::info(message),
+                Severity::Warning => Item::warning(message),
+                Severity::Error => Item::error(message),
+            }),
+            Event::TurnEnded(end) => self.end_turn(end),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.thought = None;
+        self.writing.push_str(text);
+        if !matches!(self.open.back(), Some(Open::Answer { .. })) {
+            let (stream, stripper) = (Stream::default(), Stripper::default());
+            self.open.push_back(Open::Answer { stream, stripper, begun: false });
+        }
+        if let Some(Open::Answer { stream, stripper, .. }) = self.open.back_mut() {
+            stream.push(&stripper.push(text));
+        }
+    }
+
+    fn end_answer(&mut self) {
+        if !self.writing.is_empty() {
+            self.answer = std::mem::take(&mut self.writing);
+        }
+        if let Some(Open::Answer { stream, begun, .. }) = self.open.back_mut() {
+            let rest = stream.finish();
+            let goes_on = *begun;
+            self.open.pop_back();
+            self.open.extend(rest.map(|text| Open::Done(Item::Answer { text, goes_on })));
+        }
+    }
+
+    fn end_turn(&mut self, end: &TurnEnd) {
+        self.end_answer();
+        self.thought = None;
+        for open in &mut self.open {
+            if let Open::Call(call) = open {
+                call.give_up();
+            }
+        }
+        if let Some(item) = item::of_end(end) {
+            self.push(item);
+        }
+    }
+
+    fn call(&mut self, id: &CallId) -> Option<&mut ToolBox> {
+        self.open.iter_mut().find_map(|open| match open {
+            Open::Call(call) if call.id() == id => Some(&mut **call),
+            _ => None,
+        })
+    }
+
+    /// Lines that never change again, since the last time.
+    pub fn finished(&mut self, look: Look<'_>) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        while let Some(open) = self.open.pop_front() {
+            match open {
+                Open::Done(item) => lines.extend(item.lines(look)),
+                Open::Call(call) if call.is_over() => lines.extend(call.lines(look)),
+                Open::Answer { mut stream, stripper, mut begun } => {
+                    if let Some(text) = stream.settle() {
+                        lines.extend(Item::Answer { text, goes_on: begun }.lines(look));
+                        begun = true;
+                    }
+                    self.open.push_front(Open::Answer { stream, stripper, begun });
+                    break;
+                }
+                call @ Open::Call(_) => {
+                    self.open.push_front(call);
+                    break;
+                }
+            }
+        }
+        lines
+    }
+
+    /// What still changes.
+    pub fn live(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let lines = self.open.iter().flat_map(|open| match open {
+            Open::Done(item) => item.lines(look),
+            Open::Call(call) => call.lines(look),
+            Open::Answer { stream, begun, .. } if !stream.is_empty() => {
+                item::answer(markdown::render(stream.tail(), look.markdown()), *begun, look)
+            }
+            Open::Answer { .. } => Vec::new(),
+        });
+        lines.collect()
+    }
+}
+
+fn compressed(before: u64, after: u64, status: CompressionStatus) -> Item {
+    match status {
+        CompressionStatus::Compressed | CompressionStatus::Truncated => {
+            Item::info(format!("Chat history compressed from {before} to {after} tokens."))
+        }
+        CompressionStatus::Nothing => Item::info("Nothing to compress."),
+        CompressionStatus::Inflated => {
+            Item::warning("The summary would not have been shorter; the conversation stays as it is.")
+        }
+        CompressionStatus::Failed | CompressionStatus::EmptySummary => {
+            Item::warning("The conversation could not be summarised and stays as it is.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

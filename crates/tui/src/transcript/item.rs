@@ -1,0 +1,147 @@
+//! One thing on the screen, and how it looks.
+
+use pollux_domain::event::TurnEnd;
+use pollux_domain::terminal_text::plain;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use crate::markdown;
+use crate::theme::Theme;
+use crate::wrap::{Margin, wrap};
+
+/// What decides how things look.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    pub theme: &'a Theme,
+    pub width: u16,
+    /// Lines of output that a box shows at most.
+    pub box_lines: usize,
+    pub line_numbers: bool,
+    /// No boxes and signs, words instead.
+    pub spoken: bool,
+    /// The text as it is written, without Markdown.
+    pub raw: bool,
+}
+
+impl<'a> Look<'a> {
+    pub(crate) fn markdown(self) -> markdown::Look<'a> {
+        let width = self.width.saturating_sub(2).max(1);
+        markdown::Look { theme: self.theme, width, line_numbers: self.line_numbers }
+    }
+}
+
+/// Something complete.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// What the person said.
+    Prompt(String),
+    /// A command of the person's own.
+    Shell(String),
+    /// A part of an answer; `goes_on` when another part was before it.
+    Answer { text: String, goes_on: bool },
+    Info(String),
+    Warning(String),
+    Error(String),
+    /// Lines that somebody has drawn already, such as a table.
+    Drawn(Vec<Line<'static>>),
+}
+
+impl Item {
+    pub fn info(text: impl Into<String>) -> Self {
+        Self::Info(text.into())
+    }
+
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self::Warning(text.into())
+    }
+
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::Error(text.into())
+    }
+
+    /// As lines, with a blank one before it.
+    pub(crate) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let theme = look.theme;
+        match self {
+            Self::Prompt(text) => prompt(text, look),
+            Self::Shell(text) => apart(message("$ ", theme.accent(), text, theme.text(), look)),
+            Self::Answer { text, goes_on } if look.raw => {
+                let lines = text.lines().flat_map(|line| {
+                    wrap(&[Span::styled(plain(line).into_owned(), theme.response())], look.width, &Margin::default())
+                });
+                answer(lines.collect(), *goes_on, look)
+            }
+            Self::Answer { text, goes_on } => answer(markdown::render(text, look.markdown()), *goes_on, look),
+            Self::Info(text) => apart(message(sign(look, "ℹ ", ""), theme.accent(), text, theme.text(), look)),
+            Self::Warning(text) => {
+                apart(message(sign(look, "⚠ ", "Warning: "), theme.warning(), text, theme.warning(), look))
+            }
+            Self::Error(text) => {
+                apart(message(sign(look, "✕ ", "Error: "), theme.error(), text, theme.error(), look))
+            }
+            Self::Drawn(lines) => lines.clone(),
+        }
+    }
+}
+
+/// What ended a turn otherwise than by a last word of the model's.
+pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
+    Some(match end {
+        TurnEnd::Finished(_) => return None,
+        TurnEnd::Cancelled => Item::info("Request cancelled."),
+        TurnEnd::TurnLimit => Item::warning("The limit of turns for this session is reached (`model.maxSessionTurns`)."),
+        TurnEnd::Loop(what) => Item::warning(format!("The model repeated itself and was stopped: {what}")),
+        TurnEnd::InvalidReply { message, .. } => Item::error(message),
+        TurnEnd::Overflow { estimated, remaining } => Item::error(format!(
+            "The next request would take about {estimated} tokens, and {remaining} are left. /compress makes room."
+        )),
+        TurnEnd::Failed(error) => Item::error(error.to_string()),
+        TurnEnd::FatalTool { message, .. } => Item::error(message),
+    })
+}
+
+fn sign<'a>(look: Look<'_>, drawn: &'a str, spoken: &'a str) -> &'a str {
+    if look.spoken { spoken } else { drawn }
+}
+
+fn apart(mut lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
+    lines.insert(0, Line::default());
+    lines
+}
+
+/// A text with a sign before it; its own lines stay lines.
+fn message(sign: &str, sign_style: Style, text: &str, style: Style, look: Look<'_>) -> Vec<Line<'static>> {
+    let mut margin = Margin::hanging(Span::styled(sign.to_owned(), sign_style));
+    let mut lines = Vec::new();
+    for line in plain(text.trim_end()).lines() {
+        lines.extend(wrap(&[Span::styled(line.to_owned(), style)], look.width, &margin));
+        margin.first = margin.rest.clone();
+    }
+    lines
+}
+
+/// What the person said, set off by its background.
+fn prompt(text: &str, look: Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    if look.spoken {
+        return apart(message("User:  ", Style::new(), text, Style::new(), look));
+    }
+    let strong = theme.text().add_modifier(Modifier::BOLD);
+    apart(message(" > ", theme.accent(), text, strong, look))
+}
+
+/// An answer's lines with the model's sign.
+pub(super) fn answer(lines: Vec<Line<'static>>, goes_on: bool, look: Look<'_>) -> Vec<Line<'static>> {
+    let first = if look.spoken { "Model:  " } else { "✦ " };
+    let mut signed = vec![Line::default()];
+    for (index, line) in lines.into_iter().enumerate() {
+        let begins = index == 0 && !goes_on;
+        let before = match (begins, look.spoken) {
+            (true, _) => Span::styled(first, look.theme.accent()),
+            (false, true) => Span::raw(""),
+            (false, false) => Span::raw("  "),
+        };
+        signed.push(Line::from([vec![before], line.spans].concat()).style(line.style));
+    }
+    signed
+}

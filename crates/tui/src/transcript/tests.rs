@@ -1,0 +1,94 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_domain::JsonObject;
+use pollux_domain::event::{CallReport, CallStatus};
+use pollux_domain::tool::{Display, LineDelta, ToolKind};
+
+use super::*;
+use crate::theme::Theme;
+
+fn look(theme: &Theme, width: u16) -> Look<'_> {
+    Look { theme, width, box_lines: 3, line_numbers: false, spoken: false, raw: false }
+}
+
+fn text(lines: &[Line<'static>]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.to_string().trim_end())).collect()
+}
+
+fn call(id: &str, name: &str, args: &str) -> Event {
+    let args: JsonObject = serde_json::from_str(args).expect("arguments");
+    Event::CallRequested { call: CallId::from_file(id), name: name.to_owned(), args }
+}
+
+fn finished(id: &str, status: CallStatus, display: Display) -> Event {
+    Event::CallFinished(Arc::new(CallReport {
+        call: CallId::from_file(id),
+        name: "run_shell_command".to_owned(),
+        kind: ToolKind::Execute,
+        args: JsonObject::new(),
+        status,
+        error: None,
+        display,
+        lines: LineDelta::default(),
+        duration: Duration::ZERO,
+        decision: None,
+        answer: String::new(),
+        prompt_id: String::new(),
+    }))
+}
+
+#[test]
+fn an_answer_leaves_block_by_block_and_once() {
+    let theme = Theme::no_colour();
+    let mut transcript = Transcript::default();
+    transcript.take(&Event::Text("First **bold**\n\nSec".to_owned()));
+    assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
+    transcript.take(&Event::Text("ond\n\nThi".to_owned()));
+    assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n✦ First bold\n");
+    assert_eq!(text(&transcript.live(look(&theme, 40))), "\n  Second\n\n  Thi\n");
+    transcript.take(&Event::StepCommitted);
+    assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n  Second\n\n  Thi\n");
+    assert_eq!(text(&transcript.live(look(&theme, 40))), "");
+    assert_eq!(transcript.answer(), "First **bold**\n\nSecond\n\nThi");
+}
+
+#[test]
+fn calls_leave_in_the_order_in_which_they_began() {
+    let theme = Theme::no_colour();
+    let mut transcript = Transcript::default();
+    transcript.take(&call("1", "run_shell_command", r#"{"command":"sleep 1"}"#));
+    transcript.take(&call("2", "read_file", r#"{"file_path":"a.txt"}"#));
+    transcript.take(&finished("2", CallStatus::Success, Display::Nothing));
+    assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
+    assert_eq!(transcript.running(), Some("Shell"));
+    transcript.take(&Event::CallOutput { call: CallId::from_file("1"), text: "1\n2\n3\n4\n5\n".to_owned() });
+    let live = text(&transcript.live(look(&theme, 40)));
+    assert_eq!(live, "\n⊷  Shell  sleep 1\n│ … 2 earlier lines (Ctrl+O shows them)\n│ 3\n│ 4\n│ 5\n\n✓  ReadFile  a.txt\n");
+    transcript.take(&finished("1", CallStatus::Error, Display::Text("no".to_owned())));
+    assert_eq!(text(&transcript.finished(look(&theme, 40))), "\nx  Shell  sleep 1\n│ no\n\n✓  ReadFile  a.txt\n");
+}
+
+#[test]
+fn output_cannot_draw_outside_its_box() {
+    let theme = Theme::no_colour();
+    let mut transcript = Transcript::default();
+    transcript.take(&call("1", "run_shell_command", "{\"command\":\"a\\u001b[2J\\nb\"}"));
+    transcript.take(&Event::CallOutput { call: CallId::from_file("1"), text: "\u{1b}]0;title\u{7}x\u{1b}[1A\u{1b}[2Ky".to_owned() });
+    let lines = transcript.live(look(&theme, 20));
+    let shown = text(&lines);
+    assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown:?}");
+    assert!(shown.contains("│ xy"), "{shown:?}");
+    assert!(lines.iter().all(|line| line.width() <= 20));
+}
+
+#[test]
+fn a_turn_that_ends_leaves_nothing_open() {
+    let theme = Theme::no_colour();
+    let mut transcript = Transcript::default();
+    transcript.take(&call("1", "glob", r#"{"pattern":"*"}"#));
+    transcript.take(&Event::TurnEnded(TurnEnd::Cancelled));
+    let said = text(&transcript.finished(look(&theme, 40)));
+    assert_eq!(said, "\n-  FindFiles  *\n\nℹ Request cancelled.\n");
+    assert_eq!(transcript.running(), None);
+}
