@@ -32,7 +32,9 @@ fn fill(place: &Place) {
     };
     let skill = |name: &str| {
         let body = "Do one thing after the other, and look at the result before the next.\n".repeat(40);
-        format!("---\nname: {name}\ndescription: \"Does what {name} does. Use when: somebody asks for {name}.\"\n---\n{body}")
+        format!(
+            "---\nname: {name}\ndescription: \"Does what {name} does. Use when: somebody asks for {name}.\"\n---\n{body}"
+        )
     };
     for n in 0..OF_THE_USER {
         write(&gemini.join(format!("skills/own-{n}/SKILL.md")), &skill(&format!("own-{n}")));

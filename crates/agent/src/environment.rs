@@ -74,7 +74,8 @@ mod tests {
         })
         .text();
         let loaded = "<loaded_context>\n<extension_context>\nbe quick\n</extension_context>\n<project_context>\nbe kind\n";
-        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", loaded] {
+        for expected in ["<session_context>", "linux", "- **Workspace Directories:**", "└───a.txt", loaded]
+        {
             assert!(text.contains(expected), "{expected} in {text}");
         }
     }

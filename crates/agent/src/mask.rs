@@ -207,8 +207,12 @@ fn masked_response(response: &FunctionResponse, preview: &str, place: &str) -> P
 fn is_masked(response: &FunctionResponse) -> bool {
     match response.response.as_stored() {
         // The mark has nothing that JSON would write in another way.
-        Some(text) => text.key == "output" && text.json.strip_prefix('"').is_some_and(|json| json.starts_with(MARK)),
-        None => response.response.get("output").and_then(Value::as_str).is_some_and(|text| text.starts_with(MARK)),
+        Some(text) => {
+            text.key == "output" && text.json.strip_prefix('"').is_some_and(|json| json.starts_with(MARK))
+        }
+        None => {
+            response.response.get("output").and_then(Value::as_str).is_some_and(|text| text.starts_with(MARK))
+        }
     }
 }
 
@@ -261,11 +265,13 @@ mod tests {
                 }
                 let freed = mask_old(&mut history, &settings, dir.path(), &session);
                 let folder = truncate::folder(dir.path(), &session);
-                let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+                let mut files: Vec<_> =
+                    fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
                 files.sort();
                 let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
                 fs::remove_dir_all(folder).unwrap();
-                let contents: Vec<Value> = history.contents().iter().map(|content| content.to_json()).collect();
+                let contents: Vec<Value> =
+                    history.contents().iter().map(|content| content.to_json()).collect();
                 assert_eq!(mask_old(&mut history, &settings, dir.path(), &session), 0, "masked already");
                 seen.push((freed, history.tokens(), contents, files, texts));
             }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pollux_config::groups::{Model, Tools};
+use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::changes::Changes;
-use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
 use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity};
 use pollux_domain::id::SessionId;

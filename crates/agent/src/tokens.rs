@@ -32,11 +32,10 @@ pub(crate) fn of_part(part: &Part) -> u64 {
         Body::Text(text) | Body::Thought(text) => of_text(text),
         Body::InlineData(blob) => of_blob(blob),
         Body::Response(response) => {
-            ((response.name.len() + answer_len(&response.response)) / 4) as u64 + response.parts.iter().map(of_part).sum::<u64>()
+            ((response.name.len() + answer_len(&response.response)) / 4) as u64
+                + response.parts.iter().map(of_part).sum::<u64>()
         }
-        Body::Call(call) => {
-            ((call.name.len() + fields_len(&call.args)) / 4) as u64
-        }
+        Body::Call(call) => ((call.name.len() + fields_len(&call.args)) / 4) as u64,
         Body::FileData { uri, .. } => (uri.len() / 4) as u64,
         Body::Other(fields) => (fields.iter().map(|(k, v)| k.len() + json_len(v)).sum::<usize>() / 4) as u64,
     }

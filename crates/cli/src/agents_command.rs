@@ -71,7 +71,11 @@ pub(crate) fn run(
         }
         AgentsCommand::Show { name, json } => {
             let (row, prompt) = agents.show(name)?;
-            if *json { show_json(out, &page::whole_json(&row, &prompt)) } else { show(out, &page::whole(&row, &prompt)) }
+            if *json {
+                show_json(out, &page::whole_json(&row, &prompt))
+            } else {
+                show(out, &page::whole(&row, &prompt))
+            }
         }
         AgentsCommand::Enable { name, scope } => show(out, &agents.switch(name, true, *scope)?),
         AgentsCommand::Disable { name, scope } => show(out, &agents.switch(name, false, *scope)?),
@@ -89,7 +93,9 @@ pub(crate) fn ask(
     if open.is_empty() || !agents.is_on() {
         return Ok(());
     }
-    let mut said = "\nThis project brings agents that are new, or were changed since somebody agreed to them:\n".to_owned();
+    let mut said =
+        "\nThis project brings agents that are new, or were changed since somebody agreed to them:\n"
+            .to_owned();
     for row in &open {
         let path = row.path.as_deref().unwrap_or_default();
         said.push_str(&format!("  * {}: {}\n    {path}\n", row.name, page::first_line(&row.description)));

@@ -63,7 +63,11 @@ pub(crate) struct Said {
 
 /// How an update ended.
 pub(crate) enum Updated {
-    Newer { from: String, to: String, notes: Vec<String> },
+    Newer {
+        from: String,
+        to: String,
+        notes: Vec<String>,
+    },
     /// Nothing newer, or nothing ever; the line says why if there is a reason.
     Not(Option<String>),
 }
@@ -243,7 +247,9 @@ fn update_all(
                 show(out, &page::updated(&name, &from, &to))?;
             }
             Some(Ok(Updated::Not(_))) | None => {}
-            Some(Err(failure)) => failed.push(format!("Extension \"{name}\" was not updated: {}", failure.message())),
+            Some(Err(failure)) => {
+                failed.push(format!("Extension \"{name}\" was not updated: {}", failure.message()))
+            }
         }
     }
     match failed.pop() {

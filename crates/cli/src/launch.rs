@@ -22,8 +22,8 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
 use serde_json::Value;
 
-pub(crate) use extensions::{ExtensionsCommand, NewExtension, SwitchScope};
 pub(crate) use agents::AgentsCommand;
+pub(crate) use extensions::{ExtensionsCommand, NewExtension, SwitchScope};
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
 pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};

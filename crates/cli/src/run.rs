@@ -23,8 +23,8 @@ use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{
-    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies, ReplyOrder, SessionsCommand, SkillsCommand,
-    help_text,
+    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies,
+    ReplyOrder, SessionsCommand, SkillsCommand, help_text,
 };
 use crate::report::{Colour, Failure, print_result};
 use crate::sessions_command::Streams;
@@ -32,8 +32,8 @@ use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
 use crate::{
-    agents_command, auth_command, config_command, extensions_command, hooks_command, mcp_command, memory_command, plain_terminal, policy_command,
-    sessions_command, skills_command, trust_command, wire,
+    agents_command, auth_command, config_command, extensions_command, hooks_command, mcp_command,
+    memory_command, plain_terminal, policy_command, sessions_command, skills_command, trust_command, wire,
 };
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -64,6 +64,9 @@ pub(crate) trait SkillSet {
 
     fn disable(&mut self, name: &str, scope: SkillScope) -> Result<String, Failure>;
 
+    /// Why what is changed in a scope has no effect yet.
+    fn unheard(&self, scope: SkillScope) -> Option<String>;
+
     fn install(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure>;
 
     fn link(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure>;
@@ -92,7 +95,11 @@ pub(crate) fn run(
         SkillsCommand::List { all, json } => {
             let (rows, problems) = skills.look();
             tell(asked.screen, &problems);
-            if *json { show_json(out, &page::list_json(&rows, *all)) } else { show(out, &page::list(&rows, *all, true)) }
+            if *json {
+                show_json(out, &page::list_json(&rows, *all))
+            } else {
+                show(out, &page::list(&rows, *all, true))
+            }
         }
         SkillsCommand::Show { name, json } => match skills.body(name)? {
             Some((row, body)) if *json => show_json(out, &page::show_json(&row, &body)),
@@ -100,7 +107,11 @@ pub(crate) fn run(
             None => Err(unknown(name, skills)),
         },
         SkillsCommand::Enable { name } => show(out, &skills.enable(name)?),
-        SkillsCommand::Disable { name, scope } => show(out, &skills.disable(name, *scope)?),
+        SkillsCommand::Disable { name, scope } => {
+            let done = skills.disable(name, *scope)?;
+            tell(asked.screen, skills.unheard(*scope).as_slice());
+            show(out, &done)
+        }
         SkillsCommand::Install(source) => {
             let done = with_questions(source, asked, |asking| skills.install(source, asking))?;
             show(out, &done)
@@ -119,7 +130,13 @@ pub(crate) fn run(
     }
 }
 
-fn validate(path: &str, json: bool, skills: &dyn SkillSet, here: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+fn validate(
+    path: &str,
+    json: bool,
+    skills: &dyn SkillSet,
+    here: &Path,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let checked = skills.validate(&here.join(path));
     if json {
         show_json(out, &page::validation_json(path, &checked))?;
@@ -164,21 +181,28 @@ fn with_questions(
             return true;
         }
         say(text);
-        let _ = write!(screen.borrow_mut(), "Do you want to continue? [Y/n]: ").and_then(|()| screen.borrow_mut().flush());
+        let ask = || {
+            let mut screen = screen.borrow_mut();
+            write!(screen, "Do you want to continue? [Y/n]: ").and_then(|()| screen.flush())
+        };
+        let _ = ask();
         let mut line = String::new();
         nobody = !input.read_line(&mut line).is_ok_and(|count| count > 0);
         !nobody && matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")
     };
     let mut say = say;
     let done = work(&mut Asking { say: &mut say, agrees: &mut agrees });
-    done.map_err(|failure| if nobody { failure.hint("nobody was there to ask; `--consent` agrees beforehand") } else { failure })
+    done.map_err(|failure| {
+        if nobody { failure.hint("nobody was there to ask; `--consent` agrees beforehand") } else { failure }
+    })
 }
 
 /// A name that no skill has, with the one that was perhaps meant.
 fn unknown(name: &str, skills: &dyn SkillSet) -> Failure {
     let failure = Failure::new(ExitKind::Failure, format!("Skill \"{name}\" not found."));
     let (rows, _) = skills.look();
-    let near = rows.iter().map(|row| (distance(&row.name, name), &row.name)).min_by_key(|(distance, _)| *distance);
+    let near =
+        rows.iter().map(|row| (distance(&row.name, name), &row.name)).min_by_key(|(distance, _)| *distance);
     match near.filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3) {
         Some((_, near)) => failure.hint(format!("did you mean \"{near}\"?")),
         None => failure.hint("`pollux skills list --all` shows them all"),

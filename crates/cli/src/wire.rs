@@ -25,6 +25,7 @@ mod settings;
 mod skills;
 mod skills_command;
 mod slash;
+mod system_prompt;
 mod titles;
 mod trust;
 mod turn;
@@ -93,6 +94,8 @@ pub(crate) struct Loaded {
     only_extensions: Vec<String>,
     /// Read at the first question; see [`extensions::of`].
     extensions: OnceLock<extensions::Extensions>,
+    /// Servers that outlive a conversation which is cleared.
+    servers: mcp::Kept,
     /// Read at the first question; see [`agents::of`].
     agents: OnceLock<std::sync::Arc<pollux_extend::agents::Registry>>,
 }
@@ -155,6 +158,7 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         installation,
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),
+        servers: mcp::Kept::default(),
         agents: OnceLock::new(),
     })
 }

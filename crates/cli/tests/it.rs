@@ -74,6 +74,8 @@ mod policy_checkers;
 mod policy_modes;
 #[path = "it/policy_replay.rs"]
 mod policy_replay;
+#[path = "it/remote_agents.rs"]
+mod remote_agents;
 #[path = "it/requests.rs"]
 mod requests;
 #[path = "it/rewind.rs"]

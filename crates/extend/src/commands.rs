@@ -125,6 +125,7 @@ fn shortened(text: String, most: usize) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
     use super::*;
 

@@ -377,11 +377,13 @@ impl Staged {
         give(answers, &folder, &name, &identity, store)?;
         place::put(&folder, &target)?;
         drop(holder);
+        if let Some(old) = previous.filter(|previous| previous.folder != target)
+            && old.folder.symlink_metadata().is_ok()
+        {
+            place::remove(&old.folder)?;
+        }
         if let Some(old) = previous.filter(|previous| previous.extension.name != name) {
             rename_rules(places, &old.extension.name, &name)?;
-            if old.folder.symlink_metadata().is_ok() {
-                place::remove(&old.folder)?;
-            }
             integrity.forget(&old.extension.name)?;
         }
         if previous.is_none() {

@@ -16,10 +16,9 @@ use crate::fetch::{self, CloneError, CopyError, Git};
 use crate::place::{self, PlaceError};
 use crate::source::{Source, SourceError};
 
-/// Upstream's words of warning.
-const WARNING: &str = "Agent skills inject specialized instructions and domain-specific knowledge into the agent's \
-system prompt. This can change how the agent interprets your requests and interacts with your environment. Review the \
-skill definitions at the location(s) provided below to ensure they meet your security standards.";
+/// What a person should know before agreeing.
+const WARNING: &str = "The model follows what a skill says, and may run the programs that lie beside it. Read the \
+files named above before you agree, as you would read a script that you are about to run.";
 
 /// Where people put several skills.
 const USUAL_FOLDERS: &[&str] = &["skills", ".gemini/skills", ".agents/skills", ".claude/skills"];

@@ -366,21 +366,31 @@ mod tests {
     #[test]
     fn the_oauth_block_says_who_signs_in_and_how() {
         let read = |oauth: Value| {
-            ServerConfig::parse("s", &json!({"url": "https://e", "oauth": oauth})).map(|config| config.auth.oauth)
+            ServerConfig::parse("s", &json!({"url": "https://e", "oauth": oauth}))
+                .map(|config| config.auth.oauth)
         };
         assert_eq!(read(json!({})).unwrap(), OAuthConfig::default());
         let program = json!({"grantType": "client_credentials", "clientId": "c", "clientSecret": "$UNSET_SECRET",
             "privateKeyFile": "/etc/key.pem", "keyId": "k"});
         let program = read(program).unwrap();
         assert!(program.grant.is_unattended() && program.client_secret.is_none());
-        assert_eq!((program.key_id.as_deref(), program.private_key_file), (Some("k"), Some("/etc/key.pem".into())));
+        assert_eq!(
+            (program.key_id.as_deref(), program.private_key_file),
+            (Some("k"), Some("/etc/key.pem".into()))
+        );
         let vouched = json!({"grantType": "cross_app_access",
             "identityProvider": {"issuer": "https://idp", "clientId": "c", "idToken": "eyJ"}});
         let provider = read(vouched).unwrap().identity_provider.unwrap();
-        assert_eq!((provider.issuer.as_deref(), provider.id_token), (Some("https://idp"), Some(Secret::new("eyJ"))));
+        assert_eq!(
+            (provider.issuer.as_deref(), provider.id_token),
+            (Some("https://idp"), Some(Secret::new("eyJ")))
+        );
         for (bad, expected) in [
             (json!({"grantType": "password"}), "`oauth.grantType` is `password`"),
-            (json!({"privateKeyFile": "key.pem"}), "`privateKeyFile` must be the path of a file from the root"),
+            (
+                json!({"privateKeyFile": "key.pem"}),
+                "`privateKeyFile` must be the path of a file from the root",
+            ),
             (json!({"identityProvider": "x"}), "`identityProvider` must be an object"),
         ] {
             let error = read(bad).unwrap_err().to_string();

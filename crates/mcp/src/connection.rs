@@ -30,7 +30,7 @@ use crate::config::{Link, child_environment};
 use crate::handler::Handler;
 use crate::log::Log;
 use crate::offer::{self, Offer};
-use crate::request::{RequestError, describe};
+use crate::request::{RequestError, describe, of_transport};
 use crate::rights::is_about_rights;
 use crate::server::Server;
 use crate::transport::MAX_MESSAGE;
@@ -289,11 +289,9 @@ fn up(running: RunningService<RoleClient, Handler>) -> Up {
 
 fn failed(error: &ClientInitializeError) -> Failure {
     let text = match error {
-        // Its own words begin with the names of types.
-        ClientInitializeError::TransportError { error, .. } => describe(&*error.error),
+        ClientInitializeError::TransportError { error, .. } => of_transport(error),
         other => describe(other),
     };
-    let text = text.strip_prefix("Client error: ").unwrap_or(&text).to_owned();
     Failure { text, sign_in: error.auth_challenge().map(str::to_owned) }
 }
 

@@ -346,7 +346,13 @@ mod tests {
         assert_eq!(shown("https://pay.example", Answer::Cancel).await.0, ElicitationAction::Cancel);
         // Letters of another script are written out.
         assert!(shown("https://p\u{430}y.example", replies(&["y"])).await.1[0].text.contains("xn--"));
-        for bad in ["http://pay.example", "javascript:alert(1)", "file:///etc/passwd", "https://bank.example@evil.example", ""] {
+        for bad in [
+            "http://pay.example",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "https://bank.example@evil.example",
+            "",
+        ] {
             let (action, questions) = shown(bad, replies(&["yes"])).await;
             assert_eq!((action, questions.len()), (ElicitationAction::Decline, 0), "{bad}");
         }

@@ -6,13 +6,17 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::model::{ClientRequest, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, StreamableHttpError,
+};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::{Progress, Server, Status};
+use crate::transport::http::HttpError;
 
 /// How long a call waits for a server that is being started again.
 const RESTART_WAIT: Duration = Duration::from_secs(20);
@@ -149,9 +153,7 @@ impl Server {
             ServiceError::TransportClosed => RequestError::Ended { server, log: self.log.last(5) },
             ServiceError::Cancelled { .. } => RequestError::Cancelled,
             ServiceError::TransportSend(sent) => {
-                let why = describe(&*sent.error);
-                let why = why.strip_prefix("Client error: ").unwrap_or(&why);
-                RequestError::Transport { server, why: self.log.hidden(why) }
+                RequestError::Transport { server, why: self.log.hidden(&of_transport(&sent)) }
             }
             other => RequestError::Transport { server, why: self.log.hidden(&describe(&other)) },
         }
@@ -171,6 +173,15 @@ fn challenge<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e str
         source = error.source();
     }
     None
+}
+
+/// What went wrong on the way, in our own words where they are ours; the library's begin with names of types and
+/// leave the cause out.
+pub(crate) fn of_transport(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<HttpError>>() {
+        Some(StreamableHttpError::Client(own)) => describe(own),
+        Some(_) | None => describe(&*error.error),
+    }
 }
 
 /// An error with what is behind it.

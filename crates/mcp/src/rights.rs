@@ -41,8 +41,7 @@ pub(crate) fn widen<'a>(
             Wider::Person => person,
         };
         let Some(person) = person else { return Ok(Rights::SignIn) };
-        let mut login =
-            oauth.begin_login(server, Some(challenge)).await.map_err(|error| failed(&error))?;
+        let mut login = oauth.begin_login(server, Some(challenge)).await.map_err(|error| failed(&error))?;
         let granted = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ok(Rights::Refused),

@@ -131,7 +131,7 @@ mod tests {
         let (_folder, agent) = scratch();
         assert_eq!(Authorship::read(&agent).of("- x", Provenance::Owner), Provenance::Owner);
         agent.prepare().unwrap();
-        std::fs::write(file_of(&agent), "{half").unwrap();
+        files::replace(&file_of(&agent), b"{half", Mode::Private).unwrap();
         let read = Authorship::read(&agent);
         assert_eq!(read.of("- x", Provenance::Owner), Provenance::Agent);
         assert_eq!(read.of("  ", Provenance::Owner), Provenance::Owner);

@@ -58,15 +58,40 @@ pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
     if let Some(record) = summarised_at_once(path)? {
         return Ok(record);
     }
+    summarised(path, |_| false)
+}
+
+/// What a list shows of a session: how it began, and how many messages there are. Of what came after the first
+/// prompt nothing is counted but the messages.
+pub(crate) fn glimpse(path: &Path) -> Result<IndexRecord, LoadError> {
+    summarised(path, |tally| tally.prompts.count > 0)
+}
+
+/// Why no more messages are looked at.
+enum Stop {
+    Enough,
+    Failed(LoadError),
+}
+
+impl From<LoadError> for Stop {
+    fn from(error: LoadError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn summarised(path: &Path, is_enough: impl Fn(&Tally) -> bool) -> Result<IndexRecord, LoadError> {
     let stream = Stream::open(path)?;
     let mut tally = Tally::default();
-    stream.for_each::<LoadError>(|index, text| {
+    let seen = stream.for_each(|index, text| {
         match View::of(index, text) {
             Some(view) => tally.count(&view),
             None => tally.unreadable += 1,
         }
-        Ok(())
-    })?;
+        if is_enough(&tally) { Err(Stop::Enough) } else { Ok(()) }
+    });
+    if let Err(Stop::Failed(error)) = seen {
+        return Err(error);
+    }
     let damaged = stream.damage.is_some() || tally.unreadable > 0;
     let messages = stream.len() as u64;
     Ok(tally.record(

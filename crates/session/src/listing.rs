@@ -19,7 +19,7 @@ use pollux_domain::content::Part;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
-use crate::index::{IndexRecord, summarise};
+use crate::index::{IndexRecord, glimpse, summarise};
 use crate::load::{SessionKind, StoredSession};
 use crate::message::{Message, UserMessage, UserText, user_text_kind};
 use crate::projects::KnownProject;
@@ -183,7 +183,7 @@ fn describe(path: &Path, now: Timestamp) -> Result<Option<SessionInfo>, String> 
         Peek::NotListed => return Ok(None),
         Peek::ReadWhole => {}
     }
-    let record = summarise(path).map_err(|error| match error.source() {
+    let record = glimpse(path).map_err(|error| match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     })?;

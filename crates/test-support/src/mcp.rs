@@ -186,6 +186,12 @@ impl Session {
                 self.asked = Some(id.clone());
                 send(&json!({"jsonrpc": "2.0", "id": 1001, "method": "roots/list"}));
             }
+            "ask" if params["arguments"]["url"].is_string() => {
+                self.asked = Some(id.clone());
+                send(&json!({"jsonrpc": "2.0", "id": 1004, "method": "elicitation/create", "params": {
+                    "mode": "url", "elicitationId": "e-1", "message": "Please pay.",
+                    "url": params["arguments"]["url"]}}));
+            }
             "ask" => {
                 self.asked = Some(id.clone());
                 send(&json!({"jsonrpc": "2.0", "id": 1002, "method": "elicitation/create", "params": {

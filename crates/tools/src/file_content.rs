@@ -29,7 +29,7 @@ pub(crate) struct LineRange {
 pub(crate) enum FileContent {
     Text(Excerpt),
     Media {
-        part: Part,
+        part: Box<Part>,
         word: &'static str,
     },
     /// Nothing can be shown; says why, for the model and for people.
@@ -106,7 +106,7 @@ fn present(
     }
     if let Some((word, mime)) = kind.media() {
         let blob = Blob { mime_type: mime.to_owned(), data_base64: STANDARD.encode(&bytes) };
-        return Ok(FileContent::Media { part: Body::InlineData(blob).into(), word });
+        return Ok(FileContent::Media { part: Box::new(Body::InlineData(blob).into()), word });
     }
     match kind {
         FileKind::Binary => Ok(FileContent::Unshown {

@@ -143,7 +143,7 @@ impl Call {
                 done(vec![Part::text(with_notice(excerpt))], display)
             }
             Ok(FileContent::Media { part, word }) => {
-                done(vec![part], Display::Text(format!("Read {word} file: {relative}")))
+                done(vec![*part], Display::Text(format!("Read {word} file: {relative}")))
             }
             Ok(FileContent::Unshown { for_model, for_people }) => {
                 done(vec![Part::text(for_model)], Display::Text(for_people))

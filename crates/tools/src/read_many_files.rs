@@ -202,7 +202,7 @@ fn read_one(scope: &FileScope, path: &Path, request: &ReadManyRequest) -> Result
         }
         Ok(FileContent::Media { part, .. }) if is_named(path, &request.include) => {
             let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-            Ok((part, usize::try_from(size).unwrap_or(usize::MAX / 2)))
+            Ok((*part, usize::try_from(size).unwrap_or(usize::MAX / 2)))
         }
         Ok(FileContent::Media { .. }) => {
             Err("asset file (image/pdf/audio) was not explicitly requested by name or extension".to_owned())

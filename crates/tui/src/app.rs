@@ -56,10 +56,16 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// A prompt, a command with `/`, or a shell command, as it was typed.
-    Submit { text: String, shell: bool },
+    Submit {
+        text: String,
+        shell: bool,
+    },
     /// Stop the running turn.
     Cancel,
-    Decide { call: CallId, answer: Answer },
+    Decide {
+        call: CallId,
+        answer: Answer,
+    },
     /// Let the person change a call's arguments in an editor.
     EditCall(CallId),
     SetMode(ApprovalMode),
@@ -70,7 +76,10 @@ pub enum Action {
     /// A picture from the clipboard is wanted; answered with [`App::insert`].
     PasteClipboard,
     /// A row of the picker that the program opened.
-    Picked { key: String, with: Option<char> },
+    Picked {
+        key: String,
+        with: Option<char>,
+    },
     /// The person wants to go back to an earlier prompt.
     Rewind,
     /// Everything is to be drawn again.

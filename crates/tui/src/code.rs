@@ -81,7 +81,12 @@ impl Lexer<'_> {
         if first.is_alphabetic() || matches!(first, '_' | '$' | '@') {
             return self.word(rest);
         }
-        (run(rest, |c| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '"' | '\'' | '`' | '#' | '/' | '-'))), self.theme.text())
+        (
+            run(rest, |c| {
+                !(c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '"' | '\'' | '`' | '#' | '/' | '-'))
+            }),
+            self.theme.text(),
+        )
     }
 
     fn word(&self, rest: &str) -> (usize, Style) {
@@ -189,7 +194,8 @@ mod tests {
     fn keywords_texts_and_comments_stand_out() {
         let theme = Theme::named("Dracula").expect("built in");
         let found = colours("rust", "fn a() { \"x\\\"y\" } // end");
-        let colour_of = |wanted: &str| found.iter().find(|(text, _)| text == wanted).and_then(|(_, colour)| *colour);
+        let colour_of =
+            |wanted: &str| found.iter().find(|(text, _)| text == wanted).and_then(|(_, colour)| *colour);
         assert_eq!(colour_of("fn"), Some(theme.code[0]));
         assert_eq!(colour_of("a"), Some(theme.code[3]));
         assert_eq!(colour_of("\"x\\\"y\""), Some(theme.code[1]));
@@ -201,7 +207,8 @@ mod tests {
         let text = "/* a\n b */ x = '''é\n日''' 1.5e3 @d $v `t` \u{301} \"open\n#!/bin/sh <a b='c'>";
         for name in ["rust", "python", "js", "bash", "json", "yaml", "html", "sql", "unknown", ""] {
             let lines = highlight(name, text, &Theme::no_colour());
-            let back: Vec<String> = lines.iter().map(|line| line.iter().map(|span| &*span.content).collect()).collect();
+            let back: Vec<String> =
+                lines.iter().map(|line| line.iter().map(|span| &*span.content).collect()).collect();
             assert_eq!(back.join("\n"), text, "{name}");
         }
     }

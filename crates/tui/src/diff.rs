@@ -147,8 +147,12 @@ mod tests {
 
     #[test]
     fn each_line_has_its_number_and_its_sign() {
-        let unified = "--- a.rs\n+++ a.rs\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n@@ -90,1 +90,2 @@\n x\n+y\n";
-        assert_eq!(shown(unified), [" 1   one", " 2 - two", " 2 + 2", " 3   three", "   ⋮", "90   x", "91 + y"]);
+        let unified =
+            "--- a.rs\n+++ a.rs\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n@@ -90,1 +90,2 @@\n x\n+y\n";
+        assert_eq!(
+            shown(unified),
+            [" 1   one", " 2 - two", " 2 + 2", " 3   three", "   ⋮", "90   x", "91 + y"]
+        );
     }
 
     #[test]

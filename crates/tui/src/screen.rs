@@ -241,7 +241,8 @@ impl Writer {
 
     fn put(&mut self, symbol: &str, width: u16, style: Style) {
         let ink = |colour: Option<Color>| colour.filter(|colour| self.colours && *colour != Color::Reset);
-        let style = Style { fg: ink(style.fg), bg: ink(style.bg), add_modifier: style.add_modifier, ..Style::new() };
+        let style =
+            Style { fg: ink(style.fg), bg: ink(style.bg), add_modifier: style.add_modifier, ..Style::new() };
         if symbol == " " && is_plain(style) {
             self.blanks += 1;
             return;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crossterm::event::{
-    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange, KeyboardEnhancementFlags,
-    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use crossterm::{cursor, execute};
@@ -31,7 +31,10 @@ impl Terminal {
     /// Takes the terminal.
     pub fn open(alternate: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "standard input and output are no terminal"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "standard input and output are no terminal",
+            ));
         }
         give_back_on_panic();
         let terminal = Self { alternate };
@@ -105,7 +108,11 @@ pub fn title(text: &str) -> String {
 /// The sequence that asks the terminal to tell somebody who looks elsewhere.
 pub fn notification(how: Notify, title: &str, body: &str) -> String {
     let short = |text: &str, most: usize| -> String {
-        one_line(text).chars().filter(|character| !character.is_control() && *character != ';').take(most).collect()
+        one_line(text)
+            .chars()
+            .filter(|character| !character.is_control() && *character != ';')
+            .take(most)
+            .collect()
     };
     let (title, body) = (short(title, 48), short(body, 180));
     match how {

@@ -53,7 +53,10 @@ pub const NO_COLOUR: &str = "NoColor";
 impl Theme {
     /// A theme that is built in; names are compared without regard to case.
     pub fn named(name: &str) -> Option<Self> {
-        palettes::ALL.iter().find(|palette| palette.name.eq_ignore_ascii_case(name)).map(palettes::Palette::theme)
+        palettes::ALL
+            .iter()
+            .find(|palette| palette.name.eq_ignore_ascii_case(name))
+            .map(palettes::Palette::theme)
     }
 
     /// The names of all built-in themes, dark ones first.
@@ -147,9 +150,25 @@ mod tests {
     #[test]
     fn every_name_that_people_have_in_their_settings_is_a_theme() {
         for name in [
-            "ANSI", "Atom One", "Ayu", "Default", "Dracula", "GitHub", "GitHub Dark Colorblind", "Holiday",
-            "Shades Of Purple", "Solarized Dark", "Tokyo Night", "ANSI Light", "Ayu Light", "Default Light",
-            "GitHub Light", "GitHub Light Colorblind", "Google Code", "Solarized Light", "Xcode",
+            "ANSI",
+            "Atom One",
+            "Ayu",
+            "Default",
+            "Dracula",
+            "GitHub",
+            "GitHub Dark Colorblind",
+            "Holiday",
+            "Shades Of Purple",
+            "Solarized Dark",
+            "Tokyo Night",
+            "ANSI Light",
+            "Ayu Light",
+            "Default Light",
+            "GitHub Light",
+            "GitHub Light Colorblind",
+            "Google Code",
+            "Solarized Light",
+            "Xcode",
         ] {
             assert!(Theme::named(name).is_some(), "{name}");
             assert!(Theme::named(&name.to_lowercase()).is_some(), "{name}");

@@ -35,7 +35,11 @@ pub struct Transcript {
 enum Open {
     Done(Item),
     /// The model's text; `begun` once a part of it was printed.
-    Answer { stream: Stream, stripper: Stripper, begun: bool },
+    Answer {
+        stream: Stream,
+        stripper: Stripper,
+        begun: bool,
+    },
     Call(Box<ToolBox>),
 }
 

@@ -24,16 +24,18 @@ impl CompleteTask {
         let (name, schema) = match &output {
             Some(output) => (output.name.as_str(), described(output)),
             None => {
-                let description = "Everything that whoever gave you the task needs to know; nothing else reaches them.";
+                let description =
+                    "Everything that whoever gave you the task needs to know; nothing else reaches them.";
                 ("result", json!({"type": "string", "description": description}))
             }
         };
         let spec = ToolSpec {
             name: COMPLETE_TASK.to_owned(),
             display_name: "Complete Task".to_owned(),
-            description: "Hands over your result and ends the task. Call it when you are done, alone in its turn; it \
+            description:
+                "Hands over your result and ends the task. Call it when you are done, alone in its turn; it \
                           is the only way to finish."
-                .to_owned(),
+                    .to_owned(),
             kind: ToolKind::Other,
             parameters: json!({"type": "object", "properties": {name: schema}, "required": [name]}),
             output_is_markdown: false,
@@ -47,9 +49,11 @@ impl CompleteTask {
         let Some(output) = &self.output else {
             return match args.get("result") {
                 Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.clone()),
-                _ => Err("Missing required \"result\" argument. You must provide your findings when calling \
+                _ => {
+                    Err("Missing required \"result\" argument. You must provide your findings when calling \
                           complete_task."
-                    .to_owned()),
+                        .to_owned())
+                }
             };
         };
         let value = match args.get(&output.name) {

@@ -52,14 +52,15 @@ pub(super) async fn run(
     context: &ToolContext,
 ) -> ToolOutcome {
     let watch = Stopwatch::start(local.time_limit);
-    let mut session = match open(host, definition, local, prompt, context, &watch).await {
-        Ok(session) => session,
+    let mut opened = match open(host, definition, local, prompt, context, &watch).await {
+        Ok(opened) => opened,
         Err(message) => return failed(definition, None, &message),
     };
-    let (record, file) = (session.session.recorder.path().is_some(), session.session.recorder.path().map(PathBuf::from));
-    let record = record.then(|| session.session.id.to_string());
-    let ended = work(&mut session, local, &watch, &context.cancel).await;
-    drop(session);
+    let file = opened.session.recorder.path().map(PathBuf::from);
+    let record = file.is_some().then(|| opened.session.id.to_string());
+    let ended = work(&mut opened, local, &watch, &context.cancel).await;
+    // The record has to be closed before it gets its title.
+    drop(opened);
     if let (TerminateMode::Goal, Some(file)) = (ended.mode, file) {
         // A title is a convenience; the work is done.
         let _ = set_summary(&file, &summary(&ended.result));
@@ -138,7 +139,10 @@ async fn open(
 fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String> {
     let mut inputs = inputs_for(&local.inputs, prompt);
     schema::check(&local.inputs, &inputs).map_err(|fault| {
-        format!("the prompt does not tell what it needs ({fault}); give a JSON object that fits {}", local.inputs)
+        format!(
+            "the prompt does not tell what it needs ({fault}); give a JSON object that fits {}",
+            local.inputs
+        )
     })?;
     let model = host.client.resolve(&host.model.name).id;
     let facts = [
@@ -194,7 +198,9 @@ fn instructions(host: &Host, prompt: &Prompt, own: Option<String>) -> PromptInpu
         ..host.prompt.clone()
     };
     match prompt {
-        Prompt::Main => PromptInputs { global_context: None, project_memory: None, learnings: None, ..inputs },
+        Prompt::Main => {
+            PromptInputs { global_context: None, project_memory: None, learnings: None, ..inputs }
+        }
         Prompt::Text(_) | Prompt::File { .. } => PromptInputs { replacement: own, learnings: None, ..inputs },
     }
 }
@@ -227,7 +233,7 @@ fn recorder(host: &Host, id: &SessionId) -> Recorder {
 /// Works until the end, with a last turn for an agent that did not hand anything over.
 async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &CancellationToken) -> Ended {
     let Opened { session, errand, query } = opened;
-    let mut first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
+    let first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
     if let Some(result) = errand.goal.output() {
         return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
     }
@@ -236,7 +242,7 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
         findings = format!("{findings}\n\nHanded over, but not in the form that was asked for:\n{refused}");
     }
     let mut findings = findings.trim().to_owned();
-    let judged = judge(&mut first, session.requests(), local, cancel);
+    let judged = judge(&first, session.requests(), local, cancel);
     if judged.recoverable {
         let chance = words::last_chance(words::warning(judged.mode));
         session.emit(errand.error(judged.text.clone(), ActivityError::Generic)).await;
@@ -256,7 +262,12 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
     if !judged.recoverable && mode != TerminateMode::Aborted {
         session.emit(errand.error(judged.text, ActivityError::Generic)).await;
     }
-    Ended { mode, by_person: judged.by_person, failure: judged.failure.map(|kind| kind.with(&result)), result }
+    Ended {
+        mode,
+        by_person: judged.by_person,
+        failure: judged.failure.map(|kind| kind.with(&result)),
+        result,
+    }
 }
 
 /// How a piece of work ended, and whether its time was over.
@@ -307,16 +318,13 @@ impl FailureKind {
     }
 }
 
-fn judge(ended: &mut Limited, turns: u32, local: &Local, cancel: &CancellationToken) -> Judged {
-    let plain = |mode, text: String, recoverable| Judged {
-        mode,
-        text,
-        recoverable,
-        by_person: false,
-        failure: None,
+fn judge(ended: &Limited, turns: u32, local: &Local, cancel: &CancellationToken) -> Judged {
+    let plain =
+        |mode, text: String, recoverable| Judged { mode, text, recoverable, by_person: false, failure: None };
+    let failed = |text: String| Judged {
+        failure: Some(FailureKind::Agent),
+        ..plain(TerminateMode::Error, text, false)
     };
-    let failed =
-        |text: String| Judged { failure: Some(FailureKind::Agent), ..plain(TerminateMode::Error, text, false) };
     if cancel.is_cancelled() {
         return plain(TerminateMode::Aborted, "Agent was cancelled.".to_owned(), false);
     }
@@ -363,7 +371,9 @@ fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> Too
     let name = &definition.name;
     match ended.failure {
         Some(Failure::Agent(error)) => return failed(definition, record, &error),
-        Some(Failure::Fatal(kind, message)) => return ToolOutcome::failed(kind, words::failed(name, &message)),
+        Some(Failure::Fatal(kind, message)) => {
+            return ToolOutcome::failed(kind, words::failed(name, &message));
+        }
         None => {}
     }
     if ended.by_person {

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use pollux_domain::tool::{
-    ArgError, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
-};
+use pollux_domain::tool::{ArgError, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec};
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::agents::{Definition, Kind, same_name};
 use serde_json::{Value, json};
@@ -92,7 +90,8 @@ impl Tool for InvokeAgent {
                 }
             }
         };
-        let mut modern = JsonObject::from_iter([("agent_name".to_owned(), json!(name)), ("prompt".to_owned(), prompt)]);
+        let mut modern =
+            JsonObject::from_iter([("agent_name".to_owned(), json!(name)), ("prompt".to_owned(), prompt)]);
         if let Some(wait) = args.get("wait_for_previous") {
             modern.insert("wait_for_previous".to_owned(), wait.clone());
         }

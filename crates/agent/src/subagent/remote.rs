@@ -35,7 +35,11 @@ pub(super) async fn run(
         Err(error) => {
             let message = error.to_string();
             if let Some(events) = host.events.upgrade() {
-                let what = ActivityKind::Error { message: message.clone(), call: None, cause: ActivityError::Generic };
+                let what = ActivityKind::Error {
+                    message: message.clone(),
+                    call: None,
+                    cause: ActivityError::Generic,
+                };
                 let activity = Activity { call: context.call.clone(), agent: definition.name.clone(), what };
                 let _ = events.send(Event::Activity(Arc::new(activity))).await;
             }

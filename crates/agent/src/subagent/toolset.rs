@@ -26,7 +26,8 @@ pub(super) fn chosen(list: Option<&[String]>, all: &[Arc<dyn Tool>]) -> (Vec<Arc
     tools.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
     tools.dedup_by(|a, b| a.spec().name == b.spec().name);
     // What may not be given is known all the same.
-    let unknown = list.iter().filter(|word| !word.ends_with('*') && !all.iter().any(|tool| fits(word, &**tool)));
+    let unknown =
+        list.iter().filter(|word| !word.ends_with('*') && !all.iter().any(|tool| fits(word, &**tool)));
     (tools, unknown.cloned().collect())
 }
 

@@ -243,16 +243,17 @@ async fn a_tool_that_changes_after_it_was_allowed_is_asked_about_again() {
         let again = asked.question().await;
         assert_eq!(asked.runs(), 2, "{answer:?}: the second call was covered");
         assert!(again.why.reason.contains("says something else of itself"), "{:?}", again.why);
-        let told = |event: &Event| {
-            matches!(event, Event::Notice { message, .. } if message.contains("mcp_shifty_tool of MCP server shifty"))
-        };
+        let told = |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("mcp_shifty_tool of MCP server shifty"));
         assert!(asked.scene.events.iter().any(told), "{answer:?}");
         asked.answer(&again, answer.clone()).await;
         assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
         assert_eq!(asked.runs(), 4, "{answer:?}: the new answer covers the tool as it is now");
     }
     let pinned = std::fs::read_to_string(file.with_file_name("auto-saved-tools.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&pinned).unwrap(), json!({"shifty": {"mcp_shifty_tool": "second"}}));
+    assert_eq!(
+        serde_json::from_str::<Value>(&pinned).unwrap(),
+        json!({"shifty": {"mcp_shifty_tool": "second"}})
+    );
 }
 
 #[tokio::test]

@@ -128,12 +128,7 @@ async fn an_agent_reaches_its_goal_and_the_report_goes_to_whoever_asked() {
 
 #[tokio::test]
 async fn words_without_the_last_call_lead_to_a_last_turn() {
-    let lines = vec![
-        calls(&[ask("scout", "look")]),
-        says("I found it."),
-        done("found"),
-        says("ok"),
-    ];
+    let lines = vec![calls(&[ask("scout", "look")]), says("I found it."), done("found"), says("ok")];
     let mut scene = scene(&[SCOUT], lines);
     assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
     assert!(scene.told(3).ends_with("Termination Reason: GOAL\nResult:\nfound"));
@@ -163,7 +158,10 @@ async fn one_that_never_completes_ends_at_its_turns_with_what_it_found() {
         told.starts_with("Subagent 'scout' finished.\nTermination Reason: MAX_TURNS\nResult:\nAgent reached max turns limit (3)."),
         "{told}"
     );
-    assert!(told.contains("Partial findings:\nThe cellar is empty.") && told.contains("I would like to go on."), "{told}");
+    assert!(
+        told.contains("Partial findings:\nThe cellar is empty.") && told.contains("I would like to go on."),
+        "{told}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,26 +183,25 @@ async fn one_that_is_silent_ends_at_its_time_and_its_last_turn_too() {
     scene.until(|event| matches!(event, Event::RequestSent(sent) if sent.role == RequestRole::Main)).await;
 }
 
-#[tokio::test]
-async fn one_that_goes_round_in_circles_is_stopped_and_may_hand_over() {
+#[tokio::test(start_paused = true)]
+async fn one_that_goes_round_in_circles_is_stopped_with_what_it_found() {
     let text = SCOUT.replace("max_turns: 3", "max_turns: 50");
-    let mut lines = vec![calls(&[ask("scout", "look")])];
-    lines.extend((0..7).map(|_| look(1)));
-    let mut found = Scene::with({
-        let mut options = Options { lines, ..Options::default() };
-        agents(&mut options, &[&text]);
-        options
-    });
-    found.send("go").await;
-    let stopped = found
-        .until(|event| matches!(event, Event::Activity(a) if a.what.data()["error"].as_str().is_some_and(|e| e.contains("Loop detected"))))
-        .await;
-    assert!(matches!(stopped, Event::Activity(_)));
-    assert!(found.request_count() < 9, "{}", found.request_count());
-    assert!(
-        !found.events.iter().any(|event| matches!(event, Event::Notice { .. } | Event::TurnEnded(_))),
-        "the turn of the parent is no loop"
-    );
+    let mut first = look(1);
+    first.insert(0, says("The tower is locked.").remove(0));
+    let mut lines = vec![calls(&[ask("scout", "look")]), first];
+    lines.extend((0..6).map(|_| look(1)));
+    let mut scene = scene(&[&text], lines);
+    scene.send("go").await;
+    let Event::CallFinished(report) = scene.until(|event| matches!(event, Event::CallFinished(_))).await
+    else {
+        panic!()
+    };
+    assert!(report.answer.contains("Termination Reason: ERROR\nResult:\nLoop detected"), "{}", report.answer);
+    assert!(report.answer.contains("Partial findings:\nThe tower is locked."), "{}", report.answer);
+    assert!(scene.request_count() < 10, "{}", scene.request_count());
+    let about_the_turn = |event: &Event| matches!(event, Event::Notice { .. } | Event::TurnEnded(_));
+    assert!(!scene.events.iter().any(about_the_turn), "the turn of the parent is no loop");
+    scene.until(|event| matches!(event, Event::RequestSent(sent) if sent.role == RequestRole::Main)).await;
 }
 
 #[tokio::test]
@@ -319,13 +316,7 @@ async fn several_in_one_reply_work_at_the_same_time() {
 #[tokio::test]
 async fn a_rule_for_one_agent_binds_that_agent_and_nobody_else() {
     let mut options = Options {
-        lines: vec![
-            look(1),
-            calls(&[ask("scout", "look")]),
-            look(2),
-            done("could not"),
-            says("ok"),
-        ],
+        lines: vec![look(1), calls(&[ask("scout", "look")]), look(2), done("could not"), says("ok")],
         ..Options::default()
     };
     let policy = options.dir.path().join("policy.toml");
@@ -341,24 +332,22 @@ async fn a_rule_for_one_agent_binds_that_agent_and_nobody_else() {
     agents(&mut options, &[SCOUT]);
     let mut scene = Scene::with(options);
     scene.send("go").await;
-    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await else {
+    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await
+    else {
         panic!()
     };
     scene.handle.ops.send(Op::Decide { call: request.call.clone(), answer: Answer::Once }).await.unwrap();
     scene.end().await;
     assert_eq!(scene.told(1), "echo {\"n\":1}", "the main agent may");
-    assert!(scene.told(3).contains("not available to this agent") || scene.told(3).contains("Not for scouts"));
+    assert!(
+        scene.told(3).contains("not available to this agent") || scene.told(3).contains("Not for scouts")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_does_not_run_while_a_person_is_asked() {
     let mut options = Options {
-        lines: vec![
-            calls(&[ask("scout", "look")]),
-            look(1),
-            done("allowed"),
-            says("ok"),
-        ],
+        lines: vec![calls(&[ask("scout", "look")]), look(1), done("allowed"), says("ok")],
         approval: ApprovalMode::Default,
         interactive: true,
         ..Options::default()
@@ -366,7 +355,8 @@ async fn time_does_not_run_while_a_person_is_asked() {
     agents(&mut options, &[SCOUT]);
     let mut scene = Scene::with(options);
     scene.send("go").await;
-    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await else {
+    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await
+    else {
         panic!()
     };
     assert_eq!(request.display_name, "ECHO (for scout)");
@@ -387,7 +377,8 @@ async fn a_person_who_stops_an_agent_stops_the_turn() {
     agents(&mut options, &[SCOUT]);
     let mut scene = Scene::with(options);
     scene.send("go").await;
-    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await else {
+    let Event::ApprovalWanted(request) = scene.until(|event| matches!(event, Event::ApprovalWanted(_))).await
+    else {
         panic!()
     };
     scene.handle.ops.send(Op::Decide { call: request.call.clone(), answer: Answer::Cancel }).await.unwrap();
@@ -408,7 +399,10 @@ async fn a_model_that_fails_is_told_and_the_parent_goes_on() {
 async fn what_older_conversations_call_is_understood() {
     let lines = vec![
         calls(&[("delegate_to_agent", json!({"agent_name": "codebase-investigator", "objective": "why"}))]),
-        calls(&[("complete_task", json!({"report": {"SummaryOfFindings": "s", "ExplorationTrace": [], "RelevantLocations": []}}))]),
+        calls(&[(
+            "complete_task",
+            json!({"report": {"SummaryOfFindings": "s", "ExplorationTrace": [], "RelevantLocations": []}}),
+        )]),
         calls(&[("scout", json!({"query": "look"}))]),
         done("seen"),
         calls(&[ask("nobody", "x")]),
@@ -416,7 +410,9 @@ async fn what_older_conversations_call_is_understood() {
     ];
     let mut scene = scene(&[SCOUT], lines);
     scene.prompt("go").await;
-    assert!(scene.told(2).starts_with("Subagent 'codebase_investigator' finished.\nTermination Reason: GOAL"));
+    assert!(
+        scene.told(2).starts_with("Subagent 'codebase_investigator' finished.\nTermination Reason: GOAL")
+    );
     assert!(scene.told(4).ends_with("Result:\nseen"), "{}", scene.told(4));
     assert!(scene.told(5).starts_with("Subagent 'nobody' not found."));
     let requests = scene.model.requests.lock().unwrap();
@@ -436,7 +432,11 @@ async fn a_text_with_an_input_that_is_missing_is_an_error() {
     agents(&mut options, &[text]);
     let mut other = Scene::with(options);
     other.prompt("go").await;
-    assert!(other.told(1).contains("MCP servers of its own (`db`), which is not supported"), "{}", other.told(1));
+    assert!(
+        other.told(1).contains("MCP servers of its own (`db`), which is not supported"),
+        "{}",
+        other.told(1)
+    );
 }
 
 struct Elsewhere;
@@ -469,11 +469,8 @@ impl RemoteAgent for Elsewhere {
 #[tokio::test]
 async fn an_agent_elsewhere_is_asked_through_its_port() {
     let text = "---\nkind: remote\nname: far\nagent_card_url: https://far.test/card\n---\n";
-    let lines = vec![
-        calls(&[ask("far", "hello")]),
-        calls(&[ask("far", "fail")]),
-        calls(&[ask("far", "hang")]),
-    ];
+    let lines =
+        vec![calls(&[ask("far", "hello")]), calls(&[ask("far", "fail")]), calls(&[ask("far", "hang")])];
     let mut options = Options { lines, tools: vec![echo()] as Vec<Arc<dyn Tool>>, ..Options::default() };
     agents(&mut options, &[text]);
     let port = options.agents.as_mut().unwrap();

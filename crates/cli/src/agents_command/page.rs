@@ -7,7 +7,9 @@ use super::{AgentSet, Row};
 pub(super) fn text(agents: &dyn AgentSet) -> String {
     let mut text = String::new();
     if !agents.is_on() {
-        text.push_str("Agents are switched off (`experimental.enableAgents`): none of these can be asked.\n\n");
+        text.push_str(
+            "Agents are switched off (`experimental.enableAgents`): none of these can be asked.\n\n",
+        );
     }
     let rows = agents.rows();
     for (title, remote) in [("Local agents:", false), ("Remote agents:", true)] {
@@ -81,7 +83,9 @@ pub(super) fn whole(row: &Row, prompt: &str) -> String {
 fn shown(key: &str, value: &Value) -> String {
     match (key, value) {
         ("timeoutSeconds", value) => format!("{value} s"),
-        ("tools", Value::Array(items)) if items.iter().any(|item| item == "*") => "all that the main agent has".to_owned(),
+        ("tools", Value::Array(items)) if items.iter().any(|item| item == "*") => {
+            "all that the main agent has".to_owned()
+        }
         ("tools", Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
         }
@@ -96,10 +100,17 @@ fn shown(key: &str, value: &Value) -> String {
 }
 
 fn inputs(schema: &Value) -> String {
-    let required: Vec<&str> =
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    let names = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|fields| fields.keys());
-    let marked = names.map(|name| if required.contains(&name.as_str()) { format!("{name}*") } else { name.clone() });
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let names =
+        schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|fields| fields.keys());
+    let marked =
+        names.map(|name| if required.contains(&name.as_str()) { format!("{name}*") } else { name.clone() });
     marked.collect::<Vec<_>>().join(", ")
 }
 

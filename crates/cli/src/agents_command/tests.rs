@@ -44,7 +44,13 @@ fn fixed() -> Fixed {
         status: "unacknowledged",
         ..Row::default()
     };
-    let far = Row { name: "far".into(), status: "enabled", origin: "user".into(), is_remote: true, ..Row::default() };
+    let far = Row {
+        name: "far".into(),
+        status: "enabled",
+        origin: "user".into(),
+        is_remote: true,
+        ..Row::default()
+    };
     Fixed { rows: vec![painter, far], agreed: Vec::new() }
 }
 
@@ -57,7 +63,10 @@ fn said(command: &AgentsCommand) -> String {
 #[test]
 fn agents_are_listed_by_kind_with_their_state() {
     let text = said(&AgentsCommand::List { json: false });
-    assert!(text.contains("Local agents:\n\npainter [Needs agreement] [project]\n  Description: paints houses\n"), "{text}");
+    assert!(
+        text.contains("Local agents:\n\npainter [Needs agreement] [project]\n  Description: paints houses\n"),
+        "{text}"
+    );
     assert!(text.contains("Remote agents:\n\nfar [Enabled] [user]\n"), "{text}");
     let json: Value = serde_json::from_str(&said(&AgentsCommand::List { json: true })).unwrap();
     assert_eq!(json["agents"][1]["kind"], "remote");

@@ -17,16 +17,11 @@ pub(super) fn files(template: Option<&str>, name: &str) -> Option<Vec<(&'static 
     let text = |path: &'static str, text: &str| (path, text.replace("NAME", name));
     Some(match template {
         None => vec![manifest(json!({}))],
-        Some("custom-commands") => vec![
-            manifest(json!({})),
-            text("commands/notes/summary.toml", SUMMARY),
-        ],
+        Some("custom-commands") => vec![manifest(json!({})), text("commands/notes/summary.toml", SUMMARY)],
         Some("exclude-tools") => vec![manifest(json!({"excludeTools": ["run_shell_command(rm -rf)"]}))],
-        Some("hooks") => vec![
-            manifest(json!({})),
-            text("hooks/hooks.json", HOOKS),
-            text("scripts/greet.sh", GREET),
-        ],
+        Some("hooks") => {
+            vec![manifest(json!({})), text("hooks/hooks.json", HOOKS), text("scripts/greet.sh", GREET)]
+        }
         Some("mcp-server") => vec![
             manifest(json!({
                 "contextFileName": "SERVER.md",
@@ -73,7 +68,8 @@ const GREET: &str = r#"#!/bin/sh
 echo '{"systemMessage": "NAME is here"}'
 "#;
 
-const SERVER_NOTES: &str = "When somebody wants a random number, call the tool `roll` instead of making one up.\n";
+const SERVER_NOTES: &str =
+    "When somebody wants a random number, call the tool `roll` instead of making one up.\n";
 
 const SERVER: &str = r#"#!/usr/bin/env python3
 """A server with one tool. It speaks MCP over its standard streams: one JSON message on each line."""

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{ActivityKind, CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity};
+use pollux_domain::event::{
+    ActivityKind, CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity,
+};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
@@ -18,7 +20,9 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         Event::CallFinished(report) => failed_call(report),
         Event::HookRan(report) => hook_message(report),
         Event::Activity(activity) => match activity.what {
-            ActivityKind::CallStarted { .. } | ActivityKind::Error { .. } => activity.line().as_deref().map(one_line),
+            ActivityKind::CallStarted { .. } | ActivityKind::Error { .. } => {
+                activity.line().as_deref().map(one_line)
+            }
             ActivityKind::CallEnded(_) | ActivityKind::Thought(_) => None,
         },
         Event::Notice { severity, code, message } => {

@@ -5,10 +5,23 @@ use super::Scope;
 /// What to do with agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentsCommand {
-    List { json: bool },
-    Show { name: String, json: bool },
-    Enable { name: String, scope: Scope },
-    Disable { name: String, scope: Scope },
+    List {
+        json: bool,
+    },
+    Show {
+        name: String,
+        json: bool,
+    },
+    Enable {
+        name: String,
+        scope: Scope,
+    },
+    Disable {
+        name: String,
+        scope: Scope,
+    },
     /// Agree to an agent of the project.
-    Acknowledge { name: String },
+    Acknowledge {
+        name: String,
+    },
 }

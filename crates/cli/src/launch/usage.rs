@@ -86,6 +86,7 @@ impl UsageError {
                 | Self::NotLines(_)
                 | Self::OnlyWithResume(_)
                 | Self::KeyAsArgument
+                | Self::NoExtension
         )
     }
 
@@ -99,6 +100,7 @@ impl UsageError {
             Self::KeyAsArgument => {
                 Some("`pollux auth login` asks for it; `--api-key-stdin` reads it from a pipe".into())
             }
+            Self::NoExtension => Some("`pollux extensions list` shows them".into()),
             _ => None,
         }
     }

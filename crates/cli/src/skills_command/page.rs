@@ -9,7 +9,8 @@ pub(crate) fn list(rows: &[Row], all: bool, descriptions: bool) -> String {
     if rows.is_empty() {
         return "No skills discovered.\n".to_owned();
     }
-    let blocks = rows.into_iter().map(|row| if descriptions { block(row) } else { format!("{}\n", title(row)) });
+    let blocks =
+        rows.into_iter().map(|row| if descriptions { block(row) } else { format!("{}\n", title(row)) });
     format!("Discovered Agent Skills:\n\n{}", blocks.collect::<String>())
 }
 

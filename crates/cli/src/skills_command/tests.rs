@@ -15,7 +15,10 @@ impl SkillSet for Fixed {
     }
 
     fn look(&self) -> (Vec<Row>, Vec<String>) {
-        (vec![row("alpha", "built-in", true), row("beta", "user", true), row("Zeta", "workspace", false)], vec!["odd\u{1b}[2J".into()])
+        (
+            vec![row("alpha", "built-in", true), row("beta", "user", true), row("Zeta", "workspace", false)],
+            vec!["odd\u{1b}[2J".into()],
+        )
     }
 
     fn body(&self, name: &str) -> Result<Option<(Row, String)>, Failure> {
@@ -28,6 +31,10 @@ impl SkillSet for Fixed {
 
     fn disable(&mut self, _name: &str, _scope: SkillScope) -> Result<String, Failure> {
         Ok("off\n".into())
+    }
+
+    fn unheard(&self, _scope: SkillScope) -> Option<String> {
+        None
     }
 
     fn install(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure> {
@@ -76,11 +83,16 @@ fn the_list_hides_what_is_built_in_unless_asked() {
     );
     assert_eq!(err, "odd\n");
     let (out, _, _) = done(&SkillsCommand::List { all: true, json: false }, "");
-    assert!(out.ends_with("alpha [Enabled] [Built-in]\n  Description: about alpha\n  Location:    /s/alpha/SKILL.md\n\n"));
+    assert!(out.ends_with(
+        "alpha [Enabled] [Built-in]\n  Description: about alpha\n  Location:    /s/alpha/SKILL.md\n\n"
+    ));
     assert_eq!(list(&[], true, true), "No skills discovered.\n");
     let (out, _, _) = done(&SkillsCommand::List { all: false, json: true }, "");
     let rows: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(rows[0], serde_json::json!({"name": "beta", "description": "about beta", "location": "/s/beta/SKILL.md", "origin": "user", "enabled": true}));
+    assert_eq!(
+        rows[0],
+        serde_json::json!({"name": "beta", "description": "about beta", "location": "/s/beta/SKILL.md", "origin": "user", "enabled": true})
+    );
 }
 
 #[test]
@@ -105,7 +117,10 @@ fn nothing_is_installed_without_a_yes() {
     let (_, _, failure) = done(&install(false), "");
     assert!(failure.unwrap().hint.unwrap().contains("--consent"));
     let (out, err, _) = done(&install(true), "");
-    assert_eq!((out.as_str(), err.as_str()), ("done\n", "Searching...\nYou have consented to the following:\nInstalling it.\n"));
+    assert_eq!(
+        (out.as_str(), err.as_str()),
+        ("done\n", "Searching...\nYou have consented to the following:\nInstalling it.\n")
+    );
 }
 
 #[test]
@@ -113,7 +128,10 @@ fn an_invalid_skill_fails_in_words_and_in_json() {
     let validate = |path: &str, json| SkillsCommand::Validate { path: path.into(), json };
     assert_eq!(done(&validate("good", false), "").0, "Valid skill: good\n");
     let (out, _, failure) = done(&validate("bad", false), "");
-    assert_eq!((out.as_str(), failure.unwrap().summary.as_str()), ("", "Validation failed for bad:\n  - no name"));
+    assert_eq!(
+        (out.as_str(), failure.unwrap().summary.as_str()),
+        ("", "Validation failed for bad:\n  - no name")
+    );
     let (out, _, failure) = done(&validate("bad", true), "");
     assert!(out.contains("\"valid\": false") && failure.is_some());
 }

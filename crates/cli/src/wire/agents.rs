@@ -7,7 +7,7 @@ use std::time::Duration;
 use pollux_agent::AgentPort;
 use pollux_config::env::Env;
 use pollux_config::paths::same_place;
-use pollux_config::settings::{self, EditError};
+use pollux_config::settings;
 use pollux_config::trust;
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
@@ -20,6 +20,7 @@ use pollux_extend::agents::{
 };
 use serde_json::{Value, json};
 
+use super::hooks::refused;
 use super::remote_agents::RemoteAgents;
 use super::{Loaded, extensions, load_settings};
 use crate::agents_command::{AgentSet, Row};
@@ -38,9 +39,7 @@ fn is_on(loaded: &Loaded) -> bool {
 
 /// The agents of a run, read at the first question.
 pub(super) fn of(loaded: &Loaded) -> &Arc<Registry> {
-    loaded.agents.get_or_init(|| {
-        Arc::new(if is_on(loaded) { read(loaded) } else { Registry::default() })
-    })
+    loaded.agents.get_or_init(|| Arc::new(if is_on(loaded) { read(loaded) } else { Registry::default() }))
 }
 
 fn read(loaded: &Loaded) -> Registry {
@@ -259,14 +258,6 @@ impl AgentSet for OfARun {
             .agree(self.loaded.project.root(), &name, hash)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         Ok(format!("Agent \"{name}\" may be used in this project as it is now.\n"))
-    }
-}
-
-fn refused(error: &EditError) -> Failure {
-    let failure = Failure::from_error(ExitKind::Failure, error);
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }
 

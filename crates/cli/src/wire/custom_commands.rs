@@ -84,7 +84,11 @@ fn places(loaded: &Loaded) -> Places {
     let (user, project) =
         (loaded.home.gemini_dir().join("commands"), loaded.project.gemini_dir().join("commands"));
     let is_home = same_place(loaded.project.root(), loaded.home.user_home()) || same_place(&user, &project);
-    Places { user: Some(user), project: (!is_home).then_some(project), extensions: extensions::parts(loaded, "commands") }
+    Places {
+        user: Some(user),
+        project: (!is_home).then_some(project),
+        extensions: extensions::parts(loaded, "commands"),
+    }
 }
 
 /// The word and the words behind it, of a line that could be a command; a path and a comment are none.

@@ -1,6 +1,7 @@
 //! Extensions of a run: which there are, which are active, and what they bring along.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use pollux_config::groups::Secret;
 use pollux_config::paths::{GEMINI_DIR, same_place};
@@ -9,6 +10,7 @@ use pollux_extend::extension::{Extension, Installed, Kind, LoadRequest, Origin, 
 use pollux_hooks::ExtensionHooks;
 use pollux_install::extension::Sources;
 use pollux_install::integrity::{Depth, recorded_contents};
+use pollux_net::credentials::CredentialStore;
 use serde_json::Value;
 
 use super::{Loaded, auth};
@@ -24,6 +26,8 @@ pub(crate) struct Extensions {
     pub(super) all: Vec<Installed>,
     pub(super) warnings: Vec<String>,
     failure: Option<Failure>,
+    /// Opened when somebody needs a secret.
+    store: OnceLock<Arc<CredentialStore>>,
 }
 
 /// Every extension; read at the first question. Without a folder for them that is all it costs.
@@ -32,7 +36,8 @@ pub(super) fn of(loaded: &Loaded) -> &Extensions {
         if is_off(loaded, "admin.extensions.enabled") {
             return Extensions::default();
         }
-        let (user, project) = (loaded.home.extensions_dir(), loaded.project.root().join(GEMINI_DIR).join("extensions"));
+        let (user, project) =
+            (loaded.home.extensions_dir(), loaded.project.root().join(GEMINI_DIR).join("extensions"));
         let trusted = loaded.trust.uses_project();
         let own = trusted && !same_place(loaded.project.root(), loaded.home.user_home());
         let sources = sources(loaded);
@@ -47,9 +52,10 @@ pub(super) fn of(loaded: &Loaded) -> &Extensions {
             configurable: !is_off(loaded, "experimental.extensionConfig"),
         });
         match found {
-            Ok(found) => Extensions { all: found.all, warnings: found.warnings, failure: None },
+            Ok(found) => Extensions { all: found.all, warnings: found.warnings, ..Extensions::default() },
             Err(error) => {
-                let failure = Failure::from_error(ExitKind::Config, &error).hint("remove one of the two folders");
+                let failure =
+                    Failure::from_error(ExitKind::Config, &error).hint("remove one of the two folders");
                 Extensions { failure: Some(failure), ..Extensions::default() }
             }
         }
@@ -158,7 +164,8 @@ pub(super) fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
 
 /// Lines about extensions whose files are not what was installed.
 pub(super) fn changed(loaded: &Loaded) -> Vec<String> {
-    let installed = active(loaded).filter(|one| one.metadata.as_ref().is_some_and(|from| from.kind != Kind::Link));
+    let installed =
+        active(loaded).filter(|one| one.metadata.as_ref().is_some_and(|from| from.kind != Kind::Link));
     let mut installed = installed.peekable();
     if installed.peek().is_none() {
         return Vec::new();
@@ -191,7 +198,8 @@ pub(super) fn sources(loaded: &Loaded) -> Sources {
 
 /// A secret from the credential store, which is opened only now.
 pub(super) fn secret(loaded: &Loaded, service: &str, variable: &str) -> Option<Secret> {
-    auth::store(loaded).secret(service, variable).ok().flatten()
+    let store = of(loaded).store.get_or_init(|| auth::store(loaded));
+    store.secret(service, variable).ok().flatten()
 }
 
 pub(super) fn is_off(loaded: &Loaded, key: &str) -> bool {

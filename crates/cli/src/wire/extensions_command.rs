@@ -15,8 +15,8 @@ use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
 use pollux_extend::extension::{Enablement, Installed, Kind, Metadata, Origin, Switch, switch};
 use pollux_install::extension::{
-    API, Answers, Consent, InstallError, Outside, Places, Releases, Staged, UpdateState, Wish, check, consent,
-    find, infer, infer_link, stage, uninstall,
+    API, Answers, Consent, InstallError, Outside, Places, Releases, Staged, UpdateState, Wish, check,
+    consent, find, infer, infer_link, stage, uninstall,
 };
 use pollux_install::fetch::Git;
 use pollux_install::integrity::{Depth, Integrity, Standing};
@@ -81,7 +81,8 @@ impl ExtensionSet for OfAHome {
     fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let rules = Enablement::read(&self.places.extensions());
         let rows = self.all.iter().map(|one| self.row(one, &rules)).collect();
-        let changed = self.all.iter().filter_map(|one| self.changed(one)).collect();
+        let integrity = self.integrity();
+        let changed = self.all.iter().filter_map(|one| changed(&integrity, one)).collect();
         (rows, changed)
     }
 
@@ -118,7 +119,8 @@ impl ExtensionSet for OfAHome {
     }
 
     fn update(&mut self, name: &str, asking: &mut Asking<'_>) -> Option<Result<Updated, Failure>> {
-        let found = self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)?.clone();
+        let found =
+            self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)?.clone();
         Some(self.update_one(&found, asking))
     }
 
@@ -147,9 +149,15 @@ impl ExtensionSet for OfAHome {
                 }
             }
         }
-        let disabled = self.loaded.settings.get("extensions.disabled").and_then(|(value, _)| value.as_array());
+        let disabled =
+            self.loaded.settings.get("extensions.disabled").and_then(|(value, _)| value.as_array());
         if on && disabled.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name))) {
             said.notes.push(format!("`extensions.disabled` in the settings still names \"{name}\"."));
+        }
+        if Enablement::read(&self.places.extensions()).is_enabled(name, here) != on {
+            let (now, word) = if on { ("off", "on") } else { ("on", "off") };
+            said.notes
+                .push(format!("In this folder it stays {now}; `--scope workspace` switches it {word} here."));
         }
         let word = if on { "enabled" } else { "disabled" };
         let scope = match scope {
@@ -185,24 +193,6 @@ impl OfAHome {
         self.store.secret(service, variable).ok().flatten()
     }
 
-    /// A line about an extension whose files are not what was installed.
-    fn changed(&self, one: &Installed) -> Option<String> {
-        let metadata = one.metadata.as_ref().filter(|metadata| metadata.kind != Kind::Link)?;
-        let name = &one.extension.name;
-        match self.integrity().contents(name) {
-            Err(error) => Some(format!("Warning: Extension \"{name}\" cannot be checked: {error}")),
-            Ok(None) => None,
-            Ok(Some(before)) => {
-                let changes = before.changes(&one.folder, Depth::Full);
-                if !changes.is_empty() {
-                    return Some(extensions::changed_line(name, &changes.summary()));
-                }
-                (self.integrity().verify(name, metadata) == Standing::Invalid)
-                    .then(|| extensions::changed_line(name, "where it says it comes from"))
-            }
-        }
-    }
-
     /// Installs what was asked for; gives its name and lines about it.
     fn bring(
         &mut self,
@@ -227,7 +217,9 @@ impl OfAHome {
         let answers = if manner.asks_settings { self.ask(&wanted, asking) } else { Vec::new() };
         let missing: Vec<&str> = wanted
             .iter()
-            .filter(|setting| !answers.iter().any(|(known, value)| known == *setting && !value.reveal().is_empty()))
+            .filter(|setting| {
+                !answers.iter().any(|(known, value)| known == *setting && !value.reveal().is_empty())
+            })
             .map(|setting| setting.name.as_str())
             .collect();
         let mut notes: Vec<String> =
@@ -252,8 +244,12 @@ impl OfAHome {
         }
         let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
         let question = match from_here {
-            true => format!("`{}` is in a folder that is not trusted. Install it all the same?", metadata.source),
-            false => format!("The folder `{}` is not trusted. Install an extension from here?", here.display()),
+            true => {
+                format!("`{}` is in a folder that is not trusted. Install it all the same?", metadata.source)
+            }
+            false => {
+                format!("The folder `{}` is not trusted. Install an extension from here?", here.display())
+            }
         };
         match asking.agrees(&question, !from_here && asking.at_terminal) {
             true => Ok(()),
@@ -294,7 +290,7 @@ impl OfAHome {
         extensions::sources(&self.loaded)
             .check(&newer)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        let mut notes: Vec<String> = self.changed(found).into_iter().collect();
+        let mut notes: Vec<String> = changed(&self.integrity(), found).into_iter().collect();
         let staged = self.fetch(newer, asking)?;
         staged.check_name(&self.all, Some(found), &self.places).map_err(|error| refused(&error))?;
         if let Consent::Ask(text) = staged.consent(Some(found)) {
@@ -377,12 +373,15 @@ impl OfAHome {
 
     fn row(&self, one: &Installed, rules: &Enablement) -> Row {
         let name = &one.extension.name;
-        let read = one.values.read(&one.manifest.settings, &|service, variable| self.secret(service, variable));
+        let read =
+            one.values.read(&one.manifest.settings, &|service, variable| self.secret(service, variable));
         let settings = read.into_iter().map(|set| {
             let place = set.value.as_ref().map(|(_, scope)| {
                 let source = match set.setting.sensitive {
                     true => "Keychain".to_owned(),
-                    false => one.values.file(*scope).map(|file| file.display().to_string()).unwrap_or_default(),
+                    false => {
+                        one.values.file(*scope).map(|file| file.display().to_string()).unwrap_or_default()
+                    }
                 };
                 (scope.word(), source)
             });
@@ -391,7 +390,9 @@ impl OfAHome {
                 name: set.setting.name,
                 variable: set.setting.variable,
                 sensitive: hidden,
-                value: set.value.map(|(value, _)| if hidden { "***".to_owned() } else { value.reveal().to_owned() }),
+                value: set
+                    .value
+                    .map(|(value, _)| if hidden { "***".to_owned() } else { value.reveal().to_owned() }),
                 place,
             }
         });
@@ -416,13 +417,35 @@ impl OfAHome {
     }
 }
 
+/// A line about an extension whose files are not what was installed.
+fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
+    let metadata = one.metadata.as_ref().filter(|metadata| metadata.kind != Kind::Link)?;
+    let name = &one.extension.name;
+    match integrity.contents(name) {
+        Err(error) => Some(format!("Warning: Extension \"{name}\" cannot be checked: {error}")),
+        Ok(None) => None,
+        Ok(Some(before)) => {
+            let changes = before.changes(&one.folder, Depth::Full);
+            if !changes.is_empty() {
+                return Some(extensions::changed_line(name, &changes.summary()));
+            }
+            (integrity.verify(name, metadata) == Standing::Invalid)
+                .then(|| extensions::changed_line(name, "where it says it comes from"))
+        }
+    }
+}
+
 /// Shows what is agreed to, and asks.
 fn agree(text: &str, name: &str, asking: &mut Asking<'_>) -> Result<(), Failure> {
     if asking.agrees(&format!("{text}\nDo you want to continue?"), true) {
         return Ok(());
     }
     let failure = Failure::new(ExitKind::Failure, format!("Installation cancelled for \"{name}\"."));
-    Err(if asking.at_terminal { failure } else { failure.hint("where nobody can be asked, `--consent` agrees") })
+    Err(if asking.at_terminal {
+        failure
+    } else {
+        failure.hint("where nobody can be asked, `--consent` agrees")
+    })
 }
 
 fn missing_line(name: &str, missing: &[&str]) -> Option<String> {
@@ -438,7 +461,9 @@ fn refused(error: &InstallError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error {
         InstallError::InTheWay { .. } => failure.hint("remove it, or call the extension something else"),
-        InstallError::Source(_) => failure.hint("a folder, an archive, a git address, or owner/repo on GitHub"),
+        InstallError::Source(_) => {
+            failure.hint("a folder, an archive, a git address, or owner/repo on GitHub")
+        }
         _ => failure,
     }
 }

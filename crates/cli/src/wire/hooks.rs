@@ -394,7 +394,8 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn refused(error: &EditError) -> Failure {
+/// A change of a settings file that was not made.
+pub(super) fn refused(error: &EditError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error.hint() {
         Some(hint) => failure.hint(hint),

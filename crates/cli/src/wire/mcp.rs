@@ -1,7 +1,7 @@
 //! MCP servers of a run: which there are, which may be used, and starting them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pollux_config::settings::{Layer, read_object};
 use pollux_domain::JsonObject;
@@ -121,7 +121,8 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
         entries.entry("mcp").or_insert_with(|| json!({"command": command, "args": args}));
     }
     for server in of_extensions {
-        let by_project = loaded.settings.origin(&format!("mcpServers.{}", server.name)).layer == Layer::Project;
+        let by_project =
+            loaded.settings.origin(&format!("mcpServers.{}", server.name)).layer == Layer::Project;
         let entry = match entries.get(&server.name) {
             // A project takes nobody's name, neither with an extension of its own nor with an entry.
             Some(_) if server.of_project => continue,
@@ -228,6 +229,20 @@ pub(super) fn sign_in(loaded: &Loaded) -> SignIn {
     SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }
 }
 
+/// Servers between two conversations.
+#[derive(Clone, Default)]
+pub(super) struct Kept(Arc<Mutex<Option<Arc<Servers>>>>);
+
+impl Kept {
+    pub(super) fn put(&self, servers: Arc<Servers>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(servers);
+    }
+
+    fn take(&self) -> Option<Arc<Servers>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Starts to connect to these servers.
 pub(super) fn connect(
     loaded: &Loaded,
@@ -273,9 +288,11 @@ fn prepare(
 pub(super) fn start(
     loaded: &Loaded,
     roots: &[PathBuf],
-    background: &Arc<Background>,
     interactive: bool,
 ) -> (Option<Arc<Servers>>, Vec<String>) {
+    if let Some(kept) = loaded.servers.take() {
+        return (Some(kept), Vec::new());
+    }
     if !any(loaded) {
         return (None, Vec::new());
     }
@@ -294,7 +311,9 @@ pub(super) fn start(
     if configs.is_empty() {
         return (None, notes);
     }
-    let servers = prepare(loaded, configs, roots.to_vec(), background, interactive);
+    // Not the conversation's: servers may outlive it.
+    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let servers = prepare(loaded, configs, roots.to_vec(), &background, interactive);
     if interactive {
         // Nobody types faster than they start.
         servers.begin();

@@ -9,11 +9,11 @@ use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::program::{Excess, Program, run_with};
 use pollux_mcp::{Report, ServerConfig, Servers, Status, oauth_server};
-use pollux_domain::terminal_text::plain;
 use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,9 @@ use crate::run::cannot_start;
 const LOOK: Duration = Duration::from_secs(5);
 /// However patient its entry is.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+const HOW_TO_TRUST: &str =
+    "`pollux trust show` tells what this folder would run, and `pollux trust allow` trusts it.";
 
 /// The servers that settings name, for `pollux mcp`.
 pub(crate) fn server_set(options: &Options, env: &Env) -> Result<Box<dyn ServerSet>, Failure> {
@@ -139,7 +142,7 @@ impl ServerSet for OfARun {
         }
         let notes = match all.is_empty() || self.loaded.trust.uses_project() {
             true => Vec::new(),
-            false => UNTRUSTED.map(str::to_owned).into(),
+            false => UNTRUSTED.into_iter().chain([HOW_TO_TRUST]).map(str::to_owned).collect(),
         };
         let reports = self.reports(&all)?;
         let rows = all.iter().filter(|server| !server.is_overlay()).map(|server| row(server, &reports));

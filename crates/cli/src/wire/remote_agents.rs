@@ -1,7 +1,7 @@
 //! Agents elsewhere: what calls of them need of this program.
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pollux_a2a::{RunCommand, Setup, remote_agent};
@@ -17,28 +17,33 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 const MAX_PRINTED: usize = 64 * 1024;
 
 /// Makes the agents of one conversation.
-pub(super) struct RemoteAgents {
-    setup: Arc<Setup>,
+pub(super) struct RemoteAgents<'a> {
+    loaded: &'a Loaded,
+    background: &'a Arc<Background>,
+    /// Made for the first one.
+    setup: OnceLock<Arc<Setup>>,
 }
 
-impl RemoteAgents {
+impl<'a> RemoteAgents<'a> {
     /// Touches nothing.
-    pub(super) fn new(loaded: &Loaded, background: &Arc<Background>) -> Self {
-        let sign_in = mcp::sign_in(loaded);
-        let setup = Setup {
-            http: sign_in.http,
-            env: sign_in.env,
-            user_home: sign_in.user_home,
-            clock: sign_in.clock,
-            oauth: sign_in.oauth,
-            run: commands(loaded, background),
-        };
-        Self { setup: Arc::new(setup) }
+    pub(super) fn new(loaded: &'a Loaded, background: &'a Arc<Background>) -> Self {
+        Self { loaded, background, setup: OnceLock::new() }
     }
 
     /// An agent that is asked when somebody calls it.
     pub(super) fn agent(&self, target: RemoteTarget) -> Arc<dyn RemoteAgent> {
-        remote_agent(target, Arc::clone(&self.setup))
+        let setup = self.setup.get_or_init(|| {
+            let sign_in = mcp::sign_in(self.loaded);
+            Arc::new(Setup {
+                http: sign_in.http,
+                env: sign_in.env,
+                user_home: sign_in.user_home,
+                clock: sign_in.clock,
+                oauth: sign_in.oauth,
+                run: commands(self.loaded, self.background),
+            })
+        });
+        remote_agent(target, Arc::clone(setup))
     }
 }
 

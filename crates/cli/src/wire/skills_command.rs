@@ -61,7 +61,7 @@ impl SkillSet for OfARun {
         let found = self.found();
         let mut lines: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
         let folder = skills::folder(&self.loaded, true);
-        if !self.loaded.trust.uses_project() && folder.is_dir() && !self.at_home() {
+        if !self.loaded.trust.uses_project() && has_entries(&folder) && !self.at_home() {
             lines.push(format!(
                 "Skills in `{}` are not used: this folder is not trusted (see `pollux trust show`).",
                 folder.display()
@@ -102,14 +102,22 @@ impl SkillSet for OfARun {
         let shown = |scope: SkillScope| format!("{} ({})", scope.word(), self.file(scope).display());
         let also = self.scopes().into_iter().find(|other| *other != scope);
         match also {
-            Some(other) if listed(&self.file(other))?.iter().any(|known| is(known, name)) => {
-                Ok(format!("Skill \"{name}\" is now disabled in both {} and {} settings.\n", shown(scope), shown(other)))
-            }
+            Some(other) if listed(&self.file(other))?.iter().any(|known| is(known, name)) => Ok(format!(
+                "Skill \"{name}\" is now disabled in both {} and {} settings.\n",
+                shown(scope),
+                shown(other)
+            )),
             _ => Ok(format!(
                 "Skill \"{name}\" disabled by adding it to the disabled list in {} settings.\n",
                 shown(scope)
             )),
         }
+    }
+
+    fn unheard(&self, scope: SkillScope) -> Option<String> {
+        let heard = scope == SkillScope::User || self.loaded.trust.uses_project() || self.at_home();
+        let text = "This folder is not trusted, so what it says about skills is not used yet: see `pollux trust show`.";
+        (!heard).then(|| text.to_owned())
     }
 
     fn install(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure> {
@@ -132,7 +140,9 @@ impl SkillSet for OfARun {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| cannot_start(&error))?;
         let cancel = CancellationToken::new();
-        let found = runtime.block_on(skill::obtain(&request, asking.say, &cancel)).map_err(|error| refused(&error))?;
+        let found = runtime
+            .block_on(skill::obtain(&request, asking.say, &cancel))
+            .map_err(|error| refused(&error))?;
         let target = self.agreed_target(&found, source, Manner::Install, asking)?;
         let placed = skill::install(&found, &target, &Limits::default(), asking.say);
         let placed = placed.map_err(|error| refused(&error))?;
@@ -141,7 +151,7 @@ impl SkillSet for OfARun {
             let (scope, location) = (source.scope.word(), location.display());
             format!("Successfully installed skill: {name} (scope: {scope}, location: {location})\n")
         };
-        self.mention_trust(source.scope, asking);
+        self.unheard(source.scope).iter().for_each(|line| (asking.say)(line));
         Ok(placed.iter().map(line).collect())
     }
 
@@ -152,7 +162,7 @@ impl SkillSet for OfARun {
         let target = self.agreed_target(&found, source, Manner::Link, asking)?;
         skill::link(&found, &target, asking.say).map_err(|error| refused(&error))?;
         self.agreed()?;
-        self.mention_trust(source.scope, asking);
+        self.unheard(source.scope).iter().for_each(|line| (asking.say)(line));
         Ok("\nSuccessfully linked skills.\n".to_owned())
     }
 
@@ -222,12 +232,10 @@ impl OfARun {
         trust::rebind(home, root, &self.loaded.binding, Some(SystemClock.now()))
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))
     }
+}
 
-    fn mention_trust(&self, scope: SkillScope, asking: &mut Asking<'_>) {
-        if scope == SkillScope::Workspace && !self.loaded.trust.uses_project() && !self.at_home() {
-            (asking.say)("This folder is not trusted, so its skills are not used yet: see `pollux trust show`.");
-        }
-    }
+fn has_entries(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Adds a name to the list of a settings file, or takes it off; whether that changed anything.

@@ -7,10 +7,6 @@ use std::sync::Arc;
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
-use pollux_config::env::Env;
-use pollux_config::files;
-use pollux_config::paths::same_place;
-use pollux_config::trust;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
@@ -40,7 +36,10 @@ use super::custom_commands::Commands;
 use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
-use super::{Done, Loaded, Sink, Turn, agents, auth, checker, extensions, hooks, mcp, policy, saved_chat, sessions, skills};
+use super::{
+    Done, Loaded, Sink, Turn, agents, auth, checker, extensions, hooks, mcp, policy, saved_chat, sessions,
+    skills, system_prompt,
+};
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -136,6 +135,7 @@ impl Conversation {
 
     /// Asks it to end, for another conversation if `cleared`; it may still have something to say.
     pub(crate) async fn end(&mut self, cleared: bool) {
+        self.outside.cleared = cleared;
         let _ = self.handle.ops.send(Op::End { cleared }).await;
     }
 
@@ -162,6 +162,9 @@ pub(super) struct Outside {
     pub(super) background: Arc<Background>,
     /// They connect while everything else goes on.
     pub(super) servers: Option<Arc<Servers>>,
+    /// Another conversation follows, with the same servers.
+    cleared: bool,
+    kept: mcp::Kept,
     pub(super) commands: Commands,
     /// `None` where they are switched off.
     pub(super) skills: Option<Arc<Shelf>>,
@@ -174,10 +177,12 @@ impl Outside {
         let workspace = Arc::new(workspace(loaded)?);
         let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
         let interactive = manner == Manner::Interactive;
-        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), &background, interactive);
+        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), interactive);
         let (skills, wrong) = skills::shelf(loaded, &workspace);
         unused.extend(wrong);
-        Ok(Self { workspace, background, servers, commands: Commands::default(), skills, unused })
+        let kept = loaded.servers.clone();
+        let commands = Commands::default();
+        Ok(Self { workspace, background, servers, cleared: false, kept, commands, skills, unused })
     }
 
     pub(super) async fn expand(
@@ -216,8 +221,10 @@ impl Outside {
 
     async fn shutdown(self) {
         let servers = async {
-            if let Some(servers) = &self.servers {
-                servers.shutdown().await;
+            match &self.servers {
+                Some(servers) if self.cleared => self.kept.put(Arc::clone(servers)),
+                Some(servers) => servers.shutdown().await,
+                None => {}
             }
         };
         tokio::join!(servers, self.background.shutdown());
@@ -248,7 +255,7 @@ async fn assemble(
     warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
     warnings.append(&mut outside.unused);
-    warnings.extend(unused_system_prompt(loaded));
+    warnings.extend(system_prompt::unused_system_prompt(loaded));
     let recall = memory::recall(turn, &mut warnings);
     prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
     let policy = policy::engine(turn.options, loaded, workspace.directories());
@@ -318,7 +325,7 @@ async fn assemble(
     if let (Some(servers), Some(person)) = (&outside.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
     }
-    warnings.extend(write_system_prompt(loaded, &handle.system_prompt));
+    warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     let titles = if interactive { Titles::start(turn, &model) } else { None };
     Ok(Conversation {
         handle,
@@ -561,59 +568,7 @@ fn prompt_inputs(
         in_git_repository: loaded.project.root().ancestors().any(|folder| folder.join(".git").exists()),
         sandbox: turn.sandbox.kind(loaded),
         disabled,
-        replacement: own_system_prompt(loaded)?,
+        replacement: system_prompt::own_system_prompt(loaded)?,
         ..PromptInputs::default()
     })
-}
-
-/// `GEMINI_SYSTEM_MD`: a file that replaces the system prompt.
-fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {
-    let Some(path) = prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded) else { return Ok(None) };
-    if is_untrusted(loaded, &path) {
-        return Ok(None);
-    }
-    match files::read_text(&path) {
-        Ok(Some(text)) => Ok(Some(text)),
-        Ok(None) => {
-            Err(Failure::new(ExitKind::Failure, format!("missing system prompt file '{}'", path.display()))
-                .hint("`GEMINI_SYSTEM_MD` names it; unset the variable or create the file"))
-        }
-        Err(error) => Err(Failure::from_error(ExitKind::Failure, &error)),
-    }
-}
-
-fn unused_system_prompt(loaded: &Loaded) -> Option<String> {
-    let path =
-        prompt_file(&loaded.env, "GEMINI_SYSTEM_MD", loaded).filter(|path| is_untrusted(loaded, path))?;
-    Some(format!("`{}` is not used as the system prompt: this folder is not trusted", path.display()))
-}
-
-/// Whether a file is below the project's `.gemini`, and that is not to be used.
-fn is_untrusted(loaded: &Loaded, path: &Path) -> bool {
-    let own = loaded.project.gemini_dir();
-    !loaded.trust.uses_project() && path.starts_with(&own) && !same_place(&own, loaded.home.gemini_dir())
-}
-
-/// `GEMINI_WRITE_SYSTEM_MD`: writes the prompt of this run; a warning if that fails.
-fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Option<String> {
-    let path = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded)?;
-    let written = files::replace(&path, prompt.as_bytes(), files::Mode::Shared);
-    if path.starts_with(loaded.project.gemini_dir()) {
-        // Written on the user's own word, so it needs no second consent.
-        let _ = trust::rebind(&loaded.home, loaded.project.root(), &loaded.binding, Some(SystemClock.now()));
-    }
-    written.err().map(|error| format!("the system prompt was not written: {error}"))
-}
-
-/// The file that a variable means: none, the project's `.gemini/system.md`, or a path.
-fn prompt_file(env: &Env, variable: &str, loaded: &Loaded) -> Option<PathBuf> {
-    let value = env.non_empty(variable)?;
-    match value.to_ascii_lowercase().as_str() {
-        "0" | "false" => None,
-        "1" | "true" => Some(loaded.project.gemini_dir().join("system.md")),
-        _ => Some(match value.strip_prefix("~/") {
-            Some(rest) => loaded.home.user_home().join(rest),
-            None => env.cwd().join(value),
-        }),
-    }
 }

@@ -49,7 +49,8 @@ fn an_agent_works_on_its_own_and_every_front_end_sees_it_work() {
     assert_eq!(activities[1]["data"]["name"], "read_file");
     assert_eq!(of_type(&events, "TOOL_USE").len(), 1, "calls of the agent are not calls of the run");
     assert_eq!(of_type(&events, "TOOL_RESULT")[0]["result"], "it stands");
-    let said: String = of_type(&events, "MESSAGE").iter().skip(1).filter_map(|m| m["content"].as_str()).collect();
+    let said: String =
+        of_type(&events, "MESSAGE").iter().skip(1).filter_map(|m| m["content"].as_str()).collect();
     assert_eq!(said, "All is well.");
     let request = scene.server.request(1);
     assert_eq!(request.tool_names(), ["glob", "read_file", "complete_task"]);
@@ -68,7 +69,9 @@ fn an_agent_works_on_its_own_and_every_front_end_sees_it_work() {
 
 #[test]
 fn progress_is_on_stderr_and_upstreams_dialect_stays_as_it_is() {
-    let replies = || [ask("scout", "x"), reply().call("glob", json!({"pattern": "*"})), done("ok"), reply().text("done")];
+    let replies = || {
+        [ask("scout", "x"), reply().call("glob", json!({"pattern": "*"})), done("ok"), reply().text("done")]
+    };
     let scene = Scene::with(with_scout(), replies());
     let run = scene.run(&["-p", "look"]);
     assert_eq!((run.stdout.as_str(), run.code), ("done\n", Some(0)));
@@ -88,14 +91,20 @@ fn progress_is_on_stderr_and_upstreams_dialect_stays_as_it_is() {
 
 #[test]
 fn one_that_never_ends_leaves_its_findings_and_the_run_goes_on() {
-    let look = |n: u32| reply().text(&format!("Room {n} is empty. ")).call("glob", json!({"pattern": format!("{n}*")}));
-    let replies = [ask("scout", "x"), look(1), look(2), reply().text("I am not done."), reply().text("So be it.")];
+    let look = |n: u32| {
+        reply().text(&format!("Room {n} is empty. ")).call("glob", json!({"pattern": format!("{n}*")}))
+    };
+    let replies =
+        [ask("scout", "x"), look(1), look(2), reply().text("I am not done."), reply().text("So be it.")];
     let scene = Scene::with(with_scout(), replies);
     let run = scene.run(&["-p", "look"]);
     assert_eq!((run.stdout.as_str(), run.code), ("So be it.\n", Some(0)), "{}", run.stderr);
     assert_eq!(scene.server.request(3).tool_names(), ["complete_task"], "one last turn");
     let told = told(&scene, 4);
-    assert!(told.contains("Termination Reason: MAX_TURNS\nResult:\nAgent reached max turns limit (2)."), "{told}");
+    assert!(
+        told.contains("Termination Reason: MAX_TURNS\nResult:\nAgent reached max turns limit (2)."),
+        "{told}"
+    );
     for found in ["Room 1 is empty.", "Room 2 is empty.", "I am not done."] {
         assert!(told.contains(found), "{told}");
     }
@@ -103,11 +112,10 @@ fn one_that_never_ends_leaves_its_findings_and_the_run_goes_on() {
 
 #[test]
 fn one_out_of_time_hands_over_in_its_last_turn() {
-    let home = TestHome::new().home_file(
-        ".gemini/agents/slow.md",
-        "---\nname: slow\ndescription: d\ntimeout_mins: 0.02\n---\nx\n",
-    );
-    let scene = Scene::with(home, [ask("slow", "x"), Reply::never(), done("half of it"), reply().text("fine")]);
+    let home = TestHome::new()
+        .home_file(".gemini/agents/slow.md", "---\nname: slow\ndescription: d\ntimeout_mins: 0.02\n---\nx\n");
+    let scene =
+        Scene::with(home, [ask("slow", "x"), Reply::never(), done("half of it"), reply().text("fine")]);
     let run = scene.run(&["-p", "look"]);
     assert_eq!((run.stdout.as_str(), run.code), ("fine\n", Some(0)), "{}", run.stderr);
     assert!(told(&scene, 3).ends_with("Termination Reason: GOAL\nResult:\nhalf of it"));
@@ -145,7 +153,8 @@ fn an_agent_of_the_project_is_absent_until_somebody_agrees_and_again_when_it_cha
     scene.server.push([ask("scout", "x"), done("here"), reply().text("b")]);
     scene.run(&["-p", "look"]);
     assert!(told(&scene, 4).ends_with("Result:\nhere"), "{}", told(&scene, 4));
-    fs::write(scene.home.project().join(".gemini/agents/scout.md"), SCOUT.replace("scout for", "spy for")).unwrap();
+    fs::write(scene.home.project().join(".gemini/agents/scout.md"), SCOUT.replace("scout for", "spy for"))
+        .unwrap();
     assert!(agents(&["list"]).stdout.contains("scout [Needs agreement]"));
     let untrusted = Scene::untrusted(TestHome::new().file(".gemini/agents/scout.md", SCOUT), []);
     let run = untrusted.prepare(&["agents", "list"]).run();
@@ -170,10 +179,22 @@ fn agents_are_listed_shown_and_switched() {
     let scene = Scene::with(home, [ask("generalist", "x"), reply().text("ok")]);
     let agents = |args: &[&str]| scene.prepare(&[&["agents"], args].concat()).run();
     let run = agents(&["list"]);
-    assert!(run.stdout.starts_with("Local agents:\n\ncodebase_investigator [Enabled] [Built-in]\n"), "{}", run.stdout);
-    assert!(run.stderr.contains("Failed to load agent from ") && run.stderr.contains("unknown field `colour`"), "{}", run.stderr);
+    assert!(
+        run.stdout.starts_with("Local agents:\n\ncodebase_investigator [Enabled] [Built-in]\n"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stderr.contains("Failed to load agent from ") && run.stderr.contains("unknown field `colour`"),
+        "{}",
+        run.stderr
+    );
     let run = agents(&["show", "scout"]);
-    assert!(run.stdout.contains("Tools:       read_file, glob\n") && run.stdout.contains("You are a scout"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("Tools:       read_file, glob\n") && run.stdout.contains("You are a scout"),
+        "{}",
+        run.stdout
+    );
     let json = parse(&agents(&["show", "cli-help", "--json"]).stdout);
     assert_eq!((&json["name"], &json["maxTurns"]), (&json!("cli_help"), &json!(10)));
     let run = agents(&["disable", "generalist"]);
@@ -199,7 +220,10 @@ fn a_prompt_can_name_an_agent_and_an_agent_elsewhere_is_never_asked_unasked() {
     let scene = Scene::with(home, [ask("far", "x"), reply().text("ok")]);
     scene.run(&["-p", "@scout look at this"]);
     let texts = scene.server.request(0).last_texts().join("|");
-    assert!(texts.contains("@scout look at this") && texts.contains("selected the following agent(s): scout."), "{texts}");
+    assert!(
+        texts.contains("@scout look at this") && texts.contains("selected the following agent(s): scout."),
+        "{texts}"
+    );
     assert!(told(&scene, 1).contains("requires user confirmation"), "{}", told(&scene, 1));
 }
 
@@ -209,6 +233,31 @@ fn with_agents_switched_off_there_is_no_tool_for_them() {
     let scene = Scene::with(home, [reply().text("ok")]);
     scene.run(&["-p", "x"]);
     assert!(!scene.server.request(0).tool_names().contains(&"invoke_agent".to_owned()));
-    let none: Vec<_> = all_files(&scene.home.gemini_dir()).into_iter().filter(|path| path.ends_with("agents.json")).collect();
+    let none: Vec<_> = all_files(&scene.home.gemini_dir())
+        .into_iter()
+        .filter(|path| path.ends_with("agents.json"))
+        .collect();
     assert!(none.is_empty(), "{none:?}");
+}
+
+#[test]
+fn hooks_on_calls_run_for_agents_too_and_hooks_on_prompts_do_not() {
+    let keep =
+        |event: &str| json!([{"hooks": [{"type": "command", "command": format!("cat >> {event}.txt")}]}]);
+    let hooks = json!({"hooks": {"BeforeTool": keep("tools"), "BeforeAgent": keep("prompts"), "BeforeModel": keep("models")}});
+    let replies = [
+        ask("scout", "x"),
+        reply().call("read_file", json!({"file_path": "map.txt"})),
+        done("ok"),
+        reply().text("done"),
+    ];
+    let scene = Scene::with(with_scout().settings(hooks).file("map.txt", "a keep\n"), replies);
+    let run = scene.run(&["-p", "look"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let tools = scene.home.read("tools.txt");
+    for name in ["invoke_agent", "read_file", "complete_task"] {
+        assert!(tools.contains(&format!("\"tool_name\":\"{name}\"")), "{name} in {tools}");
+    }
+    assert_eq!(scene.home.read("prompts.txt").matches("\"hook_event_name\":\"BeforeAgent\"").count(), 1);
+    assert_eq!(scene.home.read("models.txt").matches("\"hook_event_name\":\"BeforeModel\"").count(), 4);
 }

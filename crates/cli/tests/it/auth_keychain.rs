@@ -97,6 +97,25 @@ fn a_key_that_another_program_put_there_is_used() {
 }
 
 #[test]
+fn a_sign_in_at_a_server_is_found_where_gemini_cli_keeps_it() {
+    let scene = scene();
+    let entry = json!({"serverName": "my server", "updatedAt": 1, "mcpServerUrl": "https://mcp.example/mcp",
+                       "token": {"accessToken": "from-gemini-access", "tokenType": "Bearer"}});
+    // keytar's attributes; the account is the name as gemini-cli cleans it.
+    let script = format!(
+        "printf %s '{entry}' | secret-tool store --label=gemini-cli-oauth/my_server service gemini-cli-oauth account my_server\n\
+         \"$POLLUX\" auth list; cut\n\
+         \"$POLLUX\" auth logout --all >/dev/null; cut\n\
+         secret-tool search --all service gemini-cli-oauth 2>/dev/null || true"
+    );
+    let Some(run) = in_session(&scene, &script) else { return };
+    let parts: Vec<&str> = run.stdout.split(CUT).collect();
+    assert!(parts[0].contains("my_server") && parts[0].contains("keychain"), "{}", parts[0]);
+    assert!(!parts[0].contains("from-gemini-access"));
+    assert_eq!(parts[2], "", "both programs are signed out");
+}
+
+#[test]
 fn a_bus_without_a_keychain_leads_to_the_file() {
     let scene = Scene::new([]);
     let bus = scene.home.home().join("no-bus");

@@ -110,7 +110,8 @@ fn a_file_outside_of_the_workspace_stays_outside() {
 
 #[test]
 fn an_ignored_file_is_left_out_with_a_word() {
-    let home = command("a @{hidden.txt} z").file(".geminiignore", "hidden.txt\n").file("hidden.txt", "HIDDEN");
+    let home =
+        command("a @{hidden.txt} z").file(".geminiignore", "hidden.txt\n").file("hidden.txt", "HIDDEN");
     let (texts, run) = sent(home, &["-p", "/c"]);
     assert_eq!(texts, ["a  z"]);
     let line =
@@ -125,14 +126,17 @@ fn commands_run_where_the_policy_allows_them_and_what_they_print_stays_text() {
     let scene = Scene::with(home, [reply().text("ok")]);
     let run = scene.run(&["-p", "/c", "--approval-mode", "yolo"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let printed = "A !{touch made} @{secret.txt} B oops\n[Shell command 'echo oops; exit 3' exited with code 3] C  D";
+    let printed =
+        "A !{touch made} @{secret.txt} B oops\n[Shell command 'echo oops; exit 3' exited with code 3] C  D";
     assert_eq!(scene.server.request(0).last_texts()[1..], [printed]);
     assert!(!scene.home.project().join("made").exists());
 }
 
 #[test]
 fn without_permission_nothing_runs_and_only_the_message_is_told() {
-    for (extra, blocked) in [(&[][..], "touch made"), (&["--allowed-tools", "run_shell_command(git)"][..], "touch made")] {
+    for (extra, blocked) in
+        [(&[][..], "touch made"), (&["--allowed-tools", "run_shell_command(git)"][..], "touch made")]
+    {
         let args: Vec<&str> = ["-p", "/c x"].into_iter().chain(extra.iter().copied()).collect();
         let (scene, run) = refused(command("!{git --version} !{touch made}"), &args);
         let message = "cannot be run. Blocked command:";
@@ -154,7 +158,14 @@ fn a_command_that_a_flag_allows_runs_headless() {
 
 #[test]
 fn hostile_arguments_stay_arguments() {
-    for typed in ["; touch made", "$(touch made)", "`touch made`", "' ; touch made; '", "\" ; touch made; \"", "a\ntouch made"] {
+    for typed in [
+        "; touch made",
+        "$(touch made)",
+        "`touch made`",
+        "' ; touch made; '",
+        "\" ; touch made; \"",
+        "a\ntouch made",
+    ] {
         for prompt in ["!{printf %s {{args}}}", "!{printf %s \"{{args}}\"}", "!{printf %s '{{args}}'}"] {
             let scene = Scene::with(command(prompt), [reply().text("ok")]);
             let run = scene.run(&["-p", &format!("/c {typed}"), "--approval-mode", "yolo"]);
@@ -182,11 +193,35 @@ fn names_that_several_have_mean_the_projects_and_each_has_one_of_its_own() {
 }
 
 #[test]
+fn an_extension_brings_commands_that_go_after_everybody_elses() {
+    let home = || {
+        user(TestHome::new(), "deploy", "of the user")
+            .home_file(
+                ".gemini/extensions/gcp/gemini-extension.json",
+                r#"{"name": "gcp", "version": "1.0.0"}"#,
+            )
+            .home_file(".gemini/extensions/gcp/commands/deploy.toml", "prompt = 'of the extension'")
+            .home_file(".gemini/extensions/gcp/commands/gke/up.toml", "prompt = 'up'")
+    };
+    for (typed, expected) in [
+        ("/deploy", "of the user"),
+        ("/gcp:deploy", "of the extension"),
+        ("/gcp.deploy", "of the extension"),
+        ("/gke:up", "up"),
+    ] {
+        assert_eq!(sent(home(), &["-p", typed]).0, [expected], "{typed}");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_used_say_why() {
     for (text, why) in [
         ("description = 'x'", "The 'prompt' field is required."),
         ("prompt = ", "is not valid TOML"),
-        ("prompt = '!{echo'", "Invalid syntax in command 'c': Unclosed injection starting at index 0 ('!{')."),
+        (
+            "prompt = '!{echo'",
+            "Invalid syntax in command 'c': Unclosed injection starting at index 0 ('!{').",
+        ),
         ("prompt = ''", "the prompt of the command `/c` is empty"),
     ] {
         let (_, run) = refused(TestHome::new().file(".gemini/commands/c.toml", text), &["-p", "/c"]);
@@ -215,7 +250,13 @@ fn a_folder_without_trust_has_no_commands() {
     let home = user(command("of the project"), "mine", "of the user");
     let scene = Scene::untrusted(home, [reply().text("ok"), reply().text("ok")]);
     let mut terminal = at_terminal(&scene);
-    terminal.expect("Do you trust").say("3").expect("> ").say("/c").expect("There is no command `/c`");
+    terminal
+        .expect("Trust this folder?")
+        .expect("Answer")
+        .say("3")
+        .expect("> ")
+        .say("/c")
+        .expect("There is no command `/c`");
     terminal.expect("> ").say("/mine").expect("There is no command `/mine`").expect("> ").say("/quit");
     terminal.end();
     assert_eq!(scene.server.requests().len(), 0);
@@ -237,7 +278,7 @@ fn in_a_conversation_one_question_covers_everything_a_command_runs() {
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!(screen.matches("wants to run").count(), 2, "{screen}");
-    assert_eq!(scene.server.request(1).last_texts(), ["A    again"]);
+    assert_eq!(scene.server.request(1).last_texts(), ["A   again"]);
 }
 
 #[test]
@@ -248,7 +289,11 @@ fn a_conversation_lists_commands_and_reads_them_anew() {
     let scene = Scene::with(home, [reply().text("now it is there")]);
     let mut terminal = at_terminal(&scene);
     terminal.expect("> ").say("/commands list").expect("Project commands").expect("/git:fix  Fixes it");
-    terminal.expect("The 'prompt' field must be a string.").expect("> ").say("/new").expect("There is no command");
+    terminal
+        .expect("The 'prompt' field must be a string.")
+        .expect("> ")
+        .say("/new")
+        .expect("There is no command");
     fs::write(scene.home.project().join(".gemini/commands/new.toml"), "prompt = 'New'").unwrap();
     terminal.expect("> ").say("/commands reload").expect("Custom commands reloaded successfully.");
     terminal.expect("> ").say("/help").expect("/commands list|reload").expect("/new");

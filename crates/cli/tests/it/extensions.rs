@@ -15,7 +15,12 @@ fn extensions(scene: &Scene, args: &[&str]) -> Run {
 
 fn typed(scene: &Scene, args: &[&str], input: &str) -> Run {
     let args: Vec<&str> = ["extensions"].into_iter().chain(args.iter().copied()).collect();
-    scene.prepare(&args).without_env("GEMINI_API_KEY").without_env("GOOGLE_GEMINI_BASE_URL").stdin(input).run()
+    scene
+        .prepare(&args)
+        .without_env("GEMINI_API_KEY")
+        .without_env("GOOGLE_GEMINI_BASE_URL")
+        .stdin(input)
+        .run()
 }
 
 fn put(folder: &Path, file: &str, text: &str) {
@@ -44,25 +49,50 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
     let from = folder.to_str().unwrap();
     let refused = typed(&scene, &["install", from], "n\n");
     assert_eq!(refused.code, Some(1));
-    for shown in ["Installing extension \"tool\".", "  * srv (local): node ${extensionPath}/s.js", "SessionStart: echo hi",
-        "Do you want to continue? [Y/n]: ", "Installation cancelled for \"tool\"."] {
+    for shown in [
+        "Installing extension \"tool\".",
+        "  * srv (local): node ${extensionPath}/s.js",
+        "SessionStart: echo hi",
+        "Do you want to continue? [Y/n]: ",
+        "Installation cancelled for \"tool\".",
+    ] {
         assert!(refused.stderr.contains(shown), "{shown}\n{}", refused.stderr);
     }
     // Nobody there is no consent.
     assert_eq!(extensions(&scene, &["install", from]).code, Some(1));
     let done = extensions(&scene, &["install", from, "--consent"]);
-    assert_eq!((done.code, done.stdout.as_str()), (Some(0), "Extension \"tool\" installed successfully and enabled.\n"), "{}", done.stderr);
-    assert!(done.stderr.contains("You have consented to the following:") && done.stderr.contains("SessionStart: echo hi"));
-    assert!(done.stderr.contains("Extension \"tool\" has missing settings: Region, Token."), "{}", done.stderr);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (Some(0), "Extension \"tool\" installed successfully and enabled.\n"),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("You have consented to the following:")
+            && done.stderr.contains("SessionStart: echo hi")
+    );
+    assert!(
+        done.stderr.contains("Extension \"tool\" has missing settings: Region, Token."),
+        "{}",
+        done.stderr
+    );
     let again = extensions(&scene, &["install", from, "--consent"]);
     assert_eq!(again.code, Some(1));
     assert!(again.stderr.contains("Extension \"tool\" is already installed. Please uninstall it first."));
 
-    assert_eq!(typed(&scene, &["config", "tool", "Region"], "eu west\n").stdout, "Setting \"Region\" updated.\n");
+    assert_eq!(
+        typed(&scene, &["config", "tool", "Region"], "eu west\n").stdout,
+        "Setting \"Region\" updated.\n"
+    );
     assert_eq!(typed(&scene, &["config", "tool", "TOOL_TOKEN"], "hush-hush\n").code, Some(0));
     let list = extensions(&scene, &["list"]);
     assert!(list.stdout.starts_with("✓ tool (1.0.0)\n ID: "), "{}", list.stdout);
-    assert!(list.stdout.contains("  Region: eu west (User - ") && list.stdout.contains("  Token: *** (User - Keychain)\n"), "{}", list.stdout);
+    assert!(
+        list.stdout.contains("  Region: eu west (User - ")
+            && list.stdout.contains("  Token: *** (User - Keychain)\n"),
+        "{}",
+        list.stdout
+    );
     assert!(!list.stdout.contains("hush") && list.stderr.is_empty(), "{}", list.stderr);
     let object = parse(&extensions(&scene, &["list", "-o", "json"]).stdout);
     assert_eq!((&object[0]["name"], &object[0]["isActive"]), (&json!("tool"), &json!(true)));
@@ -70,17 +100,29 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
     let off = extensions(&scene, &["disable", "tool", "--scope", "Workspace"]);
     assert_eq!(off.stdout, "Extension \"tool\" successfully disabled for scope \"Workspace\".\n");
     assert!(extensions(&scene, &["list"]).stdout.starts_with("✗ tool"));
-    assert_eq!(extensions(&scene, &["enable", "tool"]).stdout, "Extension \"tool\" successfully enabled in all scopes.\n");
+    assert_eq!(
+        extensions(&scene, &["enable", "tool"]).stdout,
+        "Extension \"tool\" successfully enabled in all scopes.\n"
+    );
     assert!(extensions(&scene, &["list"]).stdout.starts_with("✓ tool"));
     assert_eq!(extensions(&scene, &["enable", "nosuch"]).code, Some(52));
     assert_eq!(extensions(&scene, &["disable", "nosuch"]).code, Some(1));
     assert_eq!(extensions(&scene, &["disable", "tool", "--scope", "system"]).code, Some(1));
 
     assert_eq!(extensions(&scene, &["update", "tool"]).stdout, "Extension \"tool\" is already up to date.\n");
-    source(&scene, &json!({"name": "tool", "version": "1.1.0", "excludeTools": ["glob"],
-        "settings": [{"name": "Region", "envVar": "REGION"}]}));
+    source(
+        &scene,
+        &json!({"name": "tool", "version": "1.1.0", "excludeTools": ["glob"],
+        "settings": [{"name": "Region", "envVar": "REGION"}]}),
+    );
     let held = typed(&scene, &["update", "tool"], "n\n");
-    assert!(held.code == Some(1) && held.stderr.contains("+   * glob") && held.stderr.contains("-   * srv (local)"), "{}", held.stderr);
+    assert!(
+        held.code == Some(1)
+            && held.stderr.contains("+   * glob")
+            && held.stderr.contains("-   * srv (local)"),
+        "{}",
+        held.stderr
+    );
     let newer = typed(&scene, &["update", "--all"], "y\n");
     assert_eq!(newer.stdout, "Extension \"tool\" successfully updated: 1.0.0 → 1.1.0.\n", "{}", newer.stderr);
     assert!(newer.stderr.contains("files changed: gemini-extension.json"), "{}", newer.stderr);
@@ -88,14 +130,19 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
     assert_eq!(extensions(&scene, &["update", "--all"]).stdout, "No extensions to update.\n");
     let unknown = extensions(&scene, &["update", "nosuch"]);
     assert_eq!(unknown.code, Some(0));
-    assert!(unknown.stderr.contains("Extension \"nosuch\" not found.\n\nInstalled extensions:\ntool (1.1.0)\n"));
+    assert!(
+        unknown.stderr.contains("Extension \"nosuch\" not found.\n\nInstalled extensions:\ntool (1.1.0)\n")
+    );
 
     put(&scene.home.gemini_dir(), "extensions/tool/hooks/hooks.json", "{}");
     let changed = extensions(&scene, &["list"]).stderr;
     assert!(changed.contains("\"tool\" is not what was installed (changed: hooks/hooks.json)"), "{changed}");
 
     let gone = extensions(&scene, &["uninstall", "tool", "nosuch"]);
-    assert_eq!((gone.code, gone.stdout.as_str()), (Some(1), "Extension \"tool\" successfully uninstalled.\n"));
+    assert_eq!(
+        (gone.code, gone.stdout.as_str()),
+        (Some(1), "Extension \"tool\" successfully uninstalled.\n")
+    );
     assert!(gone.stderr.contains("Failed to uninstall \"nosuch\": Extension not found."), "{}", gone.stderr);
     assert_eq!(extensions(&scene, &["list"]).stdout, "No extensions installed.\n");
     assert_eq!(extensions(&scene, &["list", "-o", "json"]).stdout, "[]\n");
@@ -120,42 +167,78 @@ fn what_an_extension_brings_is_in_effect_while_it_is_on() {
             ".gemini/extensions/kit/policies/p.toml",
             "[[rule]]\ntoolName = \"grep_search\"\ndecision = \"deny\"\npriority = 100\n[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\n",
         );
-    let replies = [reply().call("mcp_srv_echo", json!({"text": "hi"})), reply().text("done"), reply().text("bare")];
+    let replies =
+        [reply().call("mcp_srv_echo", json!({"text": "hi"})), reply().text("done"), reply().text("bare")];
     let scene = Scene::with(home, replies);
     let run = scene.run(&["-p", "say hi"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "done\n"), "{}", run.stderr);
     let first = scene.server.request(0).contents()[0].to_string();
     assert!(first.contains("<extension_context>") && first.contains("the kit speaks"), "{first}");
     let names = scene.server.request(1).tool_names();
-    assert!(names.contains(&"mcp_srv_echo".to_owned()) && !names.contains(&"mcp_srv_fail".to_owned()), "{names:?}");
+    assert!(
+        names.contains(&"mcp_srv_echo".to_owned()) && !names.contains(&"mcp_srv_fail".to_owned()),
+        "{names:?}"
+    );
     assert!(!names.contains(&"glob".to_owned()) && !names.contains(&"grep_search".to_owned()), "{names:?}");
     assert_eq!(fs::read_to_string(scene.home.project().join("said")).unwrap(), "open sesame\n");
     // An extension cannot allow anything.
-    let shell = scene.prepare(&["policy", "explain", "--headless", "--json", "--tool", "run_shell_command", "--args", r#"{"command": "rm x"}"#]).run();
+    let shell = scene
+        .prepare(&[
+            "policy",
+            "explain",
+            "--headless",
+            "--json",
+            "--tool",
+            "run_shell_command",
+            "--args",
+            r#"{"command": "rm x"}"#,
+        ])
+        .run();
     assert_ne!(parse(&shell.stdout)["decision"], "allow", "{}", shell.stdout);
     let listed = scene.prepare(&["mcp", "list"]).run().stdout;
     assert!(listed.contains("srv (from kit): "), "{listed}");
     let bare = scene.run(&["-p", "again", "-e", "none"]);
     assert_eq!(bare.stdout, "bare\n", "{}", bare.stderr);
     let last = scene.server.request(2);
-    assert!(!last.contents()[0].to_string().contains("the kit speaks") && last.tool_names().contains(&"glob".to_owned()));
+    assert!(
+        !last.contents()[0].to_string().contains("the kit speaks")
+            && last.tool_names().contains(&"glob".to_owned())
+    );
     assert_eq!(scene.prepare(&["--list-extensions"]).run().stdout, "Installed extensions:\n- kit\n");
 }
 
 #[test]
 fn a_broken_extension_is_said_and_the_run_goes_on() {
     let home = TestHome::new()
-        .home_file(".gemini/extensions/bad/gemini-extension.json", "{\"name\": \"a\\u001b[31m/..\", \"version\": \"1\"}")
-        .home_file(".gemini/extensions/odd/gemini-extension.json", r#"{"name": "odd", "version": "1", "contextFileName": "../../keys"}"#)
-        .home_file(".gemini/extensions/odd/hooks/hooks.json", &format!("{}{}", "[".repeat(20_000), "]".repeat(20_000)))
+        .home_file(
+            ".gemini/extensions/bad/gemini-extension.json",
+            "{\"name\": \"a\\u001b[31m/..\", \"version\": \"1\"}",
+        )
+        .home_file(
+            ".gemini/extensions/odd/gemini-extension.json",
+            r#"{"name": "odd", "version": "1", "contextFileName": "../../keys"}"#,
+        )
+        .home_file(
+            ".gemini/extensions/odd/hooks/hooks.json",
+            &format!("{}{}", "[".repeat(20_000), "]".repeat(20_000)),
+        )
         .home_file(".gemini/keys", "a key");
     let scene = Scene::with(home, [reply().text("fine")]);
     let run = scene.run(&["-p", "x", "-e", "odd,nosuch"]);
     assert_eq!(run.stdout, "fine\n", "{}", run.stderr);
-    for said in ["Skipping extension in ", "Invalid extension name: ", "Extension not found: nosuch", "Invalid contextFileName: \"../../keys\" in extension \"odd\"", "hooks.json"] {
+    for said in [
+        "Skipping extension in ",
+        "Invalid extension name: ",
+        "Extension not found: nosuch",
+        "Invalid contextFileName: \"../../keys\" in extension \"odd\"",
+        "hooks.json",
+    ] {
         assert!(run.stderr.contains(said), "{said}\n{}", run.stderr);
     }
-    assert!(!run.stderr.contains('\u{1b}') && !scene.server.request(0).contents()[0].to_string().contains("a key"));
+    assert!(
+        !run.stderr.contains('\u{1b}')
+            && !scene.server.request(0).contents()[0].to_string().contains("a key")
+    );
 }
 
 #[test]
@@ -169,7 +252,11 @@ fn a_projects_extensions_count_only_where_it_is_trusted() {
     trusted.run(&["-p", "x"]);
     assert!(trusted.server.request(0).contents()[0].to_string().contains("ours speaks"));
     let refused = extensions(&trusted, &["uninstall", "ours"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("belongs to this project"), "{}", refused.stderr);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("belongs to this project"),
+        "{}",
+        refused.stderr
+    );
     let untrusted = Scene::untrusted(home(), [reply().text("no")]);
     untrusted.run(&["-p", "x"]);
     assert!(!untrusted.server.request(0).contents()[0].to_string().contains("ours speaks"));
@@ -177,13 +264,27 @@ fn a_projects_extensions_count_only_where_it_is_trusted() {
 
 #[test]
 fn settings_say_where_extensions_may_come_from() {
-    let scene = Scene::with(TestHome::new().settings(json!({"security": {"allowedExtensions": ["^https://github\\.com/good/"]}})), []);
+    let scene = Scene::with(
+        TestHome::new().settings(json!({"security": {"allowedExtensions": ["^https://github\\.com/good/"]}})),
+        [],
+    );
     let folder = source(&scene, &json!({"name": "tool", "version": "1.0.0"}));
     let run = extensions(&scene, &["install", folder.to_str().unwrap(), "--consent"]);
-    assert!(run.code == Some(1) && run.stderr.contains("is not allowed by the \"allowedExtensions\" security setting."), "{}", run.stderr);
-    let blocked = Scene::with(TestHome::new().settings(json!({"security": {"blockGitExtensions": true}})), []);
+    assert!(
+        run.code == Some(1)
+            && run.stderr.contains("is not allowed by the \"allowedExtensions\" security setting."),
+        "{}",
+        run.stderr
+    );
+    let blocked =
+        Scene::with(TestHome::new().settings(json!({"security": {"blockGitExtensions": true}})), []);
     let run = extensions(&blocked, &["install", "https://example.com/x.git", "--consent"]);
-    assert!(run.stderr.contains("Installing extensions from remote sources is disallowed by your current settings."), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("Installing extensions from remote sources is disallowed by your current settings."),
+        "{}",
+        run.stderr
+    );
     let untrusted = Scene::untrusted(TestHome::new(), []);
     let folder = source(&untrusted, &json!({"name": "tool", "version": "1.0.0"}));
     let run = extensions(&untrusted, &["install", folder.to_str().unwrap()]);
@@ -193,29 +294,51 @@ fn settings_say_where_extensions_may_come_from() {
 #[test]
 fn every_template_is_valid_and_mistakes_are_told() {
     let scene = Scene::with(TestHome::new(), []);
-    let templates = ["custom-commands", "exclude-tools", "hooks", "mcp-server", "policies", "skills", "themes-example"];
+    let templates =
+        ["custom-commands", "exclude-tools", "hooks", "mcp-server", "policies", "skills", "themes-example"];
     for template in templates {
         let made = extensions(&scene, &["new", template, template]);
-        let wanted = format!("Successfully created new extension from template \"{template}\" at {template}.\n");
+        let wanted =
+            format!("Successfully created new extension from template \"{template}\" at {template}.\n");
         assert!(made.stdout.starts_with(&wanted), "{} {}", made.stdout, made.stderr);
         let valid = extensions(&scene, &["validate", template]);
-        assert_eq!(valid.stdout, format!("Extension {template} has been successfully validated.\n"), "{}", valid.stderr);
+        assert_eq!(
+            valid.stdout,
+            format!("Extension {template} has been successfully validated.\n"),
+            "{}",
+            valid.stderr
+        );
         assert_eq!(valid.stderr, "", "{template}");
     }
     assert_eq!(extensions(&scene, &["new", "bare"]).code, Some(0));
     assert!(extensions(&scene, &["new", "bare"]).stderr.contains("Path already exists: bare"));
     assert!(extensions(&scene, &["new", "x", "nosuch"]).stderr.contains("the templates are custom-commands"));
     assert_eq!(extensions(&scene, &["new", "a b"]).code, Some(1));
-    put(&scene.home.project(), "wrong/gemini-extension.json", r#"{"name": "wrong", "version": "one", "contextFileName": ["../x", "missing.md"]}"#);
+    put(
+        &scene.home.project(),
+        "wrong/gemini-extension.json",
+        r#"{"name": "wrong", "version": "one", "contextFileName": ["../x", "missing.md"]}"#,
+    );
     let run = extensions(&scene, &["validate", "wrong"]);
     assert_eq!(run.code, Some(1));
-    for said in ["Validation warnings:\n  - Warning: Version 'one' does not appear", "Validation failed with the following errors:\n  - Invalid context file path: \"../x\".", "are missing: missing.md"] {
+    for said in [
+        "Validation warnings:\n  - Warning: Version 'one' does not appear",
+        "Validation failed with the following errors:\n  - Invalid context file path: \"../x\".",
+        "are missing: missing.md",
+    ] {
         assert!(run.stderr.contains(said), "{said}\n{}", run.stderr);
     }
     let linked = extensions(&scene, &["link", "mcp-server", "--consent"]);
-    assert_eq!(linked.stdout, "Extension \"mcp-server\" linked successfully and enabled.\n", "{}", linked.stderr);
+    assert_eq!(
+        linked.stdout, "Extension \"mcp-server\" linked successfully and enabled.\n",
+        "{}",
+        linked.stderr
+    );
     assert!(extensions(&scene, &["list"]).stdout.contains("(Type: link)"));
-    assert_eq!(extensions(&scene, &["update", "mcp-server"]).stdout, "Extension \"mcp-server\" is already up to date.\n");
+    assert_eq!(
+        extensions(&scene, &["update", "mcp-server"]).stdout,
+        "Extension \"mcp-server\" is already up to date.\n"
+    );
     extensions(&scene, &["uninstall", "mcp-server"]);
     assert!(scene.home.project().join("mcp-server/server.py").exists());
 }
@@ -224,7 +347,11 @@ fn every_template_is_valid_and_mistakes_are_told() {
 fn a_release_is_asked_for_at_the_address_that_is_given() {
     let github = FakeHttp::start(|_| HttpAnswer::status(500));
     let scene = Scene::with(TestHome::new(), []);
-    let run = scene.prepare(&["extensions", "install", "o/r", "--consent"]).env("POLLUX_GITHUB_API", &github.url()).stdin("n\n").run();
+    let run = scene
+        .prepare(&["extensions", "install", "o/r", "--consent"])
+        .env("POLLUX_GITHUB_API", &github.url())
+        .stdin("n\n")
+        .run();
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("status 500") && run.stderr.contains("git clone"), "{}", run.stderr);
     assert_eq!(github.requests()[0].path, "/repos/o/r/releases/latest");

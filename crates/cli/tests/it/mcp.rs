@@ -145,6 +145,68 @@ fn a_person_is_asked_by_a_server_and_about_its_tools() {
 }
 
 #[test]
+fn an_address_that_a_server_wants_opened_is_shown_and_never_opened_unasked() {
+    let ask = || reply().call("mcp_srv_ask", json!({"url": "https://pay.example/x"}));
+    let scene = Scene::with(home(json!({"srv": trusted("plain")})), [ask(), reply().text("thanks")]);
+    let mut terminal = scene.prepare(&["-m", MODEL, "-i", "go"]).on_terminal();
+    terminal
+        .expect("The MCP server `srv` says: Please pay.")
+        .expect("at `pay.example`")
+        .expect("https://pay.example/x")
+        .expect("Answer (yes or no)")
+        .say("yes")
+        .expect("thanks")
+        .expect("> ")
+        .say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    let answer = scene.server.request(1).function_responses()[0].to_string();
+    assert!(answer.contains("accept"), "{answer}");
+    // Nobody is there to agree.
+    let scene = Scene::with(home(json!({"srv": trusted("plain")})), [ask(), reply().text("ok")]);
+    assert_eq!(scene.run(&["-p", "go"]).code, Some(0));
+    let answer = scene.server.request(1).function_responses()[0].to_string();
+    assert!(answer.contains("decline"), "{answer}");
+}
+
+#[test]
+fn servers_stay_when_a_conversation_is_cleared() {
+    let plain = trusted("plain");
+    let count = r#"echo x >> "$HOME/starts"; exec "$0" "$@""#;
+    let mut args = vec![json!("-c"), json!(count), plain["command"].clone()];
+    args.extend(plain["args"].as_array().cloned().unwrap());
+    let mut counted = plain.clone();
+    counted["command"] = json!("sh");
+    counted["args"] = json!(args);
+    let call = || reply().call("mcp_srv_echo", json!({}));
+    let replies = [call(), reply().text("one"), call(), reply().text("two")];
+    let scene = Scene::with(home(json!({"srv": counted})), replies);
+    let mut terminal = scene.prepare(&["-m", MODEL, "-i", "go"]).on_terminal();
+    terminal.expect("one").expect("> ").say("/clear").expect("> ").say("/mcp").expect("✓ srv: 8 tools");
+    terminal.expect("> ").say("again").expect("two").expect("> ").say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(scene.server.request(3).function_responses()[0].to_string().contains("echo {"));
+    assert_eq!(fs::read_to_string(scene.home.home().join("starts")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_tool_under_a_new_name_is_judged_by_that_name() {
+    let rules = "[[rule]]\ntoolName = \"tool1\"\nmcpName = \"srv\"\ndecision = \"deny\"\npriority = 900\n";
+    let home = home(json!({"srv": trusted("renames")})).home_file(".gemini/policies/mine.toml", rules);
+    let replies = [
+        reply().call("mcp_srv_tool0", json!({})),
+        reply().call("mcp_srv_tool1", json!({})),
+        reply().text("done"),
+    ];
+    let scene = Scene::with(home, replies);
+    assert_eq!(scene.run(&["-p", "x"]).code, Some(0));
+    assert!(scene.server.request(1).function_responses()[0].to_string().contains("tool0"));
+    let refused = scene.server.request(2).function_responses()[0].to_string();
+    assert!(refused.contains("not found") || refused.contains("denied by policy"), "{refused}");
+}
+
+#[test]
 fn nothing_of_an_untrusted_folder_is_started() {
     let marker = |home: &TestHome| home.project().join("started");
     let entry = json!({"command": "sh", "args": ["-c", "touch started; cat"]});

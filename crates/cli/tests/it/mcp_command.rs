@@ -1,9 +1,11 @@
 //! `pollux mcp`: what it prints and what it writes.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 
 use pollux_test_support::mcp::server_entry;
-use pollux_test_support::{Run, TestHome};
+use pollux_test_support::{FakeHttp, HttpAnswer, Run, TestHome};
 use serde_json::json;
 
 use crate::scene::binary;
@@ -153,4 +155,118 @@ fn a_test_tells_what_is_there_or_why_not() {
         "{}",
         auth.stderr
     );
+}
+
+/// A server that wants somebody to sign in, with its own authorization server.
+fn office() -> FakeHttp {
+    FakeHttp::start_with_url(|url, request| match request.path.as_str() {
+        "/mcp" if request.header("authorization") == Some("Bearer the-token") => answered(&request.json()),
+        "/mcp" => HttpAnswer::status(401).header("WWW-Authenticate", "Bearer scope=\"read write\""),
+        "/.well-known/oauth-authorization-server" => HttpAnswer::json(&json!({
+            "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+            "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
+        })),
+        "/register" => HttpAnswer::json(&json!({"client_id": "c"})),
+        "/authorize" => {
+            let part = |name| request.parameter(name).unwrap_or_default();
+            let back = format!("{}?state={}&code=browsers-code", part("redirect_uri"), part("state"));
+            HttpAnswer::status(302).header("Location", &back)
+        }
+        "/token" => HttpAnswer::json(&json!({"access_token": "the-token", "token_type": "Bearer"})),
+        _ => HttpAnswer::status(404),
+    })
+}
+
+fn answered(message: &serde_json::Value) -> HttpAnswer {
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "web", "version": "1"}}),
+        "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}),
+        _ => return HttpAnswer::status(202),
+    };
+    HttpAnswer::json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+/// Follows a page to its end, as a browser does.
+fn browse(url: &str) {
+    let get = |url: &str| -> String {
+        let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+        let mut stream = std::net::TcpStream::connect(host.replace("localhost", "127.0.0.1")).unwrap();
+        write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let page = get(url);
+    let line = page.lines().find(|line| line.to_lowercase().starts_with("location: ")).unwrap();
+    let end = get(line.split_once(' ').unwrap().1.trim());
+    assert!(end.contains("Signed in"), "{end}");
+}
+
+fn signs_in(office: &FakeHttp) -> TestHome {
+    let web = json!({"httpUrl": format!("{}/mcp", office.url())});
+    TestHome::new()
+        .env("GEMINI_FORCE_FILE_STORAGE", "true")
+        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .settings(json!({"mcpServers": {"web": web}}))
+}
+
+#[test]
+fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
+    let office = office();
+    let home = signs_in(&office);
+    let list = run(&home, &["list"]);
+    assert!(list.stderr.contains("requires authentication using: pollux mcp auth web"), "{}", list.stderr);
+    // Somebody whose browser is elsewhere types something wrong first.
+    let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).on_terminal();
+    terminal.expect("It asks for these rights: read, write").expect("browser now? [Y/n]").say("n");
+    terminal.expect("paste the address").say("http://localhost/?what=this");
+    terminal.expect("not the answer to the present sign-in").say("pasted-code-1234");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("Successfully authenticated with MCP server 'web'"), "{screen}");
+    assert_eq!(office.requests_to("/token")[0].form("code").as_deref(), Some("pasted-code-1234"));
+    assert!(said(&home, &["list"]).contains("✓ web: "));
+    // The same with a browser on this machine; nothing is typed.
+    let home = signs_in(&office).home_file(
+        "bin/xdg-open",
+        "#!/bin/sh\necho \"$1\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"\n",
+    );
+    let opener = home.home().join("bin/xdg-open");
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", home.home().join("bin").display());
+    let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).env("PATH", &path).on_terminal();
+    terminal.expect("browser now? [Y/n]").say("").expect("Waiting for the browser");
+    let url = fs::read_to_string(home.home().join("opened")).unwrap();
+    browse(url.trim());
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert_eq!(office.requests_to("/token")[1].form("code").as_deref(), Some("browsers-code"));
+}
+
+#[test]
+fn scripts_paste_through_standard_input_and_programs_need_nobody() {
+    let office = office();
+    let home = signs_in(&office);
+    let piped = |text: &str| home.command(binary(), ["mcp", "auth", "web"]).stdin(text.to_owned()).run();
+    let wrong = piped("code=x&state=y\n");
+    assert_eq!(wrong.code, Some(41), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("not the answer to the present sign-in"), "{}", wrong.stderr);
+    let right = piped("scripts-code-1\n");
+    assert_eq!(right.code, Some(0), "{}", right.stderr);
+    assert_eq!(right.stdout, "Successfully authenticated with MCP server 'web'\n");
+
+    let oauth =
+        json!({"grantType": "client_credentials", "clientId": "robot", "clientSecret": "$ROBOT_SECRET"});
+    let web = json!({"httpUrl": format!("{}/mcp", office.url()), "oauth": oauth});
+    let home = TestHome::new().settings(json!({"mcpServers": {"web": web}}));
+    let without = run(&home, &["auth", "web"]);
+    assert_eq!(without.code, Some(41), "{}", without.stderr);
+    assert!(without.stderr.contains("`oauth.clientSecret`, `oauth.privateKey`"), "{}", without.stderr);
+    let home = home.env("ROBOT_SECRET", "robots-secret-1");
+    assert_eq!(said(&home, &["auth", "web"]), "MCP server 'web' gave a token; nobody has to sign in\n");
+    assert!(said(&home, &["list"]).contains("✓ web: "));
+    let asked = office.requests_to("/token").pop().unwrap();
+    assert_eq!(asked.form("client_secret").as_deref(), Some("robots-secret-1"));
+    assert!(!home.gemini_dir().join("gemini-credentials.json").exists());
 }

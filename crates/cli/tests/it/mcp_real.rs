@@ -37,10 +37,11 @@ fn real_servers_work_over_pipes() {
     assert!(Command::new("git").args(["init", "-q"]).current_dir(&project).status().unwrap().success());
     let python = |name: &str| folder.join("python/bin").join(name).display().to_string();
     let home = home.settings(json!({"mcpServers": {
-        "everything": {"command": "node", "args": [package(&folder, "server-everything"), "stdio"], "trust": true},
-        "files": {"command": "node", "args": [package(&folder, "server-filesystem"), project], "trust": true},
-        "git": {"command": python("mcp-server-git"), "trust": true},
-        "time": {"command": python("mcp-server-time"), "trust": true},
+        "everything": {"command": "node", "args": [package(&folder, "server-everything"), "stdio"], "trust": true, "timeout": 30_000},
+        "files": {"command": "node", "args": [package(&folder, "server-filesystem"), project], "trust": true, "timeout": 30_000},
+        // Slow to start on a busy machine.
+        "git": {"command": python("mcp-server-git"), "trust": true, "timeout": 30_000},
+        "time": {"command": python("mcp-server-time"), "trust": true, "timeout": 30_000},
     }}));
     let step = reply()
         .call("mcp_everything_echo", json!({"message": "pollux"}))

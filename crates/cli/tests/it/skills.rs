@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::scene::{MODEL, Scene};
 
 fn home() -> TestHome {
-    let skill = "---\nname: triage\ndescription: Groups errors in logs\n---\nRead references/codes.md first.\n";
+    let skill =
+        "---\nname: triage\ndescription: Groups errors in logs\n---\nRead references/codes.md first.\n";
     TestHome::new()
         .home_file(".gemini/skills/triage/SKILL.md", skill)
         .home_file(".gemini/skills/triage/references/codes.md", "E17 is the disk")
@@ -20,7 +21,8 @@ fn at_terminal(scene: &Scene) -> pollux_test_support::Terminal {
 
 #[test]
 fn the_model_activates_a_skill_after_a_yes_and_reads_its_files() {
-    let file = |home: &TestHome| home.gemini_dir().join("skills/triage/references/codes.md").display().to_string();
+    let file =
+        |home: &TestHome| home.gemini_dir().join("skills/triage/references/codes.md").display().to_string();
     let home = home();
     let codes = file(&home);
     let scene = Scene::with(
@@ -34,16 +36,27 @@ fn the_model_activates_a_skill_after_a_yes_and_reads_its_files() {
     );
     let mut terminal = at_terminal(&scene);
     terminal.expect("> ").say("what is E17?");
-    terminal.expect("Activate Skill: triage").expect("Groups errors in logs").expect("codes.md").expect("Answer");
+    terminal
+        .expect("Activate Skill: triage")
+        .expect("Groups errors in logs")
+        .expect("codes.md")
+        .expect("Answer");
     terminal.say("1").expect("It is the disk.").expect("> ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     let first = scene.server.request(0).body.to_string();
-    assert!(first.contains("# Available Agent Skills") && first.contains("<name>triage</name>"), "the prompt lists it");
+    assert!(
+        first.contains("# Available Agent Skills") && first.contains("<name>triage</name>"),
+        "the prompt lists it"
+    );
     assert!(!first.contains("Read references/codes.md first."), "but not its instructions");
     let body = |index: usize| scene.server.request(index).function_responses().last().unwrap().to_string();
     assert!(body(1).contains("Path not in workspace"), "closed before: {}", body(1));
-    assert!(body(2).contains("<activated_skill name=") && body(2).contains("Read references/codes.md first."), "{}", body(2));
+    assert!(
+        body(2).contains("<activated_skill name=") && body(2).contains("Read references/codes.md first."),
+        "{}",
+        body(2)
+    );
     assert!(body(3).contains("E17 is the disk"), "{}", body(3));
 }
 
@@ -80,7 +93,11 @@ fn skills_are_listed_switched_and_looked_for_anew_while_one_talks() {
     terminal.expect("> ").say("hello").expect("before").expect("> ");
     terminal.say("/skills").expect("triage [Enabled]").expect("Groups errors in logs").expect("> ");
     terminal.say("/skills disable nope").expect("Skill \"nope\" not found.").expect("> ");
-    terminal.say("/skills disable triage").expect("disabled by adding it").expect("/skills reload").expect("> ");
+    terminal
+        .say("/skills disable triage")
+        .expect("disabled by adding it")
+        .expect("/skills reload")
+        .expect("> ");
     fs::create_dir_all(scene.home.gemini_dir().join("skills/late")).unwrap();
     let late = "---\nname: late\ndescription: Came later\n---\nx";
     fs::write(scene.home.gemini_dir().join("skills/late/SKILL.md"), late).unwrap();

@@ -32,7 +32,8 @@ fn failed(home: &TestHome, args: &[&str]) -> String {
 
 fn installed(home: &TestHome) -> Vec<String> {
     let entries = fs::read_dir(home.gemini_dir().join("skills")).into_iter().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -72,7 +73,8 @@ fn the_list_has_upstreams_form_and_conflicts_are_told() {
     assert_eq!((rows[1]["name"].as_str(), rows[1]["origin"].as_str()), (Some("same"), Some("workspace")));
     assert!(said(&home, &["show", "SAME"]).ends_with("\n\nInstructions of same.\n"));
     assert!(failed(&home, &["show", "sane"]).contains("did you mean \"same\"?"));
-    let untrusted = home.command(binary(), ["skill", "list"]).env("GEMINI_CLI_TRUST_WORKSPACE", "false").run();
+    let untrusted =
+        home.command(binary(), ["skill", "list"]).env("GEMINI_CLI_TRUST_WORKSPACE", "false").run();
     assert!(!untrusted.stdout.contains(&project.display().to_string()), "{}", untrusted.stdout);
 }
 
@@ -82,7 +84,10 @@ fn switching_off_and_on_writes_lists_and_says_where() {
     let user = home.gemini_dir().join("settings.json").display().to_string();
     let work = home.project().join(".gemini/settings.json").display().to_string();
     let by = "by adding it to the disabled list in";
-    assert_eq!(said(&home, &["disable", "one"]), format!("Skill \"one\" disabled {by} workspace ({work}) settings.\n"));
+    assert_eq!(
+        said(&home, &["disable", "one"]),
+        format!("Skill \"one\" disabled {by} workspace ({work}) settings.\n")
+    );
     assert_eq!(said(&home, &["disable", "ONE"]), "Skill \"ONE\" is already disabled.\n");
     assert!(said(&home, &["list"]).contains("one [Disabled]\n"));
     assert_eq!(
@@ -91,11 +96,15 @@ fn switching_off_and_on_writes_lists_and_says_where() {
     );
     assert_eq!(
         said(&home, &["enable", "one"]),
-        format!("Skill \"one\" enabled by removing it from the disabled list in user ({user}) and workspace ({work}) settings.\n")
+        format!(
+            "Skill \"one\" enabled by removing it from the disabled list in user ({user}) and workspace ({work}) settings.\n"
+        )
     );
     assert_eq!(said(&home, &["enable", "one"]), "Skill \"one\" is already enabled.\n");
     assert!(said(&home, &["list"]).contains("one [Enabled]\n"));
-    assert!(failed(&home, &["disable", "one", "--scope", "galaxy"]).contains("Choices: \"user\", \"workspace\""));
+    assert!(
+        failed(&home, &["disable", "one", "--scope", "galaxy"]).contains("Choices: \"user\", \"workspace\"")
+    );
 }
 
 #[test]
@@ -104,7 +113,11 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
     let place = home.gemini_dir().join("skills/one");
     let asked = home.command(binary(), ["skills", "install", "src"]).stdin("n\n").run();
     assert_eq!(asked.code, Some(1));
-    assert!(asked.stderr.contains("Do you want to continue? [Y/n]: Skill installation cancelled by user."), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("Do you want to continue? [Y/n]: Skill installation cancelled by user."),
+        "{}",
+        asked.stderr
+    );
     assert!(installed(&home).is_empty());
     let asked = home.command(binary(), ["skills", "install", "src"]).stdin("\n").run();
     assert_eq!(
@@ -115,7 +128,7 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
         "Searching for skills in ",
         "Installing agent skill(s) from \"src\".\n\nThe following agent skill(s) will be installing:\n\n  * one: Does one\n    (Source: ",
         "(2 items in directory)\n\nInstall Destination: ",
-        "Agent skills inject specialized instructions",
+        "The model follows what a skill says",
     ] {
         assert!(asked.stderr.contains(wanted), "{} should have {wanted}", asked.stderr);
     }
@@ -128,7 +141,10 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
         format!("Successfully uninstalled skill: one (scope: user, location: {})\n", place.display())
     );
     assert_eq!(said(&home, &["uninstall", "one"]), "Skill \"one\" is not installed in the user scope.\n");
-    assert_eq!(said(&home, &["link", "src/one", "--scope", "workspace", "--consent"]), "\nSuccessfully linked skills.\n");
+    assert_eq!(
+        said(&home, &["link", "src/one", "--scope", "workspace", "--consent"]),
+        "\nSuccessfully linked skills.\n"
+    );
     assert!(home.project().join(".gemini/skills/one").symlink_metadata().unwrap().file_type().is_symlink());
     said(&home, &["uninstall", "one", "--scope", "workspace"]);
     assert!(home.project().join("src/one/SKILL.md").exists());
@@ -148,7 +164,10 @@ fn a_repository_is_cloned_and_a_folder_of_it_installed() {
     git(&["commit", "-qm", "first"]);
     let url = format!("file://{}", repo.display());
     let missed = failed(&home, &["install", &url, "--consent"]);
-    assert!(missed.contains(&format!("No valid skills found in {url}. Ensure a SKILL.md file exists")), "{missed}");
+    assert!(
+        missed.contains(&format!("No valid skills found in {url}. Ensure a SKILL.md file exists")),
+        "{missed}"
+    );
     assert!(missed.contains("--path skills"), "{missed}");
     let escaped = failed(&home, &["install", &url, "--path", "../..", "--consent"]);
     assert!(escaped.contains("Invalid path: Directory traversal not allowed."), "{escaped}");
@@ -162,7 +181,9 @@ fn a_repository_is_cloned_and_a_folder_of_it_installed() {
 fn zip(path: &Path, files: &[(&str, &str)]) {
     fn crc(bytes: &[u8]) -> u32 {
         let step = |crc: u32, byte: &u8| {
-            (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 })
+            (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+                if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 }
+            })
         };
         !bytes.iter().fold(!0, step)
     }
@@ -240,24 +261,25 @@ fn hostile_skills_are_left_out_with_a_reason_and_the_rest_is_listed() {
 }
 
 #[test]
-fn an_administrator_can_switch_skills_off() {
+fn a_file_does_not_play_the_administrator() {
     let home = TestHome::new();
     let system = home.home().join("system.json");
     fs::write(&system, json!({"admin": {"skills": {"enabled": false}}}).to_string()).unwrap();
-    let refused = home
+    let listed = home
         .command(binary(), ["skills", "list"])
         .env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &system.display().to_string())
         .run();
-    // The key is the administrator's service's: a file does not set it.
-    assert_eq!(refused.code, Some(0), "{}", refused.stderr);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
 }
 
 /// The reference implementation of the specification, if `scripts/agent-skills.sh` has installed it.
 fn reference() -> Option<PathBuf> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/agent-skills/python/bin/agentskills");
+    let program =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/agent-skills/python/bin/agentskills");
     if !program.exists() {
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "skipped: scripts/agent-skills.sh has not installed the validator");
+        let _ =
+            writeln!(std::io::stderr(), "skipped: scripts/agent-skills.sh has not installed the validator");
     }
     program.exists().then_some(program)
 }
@@ -268,7 +290,8 @@ fn what_is_shipped_and_what_is_installed_is_valid_for_the_reference_implementati
     let home = TestHome::new().file("src/one/SKILL.md", &skill("one"));
     said(&home, &["install", "src", "--consent"]);
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../extend/skills");
-    let mut folders: Vec<PathBuf> = fs::read_dir(shipped).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<PathBuf> =
+        fs::read_dir(shipped).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.push(home.gemini_dir().join("skills/one"));
     for folder in folders {
         let output = Command::new(&program).arg("validate").arg(&folder).output().unwrap();
@@ -299,8 +322,13 @@ fn our_validation_agrees_with_the_reference_implementation() {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("SKILL.md"), text).unwrap();
         let theirs = Command::new(&program).arg("validate").arg(&place).output().unwrap().status.success();
-        let ours = run(&home, &["validate", folder, "--json"]);
+        let ours = run(&home, &["validate", &format!("./{folder}"), "--json"]);
         let told: Value = serde_json::from_str(&ours.stdout).unwrap();
-        assert_eq!((told["valid"].as_bool(), ours.code == Some(0)), (Some(theirs), theirs), "{folder}: {}", ours.stdout);
+        assert_eq!(
+            (told["valid"].as_bool(), ours.code == Some(0)),
+            (Some(theirs), theirs),
+            "{folder}: {}",
+            ours.stdout
+        );
     }
 }

@@ -130,7 +130,8 @@ fn plain_run(bytes: &[u8]) -> usize {
     let is_special = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
     let (blocks, _) = bytes.as_chunks::<16>();
     // Without a way out inside of a block, so that its bytes are looked at in one step.
-    let plain = blocks.iter().take_while(|block| !block.iter().fold(false, |any, byte| any | is_special(byte)));
+    let plain =
+        blocks.iter().take_while(|block| !block.iter().fold(false, |any, byte| any | is_special(byte)));
     let begun = plain.count() * 16;
     let rest = bytes.get(begun..).unwrap_or_default();
     begun + rest.iter().position(is_special).unwrap_or(rest.len())
@@ -162,11 +163,15 @@ mod tests {
 
     #[test]
     fn a_stored_text_is_the_same_as_one_that_was_read() {
-        let all: String = (0..0x800).filter_map(char::from_u32).chain("\\\"\\n日\u{10ffff}".chars()).collect();
+        let all: String =
+            (0..0x800).filter_map(char::from_u32).chain("\\\"\\n日\u{10ffff}".chars()).collect();
         for text in ["", "plain", "\\", "\"", "\\\"\\\\", "a\nb\u{8}\u{c}\u{7f}", &all] {
             let json = json!(text).to_string();
             let stored = stored("output", &json).unwrap();
-            assert_eq!(stored.as_stored().unwrap(), StoredText { key: "output", json: &json, length: text.len() });
+            assert_eq!(
+                stored.as_stored().unwrap(),
+                StoredText { key: "output", json: &json, length: text.len() }
+            );
             let read = AnswerFields::from(json!({"output": text}).as_object().unwrap().clone());
             assert_eq!(stored, read);
             assert_eq!(stored, stored.clone());
@@ -181,9 +186,28 @@ mod tests {
     #[test]
     fn whatever_would_be_written_otherwise_is_not_kept_as_text() {
         let others = [
-            "", "\"", "7", "{}", "\"a", "a\"", "\"a\"b\"", "\"\\\"", "\"\\\\\"\"", "\"a\nb\"", " \"a\"", "\"a\" ",
-            r#""\/""#, r#""\u0041""#, r#""\u000a""#, r#""\u000A""#, r#""\u001F""#, r#""\u007f""#, r#""\u00""#,
-            r#""\ud83d\ude00""#, r#""\ud83d""#, r#""\x""#,
+            "",
+            "\"",
+            "7",
+            "{}",
+            "\"a",
+            "a\"",
+            "\"a\"b\"",
+            "\"\\\"",
+            "\"\\\\\"\"",
+            "\"a\nb\"",
+            " \"a\"",
+            "\"a\" ",
+            r#""\/""#,
+            r#""\u0041""#,
+            r#""\u000a""#,
+            r#""\u000A""#,
+            r#""\u001F""#,
+            r#""\u007f""#,
+            r#""\u00""#,
+            r#""\ud83d\ude00""#,
+            r#""\ud83d""#,
+            r#""\x""#,
         ];
         for json in others {
             assert!(stored("output", json).is_none(), "{json}");

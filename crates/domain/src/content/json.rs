@@ -123,6 +123,8 @@ fn from_object(mut fields: JsonObject) -> Part {
     }
     let body = take_body(&mut fields);
     match body {
+        // A map that was emptied keeps its room, and a long conversation has very many of them.
+        Some(body) if fields.is_empty() => Part { body, thought_signature, extra: JsonObject::new() },
         Some(body) => Part { body, thought_signature, extra: fields },
         None => Part { body: Body::Other(fields), thought_signature, extra: JsonObject::new() },
     }

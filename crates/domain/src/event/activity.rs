@@ -35,7 +35,11 @@ pub enum ActivityKind {
     /// The heading of a thought.
     Thought(String),
     /// Something went wrong; the agent may go on.
-    Error { message: String, call: Option<(CallId, String)>, cause: ActivityError },
+    Error {
+        message: String,
+        call: Option<(CallId, String)>,
+        cause: ActivityError,
+    },
 }
 
 /// Why something went wrong.
@@ -118,7 +122,9 @@ impl Activity {
             ActivityKind::CallStarted { display_name, description, .. } if description.is_empty() => {
                 display_name.clone()
             }
-            ActivityKind::CallStarted { display_name, description, .. } => format!("{display_name} {description}"),
+            ActivityKind::CallStarted { display_name, description, .. } => {
+                format!("{display_name} {description}")
+            }
             ActivityKind::Error { message, .. } => format!("failed: {message}"),
             ActivityKind::Thought(text) if !text.is_empty() => format!("({text})"),
             ActivityKind::Thought(_) => return None,

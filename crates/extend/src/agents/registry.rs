@@ -39,6 +39,9 @@ pub struct Entry {
     pub status: Status,
 }
 
+/// Says whether somebody agreed to an agent, by its name and what stands for its content.
+type Agreed<'a> = &'a dyn Fn(&str, &str) -> bool;
+
 /// Whether an agent can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
@@ -79,13 +82,7 @@ impl Registry {
         registry
     }
 
-    fn add_folder(
-        &mut self,
-        folder: &Path,
-        owner: &Owner,
-        agreed: Option<&dyn Fn(&str, &str) -> bool>,
-        wishes: &Wishes,
-    ) {
+    fn add_folder(&mut self, folder: &Path, owner: &Owner, agreed: Option<Agreed<'_>>, wishes: &Wishes) {
         for path in definition_file::files_in(folder) {
             match definition_file::read(&path, owner) {
                 Ok(found) => {

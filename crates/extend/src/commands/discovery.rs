@@ -132,6 +132,7 @@ fn name(below: &Path) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

@@ -60,9 +60,7 @@ fn place(command: &str) -> Place {
         let in_double = levels.last().copied().unwrap_or_default();
         match c {
             '\\' => {
-                if characters.next().is_none() {
-                    return Place::Unclear;
-                }
+                let Some(_) = characters.next() else { return Place::Unclear };
             }
             '\'' if !in_double => {
                 // `$'…'` has escapes of its own.

@@ -198,16 +198,20 @@ pub(super) fn is_variable(name: &str) -> bool {
 }
 
 fn parse(folder: &Path, file: &Path) -> Result<Option<Manifest>, Defect> {
-    let length = match fs::metadata(file) {
-        Ok(meta) => meta.len(),
+    let read = |source| FileError::Read { path: file.to_owned(), source };
+    let mut meta = match fs::symlink_metadata(file) {
+        Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(FileError::Read { path: file.to_owned(), source }.into()),
+        Err(error) => return Err(read(error).into()),
     };
-    if length > MAX_BYTES {
-        return Err(Defect::TooLarge);
+    if meta.is_symlink() {
+        if !stays_in(file, folder) {
+            return Err(Defect::LeadsOut);
+        }
+        meta = fs::metadata(file).map_err(read)?;
     }
-    if !stays_in(file, folder) {
-        return Err(Defect::LeadsOut);
+    if meta.len() > MAX_BYTES {
+        return Err(Defect::TooLarge);
     }
     let Some(text) = files::read_text(file)? else { return Ok(None) };
     let Value::Object(raw) = serde_json::from_str(text.trim_start_matches('\u{feff}'))? else {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 
 use serde::Deserialize;
 
@@ -9,6 +10,10 @@ use super::*;
 struct Entry {
     name: String,
     description: String,
+}
+
+fn put(path: &Path, content: impl AsRef<[u8]>) {
+    File::create(path).unwrap().write_all(content.as_ref()).unwrap();
 }
 
 #[test]
@@ -76,17 +81,17 @@ fn any_garbage_is_an_error_and_no_panic() {
 fn only_the_beginning_of_a_file_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("SKILL.md");
-    fs::write(&path, "---\nname: ä\n---\nbody").unwrap();
+    put(&path, "---\nname: ä\n---\nbody");
     assert_eq!(read(&path).unwrap().as_deref(), Some("name: ä"));
     // The closing line lies beyond the first chunk, and a character lies across its end.
     let long = format!("x{}", "ä".repeat(CHUNK));
-    fs::write(&path, format!("---\nname: {long}\n---\n")).unwrap();
+    put(&path, format!("---\nname: {long}\n---\n"));
     assert_eq!(read(&path).unwrap(), Some(format!("name: {long}")));
-    fs::write(&path, [b"---\nname: a\n---\n".as_slice(), &[b'x'; 2 * CHUNK], &[0xff]].concat()).unwrap();
+    put(&path, [b"---\nname: a\n---\n".as_slice(), &[b'x'; 2 * CHUNK], &[0xff]].concat());
     assert_eq!(read(&path).unwrap().as_deref(), Some("name: a"));
-    fs::write(&path, "no front matter").unwrap();
+    put(&path, "no front matter");
     assert_eq!(read(&path).unwrap(), None);
-    fs::write(&path, [0xff, 0xfe]).unwrap();
+    put(&path, [0xff, 0xfe]);
     assert!(matches!(read(&path), Err(FrontMatterError::NotUtf8)));
 }
 
@@ -94,7 +99,7 @@ fn only_the_beginning_of_a_file_is_read() {
 fn a_front_matter_of_a_gigabyte_is_refused_without_reading_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("SKILL.md");
-    fs::write(&path, "---\nname: ").unwrap();
+    put(&path, "---\nname: ");
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(1024 * 1024 * 1024).unwrap();
     assert!(matches!(read(&path), Err(FrontMatterError::TooLong)));

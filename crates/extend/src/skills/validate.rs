@@ -6,7 +6,7 @@ use pollux_domain::JsonObject;
 use serde_json::Value;
 
 use super::{FILE, MAX_FILE};
-use crate::frontmatter;
+use crate::frontmatter::{self, FrontMatterError};
 
 /// The keys that the specification knows.
 const KEYS: &[&str] = &["name", "description", "license", "allowed-tools", "metadata", "compatibility"];
@@ -60,7 +60,13 @@ pub fn validate(path: &Path) -> Validation {
     };
     let keys: JsonObject = match frontmatter::parse(front) {
         Ok(keys) => keys,
-        Err(error) => return found.error(error.to_string()),
+        Err(error) => {
+            let mut found = found.error(error.to_string());
+            if matches!(error, FrontMatterError::Invalid(_)) {
+                found.advice.push("a text with `: ` or ` #` in it has to stand in quotes".to_owned());
+            }
+            return found;
+        }
     };
     // `.` has no name of its own.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());

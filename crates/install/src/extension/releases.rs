@@ -225,13 +225,13 @@ fn choose(names: &[&str], platform: &str, architecture: &str) -> Option<usize> {
     let neutral =
         |name: &str| !["darwin", "linux", "win32"].iter().any(|word| name.to_lowercase().contains(word));
     // A file for another processor is no file for this one.
-    let of_platform = |name: &&str| {
+    let of_platform = |name: &str| {
         let mut words = name.split('.').map(str::to_lowercase);
         words.next().as_deref() == Some(platform)
             && words.next().is_some_and(|word| !["arm", "arm64", "ia32", "x64"].contains(&word.as_str()))
     };
     starting(format!("{platform}.{architecture}."))
-        .or_else(|| names.iter().position(|name| of_platform(&name)))
+        .or_else(|| names.iter().position(|name| of_platform(name)))
         .or_else(|| matches!(names, [only] if neutral(only)).then_some(0))
 }
 

@@ -144,9 +144,15 @@ async fn signed_in(office: &FakeHttp, entry: &Value) -> (Stage, tempfile::TempDi
     if !config.auth.oauth.grant.is_unattended() {
         let stage = Stage::of(vec![("s", entry.clone())], sign_in.access(&config)).settled().await;
         let report = stage.report("s");
-        assert_eq!(report.problem.as_deref(), Some("MCP server 's' requires authentication using: pollux mcp auth s"));
-        let login =
-            sign_in.oauth.begin_login(&oauth_server(&config).unwrap(), report.sign_in.as_deref()).await.unwrap();
+        assert_eq!(
+            report.problem.as_deref(),
+            Some("MCP server 's' requires authentication using: pollux mcp auth s")
+        );
+        let login = sign_in
+            .oauth
+            .begin_login(&oauth_server(&config).unwrap(), report.sign_in.as_deref())
+            .await
+            .unwrap();
         assert_eq!(login.scopes(), ["read"]);
         let end = browse(login.url(), false).await;
         let granted = login.pasted(&end).unwrap();

@@ -23,6 +23,8 @@ const QUICK: Duration = Duration::from_millis(250);
 const SLOW: Duration = Duration::from_secs(2);
 /// Or so many bytes of them.
 const BATCH_BYTES: usize = 2 << 20;
+/// After so many new chunks the text index is put together.
+const MANY: usize = 2000;
 /// Files that are held before they are written.
 const BATCH_FILES: usize = 200;
 
@@ -159,6 +161,9 @@ impl Job {
         self.synced.chunks_removed += self.with(move |writer, _| writer.remove(&removed)).await?;
         if self.synced.embedded > 0 {
             self.with(|writer, setup| writer.prune(setup)).await?;
+        }
+        if self.synced.chunks_written >= MANY {
+            self.with(|writer, _| writer.settle()).await?;
         }
         Ok(())
     }

@@ -353,6 +353,12 @@ impl Writer {
         remove().map_err(|source| IndexError::of(&path, source))
     }
 
+    /// Puts the words of many new chunks into one place: a search then opens one list for each word.
+    pub(crate) fn settle(&self) -> Result<(), IndexError> {
+        let sql = "INSERT INTO pollux_fts (pollux_fts) VALUES ('optimize')";
+        self.opened.connection.execute(sql, []).map(drop).map_err(|source| self.error(source))
+    }
+
     pub(crate) fn prune(&self, setup: &Setup) -> Result<usize, IndexError> {
         cache::prune(&self.opened.connection, setup.settings.cache.max_entries)
             .map_err(|source| self.error(source))

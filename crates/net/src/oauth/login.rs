@@ -53,6 +53,7 @@ impl LoginError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Registration(RegistrationError::Endpoint(_) | RegistrationError::BadDescription(_)) => None,
             Self::Registration(_) => {
                 Some("ask the server's operator for a client id, and name it as `oauth.clientId`")
             }

@@ -320,29 +320,43 @@ fn for_each_piece(
     section: Range<u64>,
     mut take: impl FnMut(&mut Vec<u8>, bool) -> Option<()>,
 ) -> Option<()> {
-    let mut reader = Section { file, left: section };
-    let mut piece = Vec::new();
-    while !reader.left.is_empty() {
-        // What is there already is a line whose end was not read.
-        let begun = piece.len();
-        let more = (reader.left.end - reader.left.start).min(PIECE as u64);
-        piece.reserve(usize::try_from(more).ok()? + 1);
-        let read = reader.by_ref().take(more).read_to_end(&mut piece).ok()? as u64;
-        if read != more {
-            return None;
-        }
-        let is_end = reader.left.is_empty();
-        let whole = match memchr::memrchr(b'\n', piece.get(begun..)?) {
-            _ if is_end => piece.len(),
+    let mut piece: Vec<u8> = Vec::new();
+    // What is there already is a line whose end was not read.
+    let mut filled = 0;
+    let mut at = section.start;
+    while at < section.end {
+        let more = usize::try_from(section.end - at).map_or(PIECE, |left| left.min(PIECE));
+        make_room(&mut piece, filled + more);
+        file.read_exact_at(piece.get_mut(filled..filled + more)?, at).ok()?;
+        at += more as u64;
+        let is_end = at == section.end;
+        let begun = filled;
+        filled += more;
+        let whole = match memchr::memrchr(b'\n', piece.get(begun..filled)?) {
+            _ if is_end => filled,
             Some(line_break) => begun + line_break + 1,
             None => continue,
         };
-        let rest = piece.split_off(whole);
+        let rest = piece.get(whole..filled)?.to_vec();
+        piece.truncate(whole);
         take(&mut piece, is_end)?;
-        piece.clear();
-        piece.extend_from_slice(&rest);
+        filled = rest.len();
+        if !is_end {
+            make_room(&mut piece, filled + PIECE);
+            piece.get_mut(..filled)?.copy_from_slice(&rest);
+        }
     }
     Some(())
+}
+
+/// Makes a piece at least so long.
+fn make_room(piece: &mut Vec<u8>, length: usize) {
+    if piece.capacity() == 0 {
+        // Zeros that the system gives need not be written.
+        *piece = vec![0; length];
+    } else if piece.len() < length {
+        piece.resize(length, 0);
+    }
 }
 
 /// Hands every line over with what was read of it, until one is refused.

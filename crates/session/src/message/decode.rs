@@ -39,7 +39,7 @@ fn user(id: String, mut fields: JsonObject, read: Option<Vec<Part>>) -> UserMess
             read.unwrap_or_else(|| parts_from_json(content))
         },
         typed: fields.remove("displayContent").map(|value| joined_text(&parts_from_json(value))),
-        extra: fields,
+        extra: remaining(fields),
     }
 }
 
@@ -63,7 +63,7 @@ fn reply(id: String, mut fields: JsonObject, read: Option<Vec<CallFields>>) -> R
         usage: fields.remove("tokens").as_ref().and_then(usage),
         model: take_string(&mut fields, "model"),
         calls,
-        extra: fields,
+        extra: remaining(fields),
         id,
     }
 }
@@ -82,7 +82,7 @@ fn notice(id: String, severity: Severity, mut fields: JsonObject) -> NoticeMessa
         severity,
         text: joined_text(&parts_from_json(fields.remove("content").unwrap_or_default())),
         compression,
-        extra: fields,
+        extra: remaining(fields),
     }
 }
 
@@ -112,7 +112,7 @@ fn stored_call(message: &str, at: usize, call: CallFields) -> StoredCall {
         display_name: take_string(&mut fields, "displayName"),
         description: take_string(&mut fields, "description"),
         markdown: fields.remove("renderOutputAsMarkdown").and_then(|value| value.as_bool()).unwrap_or(true),
-        extra: fields,
+        extra: remaining(fields),
         id: CallId::from_file(id),
         name,
     }
@@ -206,6 +206,11 @@ pub(super) fn display_from_json(value: &Value) -> Display {
         }
         _ => Display::Nothing,
     }
+}
+
+/// The fields that nobody took. A map that was emptied keeps its room, and a long session has very many of them.
+fn remaining(fields: JsonObject) -> JsonObject {
+    if fields.is_empty() { JsonObject::new() } else { fields }
 }
 
 fn take_string(fields: &mut JsonObject, key: &str) -> Option<String> {

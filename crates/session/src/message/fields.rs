@@ -14,8 +14,10 @@ use crate::{blobs, raw};
 
 /// Shorter answers are read at once: they are not worth keeping a piece of the file.
 const LONG: usize = 1024;
-/// The fields that a message or a call usually has; room for them is made once.
+/// The fields that a message or a call has at the most, usually; room for them is made once.
 const USUAL_FIELDS: usize = 14;
+/// The bytes that a field takes at the least, usually.
+const USUAL_FIELD: usize = 24;
 
 /// The fields of a message.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn message(&mut self) -> Option<MessageFields> {
-        let mut fields = MessageFields::from(JsonObject::with_capacity(USUAL_FIELDS));
+        let mut fields = MessageFields::from(self.room());
         self.object(|reader, key| {
             let begin = reader.peek()?;
             let value = match key {
@@ -101,8 +103,13 @@ impl<'a> Reader<'a> {
         is_usual.then_some(fields)
     }
 
+    /// Room for the fields that the rest of the line may have.
+    fn room(&self) -> JsonObject {
+        JsonObject::with_capacity(((self.end - self.at) / USUAL_FIELD).min(USUAL_FIELDS))
+    }
+
     fn call(&mut self) -> Option<CallFields> {
-        let mut fields = CallFields::from(JsonObject::with_capacity(USUAL_FIELDS));
+        let mut fields = CallFields::from(self.room());
         self.object(|reader, key| {
             let value = match key {
                 "result" if reader.peek()? == b'[' => {
@@ -170,7 +177,8 @@ impl<'a> Reader<'a> {
         let key = self.key()?;
         self.take(b':')?;
         self.skip_space();
-        let (answer, end) = AnswerFields::from_stored(key, self.piece, self.at).filter(|(_, end)| *end < self.end)?;
+        let (answer, end) =
+            AnswerFields::from_stored(key, self.piece, self.at).filter(|(_, end)| *end < self.end)?;
         if end - self.at < LONG {
             return None;
         }
@@ -314,8 +322,10 @@ mod tests {
             calls(r#"[{"result":[{"functionCall":{},"functionResponse":{"response":{"output":"x"}}}]}]"#),
             calls(r#"[{"result":[{"functionResponse":7}]},{"result":[{"functionResponse":{}}]}]"#),
             calls(r#"[{"result":[{"functionResponse":{"response":{"output":"x"},"response":7}}]}]"#),
-            r#"{"type":"user","content":[{"functionResponse":{"name":"t","response":{"output":"x"}}},"a"]}"#.into(),
-            r#"{"content":[{"functionResponse":{"name":"t","response":{"output":"x"}}}],"type":"user"}"#.into(),
+            r#"{"type":"user","content":[{"functionResponse":{"name":"t","response":{"output":"x"}}},"a"]}"#
+                .into(),
+            r#"{"content":[{"functionResponse":{"name":"t","response":{"output":"x"}}}],"type":"user"}"#
+                .into(),
             r#"{"type":"user","content":"a","toolCalls":[{"result":[]}]}"#.into(),
             r#"{"type":"user","content":["a"],"type":"new"}"#.into(),
             r#"{"type":"new","content":["a"],"toolCalls":[{}]}"#.into(),
@@ -345,7 +355,13 @@ mod tests {
     #[test]
     fn what_is_no_object_or_no_text_that_can_be_read_is_refused() {
         let long = "x".repeat(LONG);
-        let odd = [answer(&format!("{{\"output\":\"{long}\t\"}}")), answer(&format!("{{\"output\":\"{long}\"]")), answer(r#"{"output":"\ud83d"}"#), answer(r#"{"output":1e999}"#), answer("{]")];
+        let odd = [
+            answer(&format!("{{\"output\":\"{long}\t\"}}")),
+            answer(&format!("{{\"output\":\"{long}\"]")),
+            answer(r#"{"output":"\ud83d"}"#),
+            answer(r#"{"output":1e999}"#),
+            answer("{]"),
+        ];
         for text in odd.iter().map(String::as_str).chain(["", "[]", "7", "{} {}", "{\"a\":"]) {
             assert!(from_line(text).is_none(), "{text}");
         }

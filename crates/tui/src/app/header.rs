@@ -30,20 +30,28 @@ impl Header {
             lines.extend(NAME.iter().map(|row| {
                 let letters = row.chars().enumerate();
                 Line::from(
-                    letters.map(|(at, sign)| Span::styled(sign.to_string(), theme.letter(at, wide))).collect::<Vec<_>>(),
+                    letters
+                        .map(|(at, sign)| Span::styled(sign.to_string(), theme.letter(at, wide)))
+                        .collect::<Vec<_>>(),
                 )
             }));
         }
         let about = format!("Pollux v{}", self.version);
         lines.push(Line::from(Span::styled(about, theme.text())));
         if !self.sign_in.is_empty() {
-            lines.extend(wrap(&[Span::styled(self.sign_in.clone(), theme.secondary())], width, &Margin::default()));
+            lines.extend(wrap(
+                &[Span::styled(self.sign_in.clone(), theme.secondary())],
+                width,
+                &Margin::default(),
+            ));
         }
         if tips {
             lines.push(Line::default());
-            lines.extend(self.tips().into_iter().flat_map(|tip| {
-                wrap(&[Span::styled(tip, theme.text())], width, &Margin::default())
-            }));
+            lines.extend(
+                self.tips()
+                    .into_iter()
+                    .flat_map(|tip| wrap(&[Span::styled(tip, theme.text())], width, &Margin::default())),
+            );
         }
         for note in &self.notes {
             let margin = Margin::hanging(Span::styled(if spoken { "" } else { "ℹ " }, theme.warning()));
@@ -58,7 +66,9 @@ impl Header {
             "/help lists what else there is.".to_owned(),
         ];
         if !self.has_context {
-            tips.push("/init writes a GEMINI.md, which tells the model about this project every time.".to_owned());
+            tips.push(
+                "/init writes a GEMINI.md, which tells the model about this project every time.".to_owned(),
+            );
         }
         let numbered = tips.into_iter().enumerate().map(|(index, tip)| format!("{}. {tip}", index + 1));
         std::iter::once("Tips for getting started:".to_owned()).chain(numbered).collect()

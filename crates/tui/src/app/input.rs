@@ -72,7 +72,7 @@ impl App {
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => {
-                let texts: Vec<String> = self.queue.drain(..).map(|queued| queued.raw).collect();
+                let texts: Vec<String> = self.queue.drain(..).map(|queued| queued.text).collect();
                 self.composer.set_text(&texts.join("\n\n"));
                 Vec::new()
             }

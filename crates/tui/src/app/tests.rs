@@ -218,7 +218,10 @@ fn a_long_answer_never_outgrows_the_terminal() {
     for back in (0..1000).rev() {
         stage.terminal.screen_mut().set_scrollback(back);
         let rows: Vec<String> = stage.terminal.screen().rows(0, 40).collect();
-        seen.extend(rows.iter().filter_map(|row| row.split_once("• item ").map(|(_, number)| number.trim().to_owned())));
+        seen.extend(
+            rows.iter()
+                .filter_map(|row| row.split_once("• item ").map(|(_, number)| number.trim().to_owned())),
+        );
     }
     assert_eq!(seen.len(), 200);
 }

@@ -43,7 +43,10 @@ impl Todos {
         let now = now.map(|(_, text)| format!(" » {text}")).unwrap_or_default();
         let mut lines = vec![Line::from(vec![
             Span::styled(" Todo", theme.accent().add_modifier(Modifier::BOLD)),
-            Span::styled(format!("  {done}/{} completed (Ctrl+T to toggle)", self.entries.len()), theme.secondary()),
+            Span::styled(
+                format!("  {done}/{} completed (Ctrl+T to toggle)", self.entries.len()),
+                theme.secondary(),
+            ),
             Span::styled(now, theme.text()),
         ])];
         if self.open {

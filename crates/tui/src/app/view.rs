@@ -70,7 +70,8 @@ impl App {
             }
             Below::Composer { input, popup, foot } => {
                 let styles = self.styles();
-                let last = |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
+                let last =
+                    |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
                 let cursor = self.composer.render(last(first, input), &mut buffer, &styles);
                 let under = (first + input).min(area.height);
                 self.composer.render_popup(last(under, popup), &mut buffer, &styles);

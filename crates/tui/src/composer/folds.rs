@@ -11,6 +11,8 @@ use super::paste::lines;
 /// Default-ignorable, unassigned, and a cluster of their own (`Grapheme_Cluster_Break=Control`).
 const FIRST: u32 = 0xe01f0;
 const LAST: u32 = 0xe0fff;
+/// What they begin with in UTF-8.
+const LEAD: u8 = 0xf3;
 
 /// More lines than this are folded; must equal upstream's.
 const MOST_LINES: usize = 5;
@@ -69,8 +71,7 @@ pub(crate) fn is_large(text: &str) -> bool {
 impl Folds {
     /// A text as it may stand in the buffer: line ends are `\n`, reserved characters are folded.
     pub(crate) fn protect<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        // 0xF3 begins the reserved characters in UTF-8.
-        if !text.bytes().any(|byte| byte == b'\r' || byte == 0xf3) {
+        if !text.bytes().any(|byte| byte == b'\r' || byte == LEAD) {
             return Cow::Borrowed(text);
         }
         let text = lines(text);
@@ -161,6 +162,9 @@ impl Folds {
     }
 
     fn put<'a>(&'a self, raw: &str, what: impl Fn(&'a Fold) -> &'a str) -> String {
+        if !raw.bytes().any(|byte| byte == LEAD) {
+            return raw.to_owned();
+        }
         let mut text = String::with_capacity(raw.len());
         for c in raw.chars() {
             match index(c).and_then(|index| self.folds.get(index)) {

@@ -47,7 +47,16 @@ pub(crate) fn glyph<'a>(text: &'a str, at: usize, column: usize, folds: &'a Fold
         let kind = if first == b' ' { GlyphKind::Blank } else { GlyphKind::Plain };
         return Some(Glyph { len: 1, width: 1, shown: Cow::Borrowed(text.get(at..=at)?), kind });
     }
-    let cluster = text.get(at..)?.graphemes(true).next()?;
+    let rest = text.get(at..)?;
+    let mut chars = rest.chars();
+    if let (Some(first), second) = (chars.next(), chars.next())
+        && is_ideograph(first)
+        && second.is_none_or(|second| second.is_ascii() || is_ideograph(second))
+    {
+        let shown = Cow::Borrowed(text.get(at..at + first.len_utf8())?);
+        return Some(Glyph { len: first.len_utf8(), width: 2, shown, kind: GlyphKind::Plain });
+    }
+    let cluster = rest.graphemes(true).next()?;
     let base = cluster.chars().next()?;
     if base == '\t' {
         let width = TAB_STOP - column % TAB_STOP;
@@ -60,6 +69,11 @@ pub(crate) fn glyph<'a>(text: &'a str, at: usize, column: usize, folds: &'a Fold
         return Some(of(cluster.len(), Cow::Owned(marked), GlyphKind::Marked));
     }
     Some(of(cluster.len(), Cow::Borrowed(cluster), GlyphKind::Plain))
+}
+
+/// Kana, Han and Hangul syllables: wide, and nothing but marks joins them.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
 fn of(len: usize, shown: Cow<'_, str>, kind: GlyphKind) -> Glyph<'_> {

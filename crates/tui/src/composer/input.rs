@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::paste::QUICK;
-use super::{Composer, DOUBLE_ESCAPE, DOUBLE_TAB, Kind, Pos, Reaction, Search, Toast};
+use super::{Composer, DOUBLE_ESCAPE, DOUBLE_TAB, Kind, Pos, Reaction, Toast};
 use crate::keys::{Command, Context};
 
 impl Composer {
@@ -118,14 +118,7 @@ impl Composer {
             Command::Down | Command::NavDown => self.down(),
             Command::HistoryPrevious => self.earlier(),
             Command::HistoryNext => self.history_next(),
-            Command::SearchStart => {
-                let draft = (self.buffer.raw(), self.buffer.cursor());
-                let sought = self.text();
-                let entries = self.history().entries().to_vec();
-                self.completion.close();
-                self.search = Some(Search::start(&entries, draft, &sought));
-                Reaction::Changed
-            }
+            Command::SearchStart => self.start_search(),
             Command::OpenEditor => Reaction::OpenEditor,
             Command::OldOpenEditor => Reaction::Toast(Toast::EditorKey),
             Command::PasteClipboard => Reaction::PasteClipboard,

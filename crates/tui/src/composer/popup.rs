@@ -27,6 +27,10 @@ impl Popup {
         self.items.is_empty()
     }
 
+    pub(crate) fn index(&self) -> usize {
+        self.selected
+    }
+
     pub(crate) fn selected(&self) -> Option<&Item> {
         self.items.get(self.selected)
     }

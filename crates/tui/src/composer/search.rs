@@ -1,6 +1,9 @@
 //! Search through earlier prompts, latest first; the buffer holds what is searched for.
 
+use std::collections::HashSet;
+
 use crossterm::event::KeyEvent;
+use pollux_domain::terminal_text::one_line;
 
 use super::buffer::Pos;
 use super::completion::Item;
@@ -16,43 +19,46 @@ const LABEL: usize = 300;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    /// Latest first, each once: the prompt, and its lower-case form.
-    entries: Vec<(String, String)>,
+    /// Latest first, each once: where the prompt stands in the history, and its lower-case form.
+    entries: Vec<(usize, String)>,
+    /// Where the prompts that were found stand in the history.
+    hits: Vec<usize>,
     pub(crate) popup: Popup,
     /// What was being written, as the buffer kept it, and where the cursor was.
-    pub(crate) draft: (String, Pos),
+    draft: (String, Pos),
 }
 
 impl Search {
-    pub(crate) fn start(history: &[String], draft: (String, Pos), sought: &str) -> Self {
-        let mut entries: Vec<(String, String)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        for entry in history.iter().rev().filter(|entry| seen.insert(entry.as_str())) {
-            entries.push((entry.clone(), entry.to_lowercase()));
-        }
-        let mut search = Self { entries, popup: Popup::default(), draft };
-        search.find(sought);
-        search
+    fn start(history: &[String], draft: (String, Pos)) -> Self {
+        let mut seen = HashSet::new();
+        let entries = history.iter().enumerate().rev().filter(|(_, entry)| seen.insert(entry.as_str()));
+        let entries = entries.map(|(index, entry)| (index, entry.to_lowercase())).collect();
+        Self { entries, hits: Vec::new(), popup: Popup::default(), draft }
     }
 
     /// Lists what contains the text; an empty one finds everything.
-    pub(crate) fn find(&mut self, sought: &str) {
+    fn find(&mut self, history: &[String], sought: &str) {
         let sought = sought.to_lowercase();
-        let hits = self.entries.iter().filter(|(_, lower)| lower.contains(&sought)).take(MOST_HITS);
-        let items = hits.map(|(entry, _)| Item {
-            insert: entry.clone(),
-            label: entry.chars().take(LABEL).map(|c| if c.is_control() { ' ' } else { c }).collect(),
-            ..Item::default()
-        });
-        self.popup = Popup::new(items.collect());
+        let hits = self.entries.iter().filter(|(_, lower)| lower.contains(&sought)).map(|(index, _)| *index);
+        self.hits = hits.take(MOST_HITS).collect();
+        let label = |entry: &String| one_line(&entry.chars().take(LABEL).collect::<String>());
+        let found = self.hits.iter().filter_map(|index| history.get(*index));
+        self.popup = Popup::new(found.map(|entry| Item { label: label(entry), ..Item::default() }).collect());
     }
 
-    pub(crate) fn hit(&self) -> Option<String> {
-        self.popup.selected().map(|item| item.insert.clone())
+    fn hit(&self) -> Option<usize> {
+        self.hits.get(self.popup.index()).copied()
     }
 }
 
 impl Composer {
+    pub(super) fn start_search(&mut self) -> Reaction {
+        self.completion.close();
+        let draft = (self.buffer.raw(), self.buffer.cursor());
+        self.search = Some(Search::start(self.history().entries(), draft));
+        self.searched()
+    }
+
     pub(super) fn search_key(&mut self, event: KeyEvent) -> Reaction {
         let Some(search) = &mut self.search else { return Reaction::Unhandled };
         match self.keys.command(&event, Context::Search) {
@@ -61,19 +67,9 @@ impl Composer {
             Some(Command::Cancel) => {
                 self.stop_search();
             }
-            Some(Command::SearchAccept) => {
-                let hit = search.hit();
-                self.search = None;
-                if let Some(hit) = hit {
-                    self.buffer.set(&hit);
-                }
-            }
+            Some(Command::SearchAccept) => self.take_hit(),
             Some(Command::SearchSubmit) => {
-                let hit = search.hit();
-                self.search = None;
-                if let Some(hit) = hit {
-                    self.buffer.set(&hit);
-                }
+                self.take_hit();
                 return if self.buffer.is_blank() {
                     Reaction::Changed
                 } else {
@@ -111,9 +107,18 @@ impl Composer {
 
     pub(super) fn searched(&mut self) -> Reaction {
         let sought = self.text();
-        if let Some(search) = &mut self.search {
-            search.find(&sought);
+        if let Some(mut search) = self.search.take() {
+            search.find(self.history().entries(), &sought);
+            self.search = Some(search);
         }
         Reaction::Changed
+    }
+
+    /// Ends the search with what it found, or with what was searched for.
+    fn take_hit(&mut self) {
+        let hit = self.search.take().and_then(|search| search.hit());
+        if let Some(entry) = hit.and_then(|index| self.history().entries().get(index).cloned()) {
+            self.buffer.set(&entry);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! How the prompt and its suggestions are drawn.
 
+use pollux_domain::terminal_text;
 use ratatui::buffer::Buffer as Cells;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -180,7 +181,8 @@ impl Composer {
             return;
         }
         let inner = Rect { x: area.x + 1, width: area.width - 2, ..area };
-        let labels = popup.seen().map(|(item, _)| item.label.width()).max().unwrap_or(0);
+        let labels =
+            popup.seen().map(|(item, _)| terminal_text::name(&item.label).width()).max().unwrap_or(0);
         let is_slash = self.search.is_none() && self.completion.kind() == Some(Kind::Slash);
         let half = usize::from(inner.width) / 2;
         let column = if is_slash { labels.min(half) } else { labels };
@@ -188,7 +190,7 @@ impl Composer {
         for ((item, is_selected), row) in popup.seen().zip(rows.by_ref()) {
             let style = if is_selected { look.selected } else { look.popup };
             cells.set_style(row, style);
-            let label: String = visible(&item.label);
+            let label = terminal_text::name(&item.label);
             let room =
                 usize::from(row.width).min(if item.description.is_empty() { usize::MAX } else { column });
             let cut = cut(&label, room);
@@ -198,22 +200,19 @@ impl Composer {
             if !item.description.is_empty() && left > 3 {
                 let x = row.x + u16::try_from(from).unwrap_or(0);
                 let style = if is_selected { look.selected } else { look.dim };
-                cells.set_stringn(x, row.y, self::cut(&visible(&item.description), left), left, style);
+                cells.set_stringn(
+                    x,
+                    row.y,
+                    self::cut(&terminal_text::one_line(&item.description), left),
+                    left,
+                    style,
+                );
             }
         }
         if let (Some(counter), Some(row)) = (popup.counter(), rows.next()) {
             cells.set_stringn(row.x, row.y, counter, usize::from(row.width), look.dim);
         }
     }
-}
-
-/// One line without control characters: names of files and commands are not ours.
-fn visible(text: &str) -> String {
-    let hides = |c: &char| {
-        c.is_control()
-            || matches!(*c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if hides(&c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// As much as fits, with `…` when that is not all.

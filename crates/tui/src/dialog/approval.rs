@@ -29,7 +29,8 @@ pub struct Approval {
 
 impl Approval {
     pub(super) fn new(request: ApprovalRequest, position: Option<(usize, usize)>) -> Self {
-        let choices = Choices::new(request.offers.iter().map(|offer| label(offer, &request.subject)).collect());
+        let choices =
+            Choices::new(request.offers.iter().map(|offer| label(offer, &request.subject)).collect());
         Self { request, position, choices, reading: Reading::default(), why_shown: false, instead: None }
     }
 
@@ -68,7 +69,8 @@ impl Approval {
             }
             _ => {}
         }
-        let chosen = self.choices.key(key).and_then(|index| self.request.offers.get(index)).map(|offer| offer.outcome);
+        let chosen =
+            self.choices.key(key).and_then(|index| self.request.offers.get(index)).map(|offer| offer.outcome);
         match chosen {
             Some(outcome) => self.choose(outcome),
             None => Verdict::Open,
@@ -106,7 +108,9 @@ impl Approval {
                 return self.answered(answer);
             }
             KeyCode::Backspace => drop(text.pop()),
-            KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => text.push(character),
+            KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => {
+                text.push(character)
+            }
             _ => {}
         }
         Verdict::Open
@@ -131,7 +135,8 @@ impl Approval {
         tail.push(Line::default());
         match &self.instead {
             Some(text) => {
-                let asked = Span::styled("What should be done instead? (Enter alone: stop here) ", room.theme.text());
+                let asked =
+                    Span::styled("What should be done instead? (Enter alone: stop here) ", room.theme.text());
                 let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
                 tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
             }
@@ -177,13 +182,21 @@ impl Approval {
     fn question(&self) -> String {
         match &self.request.subject {
             Subject::Edit { .. } => "Apply this change?".to_owned(),
-            Subject::Command { .. } => format!("Allow execution of [{}]?", one_line(&self.request.display_name)),
+            Subject::Command { .. } => {
+                format!("Allow execution of [{}]?", one_line(&self.request.display_name))
+            }
             Subject::Server { server, tool } => {
-                format!("Allow execution of the tool \"{}\" of the server \"{}\"?", one_line(tool), one_line(server))
+                format!(
+                    "Allow execution of the tool \"{}\" of the server \"{}\"?",
+                    one_line(tool),
+                    one_line(server)
+                )
             }
             Subject::EnterPlan { .. } => "Make a plan first?".to_owned(),
             Subject::Plan { .. } => "Carry this plan out?".to_owned(),
-            Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => "Do you want to proceed?".to_owned(),
+            Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => {
+                "Do you want to proceed?".to_owned()
+            }
         }
     }
 
@@ -191,7 +204,9 @@ impl Approval {
         let why = &self.request.why;
         let mut texts = vec![format!("Why: {}", why.reason)];
         texts.extend(why.rule.as_ref().map(|rule| format!("Rule: {rule}")));
-        texts.extend(why.parts.iter().map(|part| format!("{:5} {}: {}", part.decision, part.text, part.reason)));
+        texts.extend(
+            why.parts.iter().map(|part| format!("{:5} {}: {}", part.decision, part.text, part.reason)),
+        );
         let line = |text: String| {
             let span = Span::styled(visible(&text).into_owned(), room.theme.secondary());
             wrap(&[span], room.width, &Margin::default())

@@ -47,7 +47,12 @@ impl Reading {
     }
 
     /// The part that fits into `height` lines, with a line that says what is not shown.
-    pub(super) fn part(&mut self, lines: Vec<Line<'static>>, height: usize, room: Room<'_>) -> Vec<Line<'static>> {
+    pub(super) fn part(
+        &mut self,
+        lines: Vec<Line<'static>>,
+        height: usize,
+        room: Room<'_>,
+    ) -> Vec<Line<'static>> {
         self.whole = lines.len();
         if lines.len() <= height || room.spoken {
             (self.fits, self.top, self.seen) = (lines.len(), 0, true);

@@ -136,7 +136,8 @@ impl Picker {
             words.iter().all(|word| text.contains(word))
         };
         let rows = self.rows.iter().enumerate();
-        self.found = rows.filter(|(_, row)| words.is_empty() || matches(row)).map(|(index, _)| index).collect();
+        self.found =
+            rows.filter(|(_, row)| words.is_empty() || matches(row)).map(|(index, _)| index).collect();
         self.marked = self.marked.min(self.found.len().saturating_sub(1));
     }
 
@@ -157,7 +158,10 @@ impl Picker {
         let fits = usize::from(room.height).saturating_sub(used).max(1);
         let widths = self.widths();
         if !self.headings.is_empty() {
-            lines.push(Line::from(Span::styled(format!("  {}", columns(&self.headings, &widths)), theme.secondary())));
+            lines.push(Line::from(Span::styled(
+                format!("  {}", columns(&self.headings, &widths)),
+                theme.secondary(),
+            )));
         }
         self.top = self.top.min(self.marked).max((self.marked + 1).saturating_sub(fits));
         let places: Vec<usize> = self.found.iter().skip(self.top).take(fits).copied().collect();
@@ -181,7 +185,10 @@ impl Picker {
         // The list is what it is about.
         let most = usize::from(room.height) / 3;
         let lines = texts.iter().map(|text| {
-            Line::from(Span::styled(cut(&format!("  │ {}", one_line(text)), room.width), room.theme.secondary()))
+            Line::from(Span::styled(
+                cut(&format!("  │ {}", one_line(text)), room.width),
+                room.theme.secondary(),
+            ))
         });
         lines.take(most).collect()
     }
@@ -189,13 +196,17 @@ impl Picker {
     fn hint(&self, room: Room<'_>) -> Vec<Line<'static>> {
         let text = match self.confirm {
             Some(letter) => {
-                let about = self.letters.iter().find(|(known, _)| *known == letter).map(|(_, about)| about.as_str());
+                let about =
+                    self.letters.iter().find(|(known, _)| *known == letter).map(|(_, about)| about.as_str());
                 format!("Press {letter} again to {}; any other key keeps it.", about.unwrap_or("do it"))
             }
             None => {
                 let letters = self.letters.iter().map(|(letter, about)| format!("{letter} {about}"));
-                let all: Vec<String> =
-                    ["↑/↓ move", "Enter choose", "/ search"].map(str::to_owned).into_iter().chain(letters).collect();
+                let all: Vec<String> = ["↑/↓ move", "Enter choose", "/ search"]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain(letters)
+                    .collect();
                 format!("{} · q close", all.join(" · "))
             }
         };
@@ -207,7 +218,8 @@ impl Picker {
     fn widths(&self) -> Vec<usize> {
         let count = self.rows.iter().map(|row| row.columns.len()).max().unwrap_or_default().saturating_sub(1);
         let shown = self.found.iter().skip(self.top).take(200).filter_map(|place| self.rows.get(*place));
-        let mut widths: Vec<usize> = self.headings.iter().take(count).map(|heading| heading.width()).collect();
+        let mut widths: Vec<usize> =
+            self.headings.iter().take(count).map(|heading| heading.width()).collect();
         widths.resize(count, 0);
         for row in shown {
             for (width, column) in widths.iter_mut().zip(&row.columns) {

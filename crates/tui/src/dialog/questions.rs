@@ -72,7 +72,9 @@ impl Questions {
                     return self.reply(reply);
                 }
                 KeyCode::Backspace => drop(words.pop()),
-                KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => words.push(character),
+                KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    words.push(character)
+                }
                 KeyCode::Esc if self.has_choices() => self.words = None,
                 KeyCode::Esc => return self.answered(Answer::Cancel),
                 _ => {}
@@ -150,9 +152,11 @@ impl Questions {
         let header = Span::styled(one_line(&question.header), room.theme.warning());
         let mut lines = vec![Line::from(vec![header, Span::styled(position, room.theme.secondary())])];
         let text = visible(&question.text).into_owned();
-        lines.extend(text.lines().flat_map(|line| {
-            wrap(&[Span::styled(line.to_owned(), bold)], room.width, &Margin::default())
-        }));
+        lines.extend(
+            text.lines().flat_map(|line| {
+                wrap(&[Span::styled(line.to_owned(), bold)], room.width, &Margin::default())
+            }),
+        );
         match (&self.words, &question.form) {
             (Some(words), form) => {
                 let hint = match form {

@@ -148,3 +148,13 @@ fn the_listing_names_all_keys_of_a_command() {
     assert_eq!((row.section, row.keys.as_str()), ("Cursor", "Ctrl+Left, Alt+Left, Alt+B"));
     assert_eq!(listing.len(), Command::ALL.len() - 1);
 }
+
+#[test]
+fn the_keys_page_lists_every_command_as_it_is() {
+    let page = include_str!("../../../../docs/src/keys.md");
+    for Shortcut { command, keys, description, .. } in KeyMap::default().listing() {
+        let row = format!("| `{}` | {keys} | {description} |", command.id());
+        assert!(page.contains(&row), "docs/src/keys.md needs the row {row}");
+    }
+    assert_eq!(page.matches("\n| `").count(), Command::ALL.len() + 4);
+}

@@ -202,7 +202,10 @@ impl<'a> Page<'a> {
         let shown: String = self.spans.last().map(|span| span.content.to_string()).unwrap_or_default();
         if !place.is_empty() && shown.trim_end_matches('/') != place.trim_end_matches('/') {
             let secondary = self.look.theme.secondary();
-            self.spans.push(Span::styled(format!(" ({})", pollux_domain::terminal_text::one_line(&place)), secondary));
+            self.spans.push(Span::styled(
+                format!(" ({})", pollux_domain::terminal_text::one_line(&place)),
+                secondary,
+            ));
         }
     }
 
@@ -264,7 +267,9 @@ impl<'a> Page<'a> {
             let sign = self.sign.take();
             let width = sign.as_ref().map_or(2, |sign| Span::raw(sign.as_str()).width());
             let blanks = Span::raw(" ".repeat(width));
-            first.push(sign.map_or_else(|| blanks.clone(), |sign| Span::styled(sign, self.look.theme.accent())));
+            first.push(
+                sign.map_or_else(|| blanks.clone(), |sign| Span::styled(sign, self.look.theme.accent())),
+            );
             rest.push(blanks);
         }
         Margin { first, rest }

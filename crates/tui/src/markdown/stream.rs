@@ -85,12 +85,13 @@ impl Stream {
         let indented = line.starts_with([' ', '\t']);
         let item = is_item(line);
         // After a blank line, a line at the margin that is no item ends whatever was before it.
-        if self.after_blank && !blank && !indented && !(self.in_list && item) {
+        let goes_on = blank || indented || (self.in_list && item);
+        if self.after_blank && !goes_on {
             self.safe = begin;
             self.in_list = false;
         }
-        if !blank && !indented && line.starts_with('#') {
-            self.safe = if self.in_list { self.safe } else { end };
+        if line.starts_with('#') && !self.in_list {
+            self.safe = end;
         }
         if let Some(fence) = opens(line) {
             if !indented {

@@ -49,7 +49,8 @@ fn widths(rows: &[Vec<Cell>], columns: usize, room: usize) -> Vec<usize> {
         if widest <= NARROWEST {
             return widths;
         }
-        let next = widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(NARROWEST).max(NARROWEST);
+        let next =
+            widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(NARROWEST).max(NARROWEST);
         let count = widths.iter().filter(|width| **width == widest).count();
         let step = (widest - next).min(excess.div_ceil(count)).max(1);
         widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= step);

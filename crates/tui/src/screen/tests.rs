@@ -21,7 +21,13 @@ impl Bench {
         let area = Rect::new(0, 0, width, u16::try_from(live.len()).expect("few rows"));
         let mut buffer = Buffer::empty(area);
         for (y, text) in live.iter().enumerate() {
-            buffer.set_stringn(0, u16::try_from(y).expect("few rows"), text, usize::from(width), Style::new());
+            buffer.set_stringn(
+                0,
+                u16::try_from(y).expect("few rows"),
+                text,
+                usize::from(width),
+                Style::new(),
+            );
         }
         let finished = finished.iter().map(|text| Line::from(Span::raw((*text).to_owned()))).collect();
         let cursor = cursor.map(|(x, y)| Position::new(x, y));
@@ -132,7 +138,8 @@ fn nothing_ever_clears_the_screen() {
 
 #[test]
 fn colours_are_left_out_where_they_are_not_wanted() {
-    let line = Line::from(Span::styled("x", Style::new().fg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::BOLD)));
+    let line =
+        Line::from(Span::styled("x", Style::new().fg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::BOLD)));
     let sent = |colours| {
         let mut screen = Screen::new(Vec::new(), 10, colours);
         let frame = Frame { finished: vec![line.clone()], ..Frame::default() };

@@ -15,7 +15,9 @@ pub type CustomTheme = Value;
 pub enum ThemeProblem {
     #[error("the theme `{name}` must be an object with `name` and `type: \"custom\"`")]
     Shape { name: String },
-    #[error("the theme `{name}` has `{value}` for `{key}`, which is no colour; write `#rrggbb` or a name such as `teal`")]
+    #[error(
+        "the theme `{name}` has `{value}` for `{key}`, which is no colour; write `#rrggbb` or a name such as `teal`"
+    )]
     Colour { name: String, key: &'static str, value: String },
 }
 
@@ -73,7 +75,8 @@ fn read(text: &str) -> Option<Color> {
     if text.is_empty() {
         return Some(Color::Reset);
     }
-    if let Some([a, b, c]) = text.strip_prefix('#').map(str::as_bytes).and_then(|short| short.first_chunk::<3>())
+    if let Some([a, b, c]) =
+        text.strip_prefix('#').map(str::as_bytes).and_then(|short| short.first_chunk::<3>())
         && text.len() == 4
     {
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit * 17).ok());
@@ -88,18 +91,57 @@ fn read(text: &str) -> Option<Color> {
 
 /// Names of the web that a terminal's sixteen do not know or have otherwise.
 const CSS: &[(&str, u32)] = &[
-    ("aqua", 0x00ffff), ("beige", 0xf5f5dc), ("brown", 0xa52a2a), ("chocolate", 0xd2691e), ("coral", 0xff7f50),
-    ("crimson", 0xdc143c), ("darkblue", 0x00008b), ("darkgreen", 0x006400), ("darkorange", 0xff8c00),
-    ("darkred", 0x8b0000), ("deeppink", 0xff1493), ("deepskyblue", 0x00bfff), ("dodgerblue", 0x1e90ff),
-    ("firebrick", 0xb22222), ("forestgreen", 0x228b22), ("fuchsia", 0xff00ff), ("gold", 0xffd700),
-    ("goldenrod", 0xdaa520), ("hotpink", 0xff69b4), ("indianred", 0xcd5c5c), ("indigo", 0x4b0082),
-    ("khaki", 0xf0e68c), ("lavender", 0xe6e6fa), ("lime", 0x00ff00), ("limegreen", 0x32cd32), ("maroon", 0x800000),
-    ("midnightblue", 0x191970), ("navy", 0x000080), ("olive", 0x808000), ("orange", 0xffa500),
-    ("orangered", 0xff4500), ("orchid", 0xda70d6), ("pink", 0xffc0cb), ("plum", 0xdda0dd), ("purple", 0x800080),
-    ("royalblue", 0x4169e1), ("salmon", 0xfa8072), ("seagreen", 0x2e8b57), ("sienna", 0xa0522d),
-    ("silver", 0xc0c0c0), ("skyblue", 0x87ceeb), ("slateblue", 0x6a5acd), ("slategray", 0x708090),
-    ("steelblue", 0x4682b4), ("tan", 0xd2b48c), ("teal", 0x008080), ("tomato", 0xff6347), ("turquoise", 0x40e0d0),
-    ("violet", 0xee82ee), ("wheat", 0xf5deb3), ("yellowgreen", 0x9acd32),
+    ("aqua", 0x00ffff),
+    ("beige", 0xf5f5dc),
+    ("brown", 0xa52a2a),
+    ("chocolate", 0xd2691e),
+    ("coral", 0xff7f50),
+    ("crimson", 0xdc143c),
+    ("darkblue", 0x00008b),
+    ("darkgreen", 0x006400),
+    ("darkorange", 0xff8c00),
+    ("darkred", 0x8b0000),
+    ("deeppink", 0xff1493),
+    ("deepskyblue", 0x00bfff),
+    ("dodgerblue", 0x1e90ff),
+    ("firebrick", 0xb22222),
+    ("forestgreen", 0x228b22),
+    ("fuchsia", 0xff00ff),
+    ("gold", 0xffd700),
+    ("goldenrod", 0xdaa520),
+    ("hotpink", 0xff69b4),
+    ("indianred", 0xcd5c5c),
+    ("indigo", 0x4b0082),
+    ("khaki", 0xf0e68c),
+    ("lavender", 0xe6e6fa),
+    ("lime", 0x00ff00),
+    ("limegreen", 0x32cd32),
+    ("maroon", 0x800000),
+    ("midnightblue", 0x191970),
+    ("navy", 0x000080),
+    ("olive", 0x808000),
+    ("orange", 0xffa500),
+    ("orangered", 0xff4500),
+    ("orchid", 0xda70d6),
+    ("pink", 0xffc0cb),
+    ("plum", 0xdda0dd),
+    ("purple", 0x800080),
+    ("royalblue", 0x4169e1),
+    ("salmon", 0xfa8072),
+    ("seagreen", 0x2e8b57),
+    ("sienna", 0xa0522d),
+    ("silver", 0xc0c0c0),
+    ("skyblue", 0x87ceeb),
+    ("slateblue", 0x6a5acd),
+    ("slategray", 0x708090),
+    ("steelblue", 0x4682b4),
+    ("tan", 0xd2b48c),
+    ("teal", 0x008080),
+    ("tomato", 0xff6347),
+    ("turquoise", 0x40e0d0),
+    ("violet", 0xee82ee),
+    ("wheat", 0xf5deb3),
+    ("yellowgreen", 0x9acd32),
 ];
 
 /// Whether dark text can be read on it.

@@ -38,7 +38,10 @@ pub enum Item {
     /// A command of the person's own.
     Shell(String),
     /// A part of an answer; `goes_on` when another part was before it.
-    Answer { text: String, goes_on: bool },
+    Answer {
+        text: String,
+        goes_on: bool,
+    },
     Info(String),
     Warning(String),
     Error(String),
@@ -67,12 +70,18 @@ impl Item {
             Self::Shell(text) => apart(message("$ ", theme.accent(), text, theme.text(), look)),
             Self::Answer { text, goes_on } if look.raw => {
                 let lines = text.lines().flat_map(|line| {
-                    wrap(&[Span::styled(plain(line).into_owned(), theme.response())], look.width, &Margin::default())
+                    wrap(
+                        &[Span::styled(plain(line).into_owned(), theme.response())],
+                        look.width,
+                        &Margin::default(),
+                    )
                 });
                 answer(lines.collect(), *goes_on, look)
             }
             Self::Answer { text, goes_on } => answer(markdown::render(text, look.markdown()), *goes_on, look),
-            Self::Info(text) => apart(message(sign(look, "ℹ ", ""), theme.accent(), text, theme.text(), look)),
+            Self::Info(text) => {
+                apart(message(sign(look, "ℹ ", ""), theme.accent(), text, theme.text(), look))
+            }
             Self::Warning(text) => {
                 apart(message(sign(look, "⚠ ", "Warning: "), theme.warning(), text, theme.warning(), look))
             }
@@ -89,7 +98,9 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
     Some(match end {
         TurnEnd::Finished(_) => return None,
         TurnEnd::Cancelled => Item::info("Request cancelled."),
-        TurnEnd::TurnLimit => Item::warning("The limit of turns for this session is reached (`model.maxSessionTurns`)."),
+        TurnEnd::TurnLimit => {
+            Item::warning("The limit of turns for this session is reached (`model.maxSessionTurns`).")
+        }
         TurnEnd::Loop(what) => Item::warning(format!("The model repeated itself and was stopped: {what}")),
         TurnEnd::InvalidReply { message, .. } => Item::error(message),
         TurnEnd::Overflow { estimated, remaining } => Item::error(format!(

@@ -64,9 +64,15 @@ fn calls_leave_in_the_order_in_which_they_began() {
     assert_eq!(transcript.running(), Some("Shell"));
     transcript.take(&Event::CallOutput { call: CallId::from_file("1"), text: "1\n2\n3\n4\n5\n".to_owned() });
     let live = text(&transcript.live(look(&theme, 40)));
-    assert_eq!(live, "\n⊷  Shell  sleep 1\n│ … 2 earlier lines (Ctrl+O shows them)\n│ 3\n│ 4\n│ 5\n\n✓  ReadFile  a.txt\n");
+    assert_eq!(
+        live,
+        "\n⊷  Shell  sleep 1\n│ … 2 earlier lines (Ctrl+O shows them)\n│ 3\n│ 4\n│ 5\n\n✓  ReadFile  a.txt\n"
+    );
     transcript.take(&finished("1", CallStatus::Error, Display::Text("no".to_owned())));
-    assert_eq!(text(&transcript.finished(look(&theme, 40))), "\nx  Shell  sleep 1\n│ no\n\n✓  ReadFile  a.txt\n");
+    assert_eq!(
+        text(&transcript.finished(look(&theme, 40))),
+        "\nx  Shell  sleep 1\n│ no\n\n✓  ReadFile  a.txt\n"
+    );
 }
 
 #[test]
@@ -74,7 +80,10 @@ fn output_cannot_draw_outside_its_box() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
     transcript.take(&call("1", "run_shell_command", "{\"command\":\"a\\u001b[2J\\nb\"}"));
-    transcript.take(&Event::CallOutput { call: CallId::from_file("1"), text: "\u{1b}]0;title\u{7}x\u{1b}[1A\u{1b}[2Ky".to_owned() });
+    transcript.take(&Event::CallOutput {
+        call: CallId::from_file("1"),
+        text: "\u{1b}]0;title\u{7}x\u{1b}[1A\u{1b}[2Ky".to_owned(),
+    });
     let lines = transcript.live(look(&theme, 20));
     let shown = text(&lines);
     assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown:?}");

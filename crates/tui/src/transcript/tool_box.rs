@@ -197,8 +197,18 @@ const TITLES: &[(&str, &str)] = &[
 /// The argument that says most.
 fn about(args: &JsonObject) -> String {
     const TELLING: &[&str] = &[
-        "command", "file_path", "path", "absolute_path", "pattern", "query", "url", "prompt", "dir_path", "name",
-        "agent_name", "fact",
+        "command",
+        "file_path",
+        "path",
+        "absolute_path",
+        "pattern",
+        "query",
+        "url",
+        "prompt",
+        "dir_path",
+        "name",
+        "agent_name",
+        "fact",
     ];
     let found = TELLING.iter().find_map(|key| args.get(*key).and_then(|value| value.as_str()));
     let text = one_line(found.unwrap_or_default());

@@ -32,7 +32,9 @@ pub(super) fn grammar() -> Command {
         command("validate").arg(word("path")),
         command("config").args([Arg::new("name"), Arg::new("setting"), text("scope")]),
     ];
-    command("extensions").alias("extension").subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
+    command("extensions")
+        .alias("extension")
+        .subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
 }
 
 pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
@@ -68,7 +70,8 @@ fn subcommand(name: &str, given: &Given<'_>) -> Result<ExtensionsCommand, UsageE
         }),
         "link" => ExtensionsCommand::Link { path: word("path"), consent: given.flag("consent")? },
         "uninstall" => {
-            let names: Vec<String> = given.0.get_many::<String>("names").into_iter().flatten().cloned().collect();
+            let names: Vec<String> =
+                given.0.get_many::<String>("names").into_iter().flatten().cloned().collect();
             let all = given.flag("all")?;
             if names.is_empty() && !all {
                 return Err(UsageError::NoExtension);

@@ -42,13 +42,17 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
     let command = match name {
         "show" => SkillsCommand::Show { name: word("name"), json: given.flag("json")? },
         "enable" => SkillsCommand::Enable { name: word("name") },
-        "disable" => SkillsCommand::Disable { name: word("name"), scope: scope(&given, SkillScope::Workspace)? },
+        "disable" => {
+            SkillsCommand::Disable { name: word("name"), scope: scope(&given, SkillScope::Workspace)? }
+        }
         "install" => {
             let path = given.text("path").filter(|path| !path.is_empty()).map(str::to_owned);
             SkillsCommand::Install(SkillSource { path, ..source(&given)? })
         }
         "link" => SkillsCommand::Link(source(&given)?),
-        "uninstall" => SkillsCommand::Uninstall { name: word("name"), scope: scope(&given, SkillScope::User)? },
+        "uninstall" => {
+            SkillsCommand::Uninstall { name: word("name"), scope: scope(&given, SkillScope::User)? }
+        }
         "validate" => SkillsCommand::Validate { path: word("source"), json: given.flag("json")? },
         "reload" => SkillsCommand::Reload,
         _ => SkillsCommand::List { all: given.flag("all")?, json: given.flag("json")? },

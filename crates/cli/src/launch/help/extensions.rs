@@ -28,7 +28,7 @@ Usage: pollux extensions install <source> [--ref NAME] [--auto-update] [--pre-re
 
 Options:
       --ref <name>               a branch, a tag or a commit
-      --auto-update              updates itself
+      --auto-update              noted for gemini-cli, which updates such extensions by itself; here, `update --all`
       --pre-release              releases that are not finished, too
       --consent                  agree beforehand; needed where nobody can be asked
       --skip-settings            do not ask for what it wants to know

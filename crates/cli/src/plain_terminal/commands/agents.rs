@@ -21,7 +21,10 @@ impl Front<'_, '_> {
             "enable" => (AgentsCommand::Enable { name, scope }, NEXT_TIME),
             "disable" => (AgentsCommand::Disable { name, scope }, NEXT_TIME),
             "acknowledge" => (AgentsCommand::Acknowledge { name }, NEXT_TIME),
-            _ => return "Usage: /agents [list], /agents show|enable|disable|acknowledge <agent-name>".to_owned(),
+            _ => {
+                return "Usage: /agents [list], /agents show|enable|disable|acknowledge <agent-name>"
+                    .to_owned();
+            }
         };
         let mut text = Vec::new();
         let done = wire::agent_set(self.turn.options, &self.turn.loaded.env)

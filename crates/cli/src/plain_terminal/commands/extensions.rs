@@ -71,9 +71,9 @@ fn command(rest: &str) -> Result<(Vec<ExtensionsCommand>, &'static str), String>
             let each = names.iter().map(|name| ExtensionsCommand::Update { name: Some((*name).to_owned()) });
             Ok((each.collect(), NEXT_TIME))
         }
-        ("install" | "link" | "config", _) => {
-            Err(format!("`pollux extensions {word}` in a shell does this: there is something to read and to answer."))
-        }
+        ("install" | "link" | "config", _) => Err(format!(
+            "`pollux extensions {word}` in a shell does this: there is something to read and to answer."
+        )),
         _ => Err(USAGE.to_owned()),
     }
 }

@@ -7,8 +7,7 @@ use crate::launch::{SkillScope, SkillSource, SkillsCommand};
 use crate::skills_command::{self, Asked};
 use crate::wire::{self, Conversation};
 
-const USAGE: &str =
-    "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
+const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
 const OFF: &str = "Skills are switched off (`skills.enabled`).";
 // Upstream's words.
 const RELOAD: &str = " You can run \"/skills reload\" to refresh your current instance.";
@@ -29,7 +28,10 @@ impl Front<'_, '_> {
             ["enable", name] => self.switch_skill(SkillsCommand::Enable { name: (*name).to_owned() }),
             ["disable", name] => match rows.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
                 // At home, where both are one file, it is the user's.
-                true => self.switch_skill(SkillsCommand::Disable { name: (*name).to_owned(), scope: SkillScope::Workspace }),
+                true => self.switch_skill(SkillsCommand::Disable {
+                    name: (*name).to_owned(),
+                    scope: SkillScope::Workspace,
+                }),
                 false => format!("Skill \"{name}\" not found."),
             },
             ["link", path] => self.link_skill(path, SkillScope::User, conversation).await,

@@ -44,7 +44,8 @@ pub(super) fn configure(
         Some(given) => {
             let known = found.manifest.settings.iter().find(|one| one.name == given || one.variable == given);
             let Some(known) = known else {
-                let all: Vec<&str> = found.manifest.settings.iter().map(|one| one.variable.as_str()).collect();
+                let all: Vec<&str> =
+                    found.manifest.settings.iter().map(|one| one.variable.as_str()).collect();
                 return Err(Failure::new(ExitKind::Failure, format!("Setting {given} not found."))
                     .hint(format!("\"{name}\" has {}", all.join(", "))));
             };
@@ -65,9 +66,8 @@ fn all_of(
 ) -> Result<String, Failure> {
     asking.show(&format!("Configuring settings for \"{}\"...\n", found.extension.name));
     let mut out = String::new();
-    let read = found
-        .values
-        .read(&found.manifest.settings, &|service, variable| home.secret(service, variable));
+    let read =
+        found.values.read(&found.manifest.settings, &|service, variable| home.secret(service, variable));
     for set in read {
         let setting = &set.setting;
         match set.value {

@@ -14,8 +14,7 @@ use crate::report::Failure;
 
 /// Warnings and errors; a folder without a usable manifest is a failure.
 pub(super) fn look(folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
-    let manifest =
-        Manifest::read(folder).map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+    let manifest = Manifest::read(folder).map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
     let (mut warnings, mut errors) = (manifest.oddities(), Vec::new());
     context(&manifest, folder, &mut errors);
     for (name, entry) in manifest.servers() {
@@ -77,18 +76,25 @@ fn hooks(folder: &Path, errors: &mut Vec<String>) {
 /// `1.2.3`, maybe with `-rc.1` and `+build`.
 fn is_semver(version: &str) -> bool {
     let version = version.strip_prefix('v').unwrap_or(version);
-    let (version, build) = version.split_once('+').map_or((version, None), |(version, build)| (version, Some(build)));
-    let (numbers, pre) = version.split_once('-').map_or((version, None), |(numbers, pre)| (numbers, Some(pre)));
+    let (version, build) =
+        version.split_once('+').map_or((version, None), |(version, build)| (version, Some(build)));
+    let (numbers, pre) =
+        version.split_once('-').map_or((version, None), |(numbers, pre)| (numbers, Some(pre)));
     let words = |text: &str| {
         text.split('.').all(|word| {
             !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         })
     };
     let number = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'))
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
     };
     let parts: Vec<&str> = numbers.split('.').collect();
-    parts.len() == 3 && parts.iter().all(|part| number(part)) && pre.is_none_or(words) && build.is_none_or(words)
+    parts.len() == 3
+        && parts.iter().all(|part| number(part))
+        && pre.is_none_or(words)
+        && build.is_none_or(words)
 }
 
 #[cfg(test)]

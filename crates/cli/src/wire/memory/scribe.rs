@@ -9,8 +9,8 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::redact::redacted;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{
-    Candidate, Category, EXTRACTION_PROMPT, Indexer, Learnings, ModelNotes, SessionKey, SessionStore, Transcript,
-    Trigger, Turn as Spoken, cache_ttl, extract, from_model,
+    Candidate, Category, EXTRACTION_PROMPT, Indexer, Learnings, ModelNotes, SessionKey, SessionStore,
+    Transcript, Trigger, Turn as Spoken, cache_ttl, extract, from_model,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -207,3 +207,56 @@ fn context_files_that_exist_are_found() {
     assert_eq!((files, warnings.len()), (vec![scene.path("home/a/ONE.md")], 1));
     assert_eq!(loaded.all[1].context_files().0, [scene.path("home/b/GEMINI.md")]);
 }
+
+/// Extensions that people publish, in their structure and in our words.
+#[test]
+fn the_shapes_of_public_extensions_load_without_a_word() {
+    let scene = Scene::new();
+    let setting =
+        |name: &str, variable: &str| json!({"name": name, "description": "(Optional)", "envVar": variable});
+    let shapes = [
+        // A server that was built into the folder, commands, a skill.
+        json!({"name": "scan-cli", "version": "0.3.0", "contextFileName": "GEMINI.md",
+            "mcpServers": {"scanServer": {"command": "node", "args": ["${extensionPath}/server/dist/index.js"]}}}),
+        // Paths with the separator as a variable, relative to a working directory.
+        json!({"name": "office", "version": "0.0.6", "contextFileName": "office-server${/}OFFICE-Context.md",
+            "mcpServers": {"office": {"command": "node", "args": ["scripts${/}start.js"], "cwd": "${extensionPath}"}}}),
+        // Many settings, none of them a secret by its own word, and no server.
+        json!({"name": "a-database", "version": "0.2.0", "description": "Talks to a database.", "contextFileName": "A-DATABASE.md",
+            "settings": [setting("Project ID", "A_DB_PROJECT"), setting("Password", "A_DB_PASSWORD")]}),
+        // Keys that nobody knows, a remote server that signs in with Google.
+        json!({"name": "alerts", "contextFileName": "GEMINI.md", "version": "1.1.0", "skills": ["skills/triage"],
+            "settings": [{"name": "SERVER_URL", "defaultValue": "https://example.com/mcp", "description": "", "envVar": "SERVER_URL", "sensitive": false}],
+            "mcpServers": {"remote": {"httpUrl": "${SERVER_URL}", "authProviderType": "google_credentials",
+                "oauth": {"scopes": ["https://example.com/auth"]}, "headers": {"x-project": "${PROJECT_ID}"},
+                "env": {"REGION": "${REGION}"}, "disabledTools": ["list"]}}}),
+        // Hooks alone.
+        json!({"name": "loop", "version": "1.0.0"}),
+        // A name with capitals, a command relative to who knows what.
+        json!({"name": "Peak", "version": "0.1.0", "mcpServers": {"PeakMcpServer": {"command": "./run.sh", "args": []}}}),
+        // Variables of the environment only.
+        json!({"name": "charts", "version": "0.1.6", "mcpServers": {"charts": {"command": "${extensionPath}${/}toolbox",
+            "args": ["--stdio"], "env": {"CHARTS_URL": "${CHARTS_URL}"}}}, "contextFileName": "CHARTS.md"}),
+        // A package that is fetched at every start, and an empty environment.
+        json!({"name": "pictures", "version": "1.0.4", "mcpServers": {"pictures": {"command": "npx", "args": ["-y", "@x/y@1.12.0"], "env": {}}},
+            "settings": [{"name": "API Key", "description": "Your key.", "envVar": "PICTURES_KEY"}]}),
+        // Texts in other scripts, with imports of skills.
+        json!({"name": "powers-zh", "description": "工作方法论 — 测试", "version": "1.7.3", "contextFileName": "GEMINI.md"}),
+    ];
+    for manifest in &shapes {
+        let folder = format!("home/{}", manifest["name"].as_str().unwrap());
+        scene.extension(&folder, manifest);
+        scene.file(&format!("{folder}/GEMINI.md"), "text");
+    }
+    let loaded = scene.load();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(active(&loaded).len(), shapes.len());
+    let env = Env::new([("CHARTS_URL".to_owned(), "https://charts".to_owned())], scene.path("work"));
+    let servers: BTreeMap<String, Value> =
+        loaded.all.iter().flat_map(|one| one.servers(&env, &no_secrets)).collect();
+    assert_eq!(servers.len(), 6);
+    assert_eq!(servers["charts"]["env"]["CHARTS_URL"], "https://charts");
+    assert_eq!(servers["office"]["args"][0], "scripts/start.js");
+    assert_eq!(servers["office"]["cwd"], json!(scene.path("home/office")));
+    assert_eq!(servers["remote"]["httpUrl"], "${SERVER_URL}");
+}

@@ -12,8 +12,14 @@ fn assert_is_from_gemini_cli(found: &OAuthCredentials) {
     assert_eq!(found.server_name, "my server");
     assert_eq!(found.token.access_token.reveal(), "from-gemini-access");
     assert_eq!(found.token.refresh_token.as_ref().unwrap().reveal(), "from-gemini-refresh");
-    assert_eq!((found.token.scope.as_deref(), found.token.expires_at), (Some("read write"), Some(4_102_444_800_000)));
-    assert_eq!((found.client_id.as_deref(), found.token_url.as_deref()), (Some("gem-client"), Some("https://idp.example/token")));
+    assert_eq!(
+        (found.token.scope.as_deref(), found.token.expires_at),
+        (Some("read write"), Some(4_102_444_800_000))
+    );
+    assert_eq!(
+        (found.client_id.as_deref(), found.token_url.as_deref()),
+        (Some("gem-client"), Some("https://idp.example/token"))
+    );
     assert_eq!(found.mcp_server_url.as_deref(), Some("https://mcp.example/mcp"));
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pollux_config::files::{self, Mode};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
@@ -99,7 +100,7 @@ async fn a_program_with_a_key_signs_what_it_says() {
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{encoded}\n-----END PRIVATE KEY-----\n");
     let scene = office(&["private_key_jwt"]);
     let file = scene.folder.path().join("key.pem");
-    std::fs::write(&file, &pem).unwrap();
+    files::replace(&file, pem.as_bytes(), Mode::Private).unwrap();
     let mut server = program(&scene);
     server.config.client_secret = None;
     let error = scene.oauth().valid_token(&server).await.unwrap_err();
@@ -148,7 +149,7 @@ async fn a_program_with_a_key_signs_what_it_says() {
 async fn an_organisation_vouches_for_its_user() {
     let scene = office(&["client_secret_basic"]);
     let file = scene.folder.path().join("id-token");
-    std::fs::write(&file, "id-token-1\n").unwrap();
+    files::replace(&file, b"id-token-1\n", Mode::Private).unwrap();
     let mut server = program(&scene);
     server.config.grant = GrantType::CrossApp;
     let mut provider = IdentityProvider {

@@ -121,9 +121,19 @@ impl Line {
 /// Where the row that starts here ends: after the last blank that fits, or where nothing fits any more.
 fn row_end(text: &str, start: usize, width: usize, folds: &Folds) -> usize {
     let (mut here, mut used, mut after_blank) = (start, 0, None);
-    while let Some(glyph) = glyph(text, here, used, folds) {
-        #[cfg(test)]
-        WORK.with(|work| work.set(work.get() + 1));
+    let is_simple = |at| text.as_bytes().get(at).is_some_and(|byte| matches!(byte, b' '..=b'~'));
+    loop {
+        // Most text by far: characters that nothing joins and that are one cell wide.
+        while used < width && is_simple(here) && (is_simple(here + 1) || here + 1 == text.len()) {
+            used += 1;
+            here += 1;
+            if text.as_bytes().get(here - 1) == Some(&b' ') {
+                after_blank = Some(here);
+            }
+            count_work();
+        }
+        let Some(glyph) = glyph(text, here, used, folds) else { return here };
+        count_work();
         if used + glyph.width > width && here > start {
             // One blank may hang over the edge, so that words do not begin with it.
             return match glyph.kind {
@@ -138,7 +148,12 @@ fn row_end(text: &str, start: usize, width: usize, folds: &Folds) -> usize {
             after_blank = Some(here);
         }
     }
-    here
+}
+
+/// For the tests on large texts.
+fn count_work() {
+    #[cfg(test)]
+    WORK.with(|work| work.set(work.get() + 1));
 }
 
 #[cfg(test)]

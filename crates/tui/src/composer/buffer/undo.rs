@@ -28,22 +28,25 @@ impl Change {
         self.at.after(&self.inserted)
     }
 
-    /// Whether a typed text goes on where this one was typed. A new word is a new step.
+    /// One character and nothing else, as it is typed.
+    fn is_typed(&self) -> bool {
+        let mut chars = self.inserted.chars();
+        self.removed.is_empty() && chars.next().is_some_and(|c| c != '\n') && chars.next().is_none()
+    }
+
+    /// Whether a typed character goes on where others were typed. A new word is a new step.
     fn goes_on(&self, next: &Self) -> bool {
-        let is_typed = |change: &Self| change.removed.is_empty() && !change.inserted.contains('\n');
-        let words =
+        let new_word =
             self.inserted.ends_with(char::is_whitespace) && !next.inserted.starts_with(char::is_whitespace);
-        is_typed(self)
-            && is_typed(next)
-            && next.inserted.chars().count() == 1
-            && self.end() == next.at
-            && !words
+        !new_word && next.is_typed() && self.end() == next.at
     }
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Undo {
     done: VecDeque<Change>,
+    /// The latest step is typed characters, and more may follow.
+    is_typing: bool,
     undone: Vec<Change>,
     bytes: usize,
 }
@@ -52,9 +55,12 @@ impl Undo {
     pub(super) fn record(&mut self, change: Change) {
         self.undone.clear();
         self.bytes += change.bytes();
-        match self.done.back_mut() {
+        match self.done.back_mut().filter(|_| self.is_typing) {
             Some(last) if last.goes_on(&change) => last.inserted.push_str(&change.inserted),
-            _ => self.done.push_back(change),
+            _ => {
+                self.is_typing = change.is_typed();
+                self.done.push_back(change);
+            }
         }
         while self.done.len() > MOST_STEPS || (self.bytes > MOST_BYTES && self.done.len() > 1) {
             let Some(oldest) = self.done.pop_front() else { break };
@@ -64,6 +70,7 @@ impl Undo {
 
     /// The latest step, to be taken back; it can then be redone.
     pub(super) fn back(&mut self) -> Option<Change> {
+        self.is_typing = false;
         let change = self.done.pop_back()?;
         self.bytes = self.bytes.saturating_sub(change.bytes());
         self.undone.push(change.clone());

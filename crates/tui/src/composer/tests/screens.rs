@@ -161,3 +161,13 @@ fn a_right_to_left_text_stays_in_its_order() {
     composer.set_text("שלום abc");
     assert_eq!(screen(&mut composer, 80), (vec!["> שלום abc".to_owned()], Position::new(10, 0)));
 }
+
+#[test]
+fn names_of_files_cannot_draw_over_the_list() {
+    let mut desk = Desk::new();
+    let Reaction::Complete(wanted) = desk.press("@") else { panic!() };
+    let name = "a\u{1b}]0;x\u{7}\nb\u{202e}".to_owned();
+    let item = Item { insert: name.clone(), label: name, description: "two\nlines".to_owned(), run: false };
+    desk.composer.candidates(Candidates { id: wanted.id, items: vec![item] });
+    assert_eq!(rows(&mut desk.composer, 80), ["> @", " a<U+001B>]0;x<U+0007><U+000A>b<U+202E>   two lines"]);
+}
