@@ -64,7 +64,11 @@ fn an_agent_works_on_its_own_and_every_front_end_sees_it_work() {
     let record = fs::read_to_string(&own).unwrap();
     assert!(record.contains("\"kind\":\"subagent\"") && record.contains("it stands"), "{record}");
     let shown = scene.prepare(&["sessions", "show", session["sessionId"].as_str().unwrap()]).run();
-    assert!(shown.stdout.contains(&id[..8]) || shown.stdout.contains("it stands"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains(id.get(..8).unwrap()) || shown.stdout.contains("it stands"),
+        "{}",
+        shown.stdout
+    );
 }
 
 #[test]

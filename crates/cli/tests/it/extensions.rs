@@ -37,6 +37,7 @@ fn source(scene: &Scene, manifest: &Value) -> std::path::PathBuf {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one journey, in its order")]
 fn an_extension_is_installed_listed_switched_updated_and_removed() {
     let scene = Scene::with(TestHome::new(), []);
     let folder = source(
