@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use super::*;
 use crate::agents::{ModelChoice, Origin, fill};
 use pollux_domain::remote_agent::{CardSource, RemoteAuth};
