@@ -151,10 +151,10 @@ fn the_listing_names_all_keys_of_a_command() {
 
 #[test]
 fn the_keys_page_lists_every_command_as_it_is() {
-    let page = include_str!("../../../../docs/src/keys.md");
+    let page = include_str!("../../keys.md");
     for Shortcut { command, keys, description, .. } in KeyMap::default().listing() {
         let row = format!("| `{}` | {keys} | {description} |", command.id());
-        assert!(page.contains(&row), "docs/src/keys.md needs the row {row}");
+        assert!(page.contains(&row), "keys.md needs the row {row}");
     }
     assert_eq!(page.matches("\n| `").count(), Command::ALL.len() + 4);
 }
