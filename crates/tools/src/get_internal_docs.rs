@@ -19,12 +19,15 @@ macro_rules! pages {
 /// Every page by its path in the book.
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
+    "agents.md",
     "approvals.md",
     "authentication.md",
     "checkpoints.md",
     "configuration.md",
     "context-files.md",
+    "custom-commands.md",
     "exit-codes.md",
+    "extensions.md",
     "from-gemini-cli.md",
     "getting-started.md",
     "glossary.md",
