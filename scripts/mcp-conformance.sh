@@ -7,13 +7,14 @@ cd "$(dirname "$0")/.."
 scripts/mcp-servers.sh
 folder=$PWD/target/mcp-servers
 [ -e "$folder/installed" ] || exit 0
+driver=${CARGO_TARGET_DIR:-$PWD/target}/debug/examples/conformance
 cargo build --quiet --locked -p pollux-mcp --example conformance
 mkdir -p target/mcp-conformance
 cd target/mcp-conformance
 
 suite() {
   "$folder/node_modules/.bin/node" "$folder/node_modules/@modelcontextprotocol/conformance/dist/index.js" \
-    client --command "$folder/../debug/examples/conformance" "$@" >log 2>&1 || true
+    client --command "$driver" "$@" >log 2>&1 || true
 }
 
 suite --suite "${1:-all}"
