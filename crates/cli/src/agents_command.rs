@@ -2,7 +2,7 @@
 
 mod page;
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use pollux_domain::JsonObject;
 use pollux_domain::redact::{redact_value, redacted};
@@ -83,36 +83,21 @@ pub(crate) fn run(
     }
 }
 
-/// Asks about agents of the project that nobody has agreed to yet. Whoever says no is asked again next time.
-pub(crate) fn ask(
-    agents: &mut dyn AgentSet,
-    input: &mut dyn BufRead,
-    screen: &mut dyn Write,
-) -> Result<(), Failure> {
+/// What is asked about agents of the project that nobody has agreed to yet, in lines, and their names; `None` when
+/// there are none. Whoever says no is asked again next time.
+pub(crate) fn question(agents: &dyn AgentSet) -> Option<(Vec<String>, Vec<String>)> {
     let open: Vec<Row> = agents.rows().into_iter().filter(|row| row.status == "unacknowledged").collect();
     if open.is_empty() || !agents.is_on() {
-        return Ok(());
+        return None;
     }
-    let mut said =
-        "\nThis project brings agents that are new, or were changed since somebody agreed to them:\n"
-            .to_owned();
+    let mut lines =
+        vec!["This project brings agents that are new, or were changed since somebody agreed to them:".to_owned()];
     for row in &open {
-        let path = row.path.as_deref().unwrap_or_default();
-        said.push_str(&format!("  * {}: {}\n    {path}\n", row.name, page::first_line(&row.description)));
+        let about = page::first_line(&row.description);
+        lines.push(redacted(&plain(&format!("  * {}: {about}", row.name))).into_owned());
+        lines.push(format!("    {}", plain(row.path.as_deref().unwrap_or_default())));
     }
-    said.push_str("They act with your tools, within your rules. Use them? [y/N]: ");
-    let _ = write!(screen, "{}", redacted(&plain(&said)));
-    let _ = screen.flush();
-    let mut line = String::new();
-    let _ = input.read_line(&mut line);
-    if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") {
-        for row in &open {
-            agents.acknowledge(&row.name)?;
-        }
-    } else {
-        let _ = writeln!(screen, "They are left out; `pollux agents acknowledge <name>` lets one in.");
-    }
-    Ok(())
+    Some((lines, open.into_iter().map(|row| row.name).collect()))
 }
 
 /// Others wrote these texts: they neither steer the terminal nor spill a key.

@@ -32,8 +32,8 @@ use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
 use crate::{
-    agents_command, auth_command, config_command, extensions_command, hooks_command, mcp_command,
-    memory_command, plain_terminal, policy_command, sessions_command, skills_command, trust_command, wire,
+    agents_command, auth_command, config_command, extensions_command, hooks_command, interactive, mcp_command,
+    memory_command, policy_command, sessions_command, skills_command, trust_command, wire,
 };
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -83,7 +83,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Auth { command, options } => auth(command, options, env),
         Launch::Interactive(options) => {
             wire::hide_credentials();
-            return plain_terminal::run(options, env);
+            return interactive::run(options, env);
         }
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
@@ -216,7 +216,7 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    let ready = prepare(options, &loaded, &mut console)
+    let ready = prepare(options, &loaded, &mut |line| console.note(line))
         .and_then(|turn| Ok((read_prompt(options, pipe, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
@@ -235,7 +235,7 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
 pub(crate) fn prepare<'a>(
     options: &'a Options,
     loaded: &'a wire::Loaded,
-    console: &mut Console,
+    note: &mut dyn FnMut(&str),
 ) -> Result<wire::Turn<'a>, Failure> {
     refuse_forbidden_yolo(options, &loaded.groups)?;
     wire::check_policy_files(options, loaded)?;
@@ -245,11 +245,11 @@ pub(crate) fn prepare<'a>(
     let permission = wire::check_trust(options, loaded)?;
     let sandbox = wire::check_sandbox(loaded, permission.approval)?;
     let notes = session.notes.iter().chain(&sandbox.notes).chain(&permission.notes);
-    notes.for_each(|line| console.note(line));
+    notes.for_each(|line| note(line));
     if permission.approval == ApprovalMode::Yolo {
-        console.note("YOLO mode is enabled. All tool calls will be automatically approved.");
+        note("YOLO mode is enabled. All tool calls will be automatically approved.");
     }
-    warn_of_raw_output(options, loaded, console);
+    warn_of_raw_output(options, loaded, note);
     Ok(wire::Turn { options, loaded, session, credentials, permission, sandbox })
 }
 
@@ -261,9 +261,9 @@ pub(crate) fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Resul
     Ok(())
 }
 
-fn warn_of_raw_output(options: &Options, loaded: &wire::Loaded, console: &mut Console) {
+fn warn_of_raw_output(options: &Options, loaded: &wire::Loaded, note: &mut dyn FnMut(&str)) {
     if options.raw_output == RawOutput::Raw && loaded.groups.output.format == OutputFormat::Text {
-        console.note(
+        note(
             "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this line.",
         );
     }

@@ -50,7 +50,8 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Received {
+    /// The next of them.
+    pub(crate) async fn next(&mut self) -> Received {
         tokio::select! {
             _ = self.interrupt.recv() => Received::Interrupt,
             _ = self.terminate.recv() => Received::Terminate,

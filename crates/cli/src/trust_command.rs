@@ -106,34 +106,65 @@ fn allow(
     settled(&view, view.standing.trust.uses_project(), out)
 }
 
-/// Asks a person who begins a conversation in a folder that nobody decided on, or that changed; says whether
-/// it is trusted now. An empty answer decides nothing, and it is asked again the next time.
-pub(crate) fn ask(folder: &dyn Folder, person: &mut Person<'_>) -> Result<bool, Failure> {
-    let view = folder.look()?;
-    let changes = match view.standing.trust {
-        FolderTrust::Changed => format!("\n{}", difference::text(&view)),
-        FolderTrust::Trusted | FolderTrust::Untrusted | FolderTrust::Undecided => String::new(),
-    };
-    let question = format!(
-        "{}{changes}\nTrust this folder?\n  1. Yes\n  2. Yes, and everything beside it\n  3. No, never\nAnswer (empty: not now): ",
-        page::text(&view)
-    );
-    let parent = match answered(person, &question).as_str() {
-        "1" | "y" | "yes" => false,
-        "2" => true,
-        "3" | "n" | "no" => {
-            folder.deny()?;
-            return Ok(false);
-        }
-        _ => return Ok(false),
-    };
-    if view.inventory.excess.is_some() || folder.look()?.inventory.digest != view.inventory.digest {
-        let text = "The folder cannot be looked over or changed meanwhile; nothing was agreed to.\n";
-        let _ = person.screen.write_all(text.as_bytes());
-        return Ok(false);
+/// What a person who begins a conversation is asked about a folder that nobody decided on, or that changed.
+pub(crate) struct Asked {
+    view: View,
+}
+
+/// What came of it.
+pub(crate) struct Settled {
+    pub(crate) trusted: bool,
+    pub(crate) problem: Option<&'static str>,
+}
+
+/// Looks at the folder for the question.
+pub(crate) fn question(folder: &dyn Folder) -> Result<Asked, Failure> {
+    Ok(Asked { view: folder.look()? })
+}
+
+impl Asked {
+    /// What the folder would run, and what changed.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let changes = match self.view.standing.trust {
+            FolderTrust::Changed => format!("\n{}", difference::text(&self.view)),
+            FolderTrust::Trusted | FolderTrust::Untrusted | FolderTrust::Undecided => String::new(),
+        };
+        format!("{}{changes}", page::text(&self.view)).lines().map(str::to_owned).collect()
     }
-    folder.allow(parent, &view.inventory)?;
-    Ok(folder.look()?.standing.trust.uses_project())
+
+    /// The answers: a word, and what it means.
+    pub(crate) fn answers(&self) -> Vec<(String, String)> {
+        let name = |path: Option<&std::path::Path>| {
+            path.and_then(std::path::Path::file_name).map(|name| page::visible(&name.to_string_lossy())).unwrap_or_default()
+        };
+        let folder = self.view.folder.as_path();
+        vec![
+            ("folder".to_owned(), format!("Trust folder ({})", name(Some(folder)))),
+            ("parent".to_owned(), format!("Trust parent folder ({})", name(folder.parent()))),
+            ("never".to_owned(), "Don't trust".to_owned()),
+        ]
+    }
+
+    /// Carries the answer out. No answer decides nothing.
+    pub(crate) fn answered(self, folder: &dyn Folder, answer: Option<&str>) -> Result<Settled, Failure> {
+        let parent = match answer {
+            Some("folder") => false,
+            Some("parent") => true,
+            Some("never") => {
+                folder.deny()?;
+                return Ok(Settled { trusted: false, problem: None });
+            }
+            _ => return Ok(Settled { trusted: false, problem: None }),
+        };
+        let inventory = &self.view.inventory;
+        // What was agreed to is what was on the screen.
+        if inventory.excess.is_some() || folder.look()?.inventory.digest != inventory.digest {
+            let problem = "The folder cannot be looked over or changed meanwhile; nothing was agreed to.";
+            return Ok(Settled { trusted: false, problem: Some(problem) });
+        }
+        folder.allow(parent, inventory)?;
+        Ok(Settled { trusted: folder.look()?.standing.trust.uses_project(), problem: None })
+    }
 }
 
 /// Only a clear yes is one.

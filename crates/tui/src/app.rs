@@ -22,7 +22,7 @@ pub use footer::Footer;
 pub use header::Header;
 
 use crate::composer::{Candidates, Composer, Submission, Wanted};
-use crate::dialog::{Dialog, Picker};
+use crate::dialog::{Dialog, Entry, Picker};
 use crate::keys::KeyMap;
 use crate::theme::Theme;
 use crate::transcript::{Item, Transcript};
@@ -80,6 +80,10 @@ pub enum Action {
         key: String,
         with: Option<char>,
     },
+    /// A line that the program asked for.
+    Entered(String),
+    /// The picker or the entry that the program opened was left.
+    Closed,
     /// The person wants to go back to an earlier prompt.
     Rewind,
     /// Everything is to be drawn again.
@@ -114,6 +118,8 @@ pub struct App {
     /// The header was printed.
     greeted: bool,
     shortcuts: bool,
+    focused: bool,
+    ended: bool,
 }
 
 impl App {
@@ -138,6 +144,8 @@ impl App {
             raw: false,
             greeted: false,
             shortcuts: false,
+            focused: true,
+            ended: false,
         };
         app.set_conditions();
         app
@@ -165,9 +173,21 @@ impl App {
         self.transcript.push(item);
     }
 
-    /// A list to choose from; it goes before everything but questions of calls.
+    /// A list to choose from, in place of one that is open; questions of calls go before it.
     pub fn pick(&mut self, picker: Picker) {
+        self.close();
         self.dialogs.push_back(Dialog::Picker(Box::new(picker)));
+    }
+
+    /// A line to be typed.
+    pub fn enter(&mut self, entry: Entry) {
+        self.close();
+        self.dialogs.push_back(Dialog::Entry(entry));
+    }
+
+    /// Takes away what [`App::pick`] or [`App::enter`] opened.
+    pub fn close(&mut self) {
+        self.dialogs.retain(|dialog| dialog.call().is_some());
     }
 
     /// Whether the model is at work.
@@ -193,12 +213,48 @@ impl App {
         self.composer.set_vim(vim);
     }
 
-    /// A turn begins with this prompt.
+    /// A turn begins with this prompt, or a command of the person's runs.
     pub fn begin_turn(&mut self, typed: &str, shell: bool, now: Instant) {
-        let text = typed.to_owned();
-        self.transcript.push(if shell { Item::Shell(text) } else { Item::Prompt(text) });
+        match shell {
+            true => {
+                self.transcript.push(Item::Shell(typed.to_owned()));
+                self.transcript.begin_shell(typed);
+            }
+            false => self.transcript.push(Item::Prompt(typed.to_owned())),
+        }
         self.status.begin(now);
         self.set_conditions();
+    }
+
+    pub fn shell_output(&mut self, text: &str) {
+        self.transcript.shell_output(text);
+    }
+
+    /// The person's command is over; a word about how, unless it went well.
+    pub fn shell_ended(&mut self, said: Option<&str>) {
+        self.transcript.shell_ended(said);
+        self.rest();
+    }
+
+    /// Nothing goes on any more.
+    pub fn rest(&mut self) {
+        self.status.rest();
+        self.set_conditions();
+    }
+
+    /// The last frame: what was said stays, what is for typing goes.
+    pub fn end(&mut self) {
+        self.rest();
+        self.ended = true;
+    }
+
+    pub fn set_focused(&mut self, focused: bool) {
+        self.focused = focused;
+    }
+
+    /// Whether the person looks at this terminal, as far as it tells.
+    pub fn is_focused(&self) -> bool {
+        self.focused
     }
 
     /// What was typed ahead, all together; to be sent when the turn is over.
@@ -222,7 +278,7 @@ impl App {
                 self.dialogs.push_back(Dialog::approval(request, None));
                 self.bring_calls_forward();
             }
-            Event::ApprovalSettled { call, .. } => self.settled(call),
+            Event::ApprovalSettled { call, .. } => self.settle(call),
             Event::ModeChanged(mode) => self.mode = *mode,
             Event::TurnEnded(_) => {
                 self.dialogs.retain(|dialog| dialog.call().is_none());
@@ -239,7 +295,7 @@ impl App {
     }
 
     /// The question of a call stands no longer.
-    fn settled(&mut self, call: &CallId) {
+    pub fn settle(&mut self, call: &CallId) {
         self.dialogs.retain(|dialog| dialog.call() != Some(call));
         self.requests.retain(|request| request.call != *call);
     }

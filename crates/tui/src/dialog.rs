@@ -3,6 +3,7 @@
 mod approval;
 mod body;
 mod choices;
+mod entry;
 mod picker;
 mod questions;
 
@@ -11,6 +12,7 @@ use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
 use pollux_domain::id::CallId;
 use ratatui::text::Line;
 
+pub use entry::Entry;
 pub use picker::{Picker, Row};
 
 use self::approval::Approval;
@@ -33,6 +35,7 @@ pub enum Dialog {
     Approval(Box<Approval>),
     Questions(Box<Questions>),
     Picker(Box<Picker>),
+    Entry(Entry),
 }
 
 /// What a key came to.
@@ -46,6 +49,8 @@ pub enum Verdict {
     Edit { call: CallId },
     /// A row of the picker was chosen: its key, and the letter if it was not Enter.
     Picked { key: String, with: Option<char> },
+    /// What was typed into an [`Entry`].
+    Entered(String),
     /// The person left.
     Closed,
 }
@@ -66,7 +71,7 @@ impl Dialog {
         match self {
             Self::Approval(approval) => Some(approval.call()),
             Self::Questions(questions) => Some(questions.call()),
-            Self::Picker(_) => None,
+            Self::Picker(_) | Self::Entry(_) => None,
         }
     }
 
@@ -75,6 +80,7 @@ impl Dialog {
             Self::Approval(approval) => approval.key(key),
             Self::Questions(questions) => questions.key(key),
             Self::Picker(picker) => picker.key(key),
+            Self::Entry(entry) => entry.key(key),
         }
     }
 
@@ -84,6 +90,7 @@ impl Dialog {
             Self::Approval(approval) => approval.paste(text),
             Self::Questions(questions) => questions.paste(text),
             Self::Picker(picker) => picker.paste(text),
+            Self::Entry(entry) => entry.paste(text),
         }
     }
 
@@ -93,6 +100,7 @@ impl Dialog {
             Self::Approval(approval) => approval.lines(room),
             Self::Questions(questions) => questions.lines(room),
             Self::Picker(picker) => picker.lines(room),
+            Self::Entry(entry) => entry.lines(room),
         }
     }
 }

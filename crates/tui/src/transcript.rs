@@ -8,6 +8,7 @@ mod tool_box;
 
 use std::collections::VecDeque;
 
+use pollux_domain::JsonObject;
 use pollux_domain::event::{CompressionStatus, Event, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::Stripper;
@@ -17,6 +18,9 @@ pub use item::{Item, Look};
 use tool_box::ToolBox;
 
 use crate::markdown::{self, Stream};
+
+/// The call that stands for a command of the person's; no model's call is named so.
+const SHELL: &str = "!";
 
 /// What is shown of a conversation.
 #[derive(Debug, Default)]
@@ -29,6 +33,8 @@ pub struct Transcript {
     writing: String,
     /// The heading of the thought under way.
     thought: Option<String>,
+    /// Commands of the person's so far.
+    shells: usize,
 }
 
 #[derive(Debug)]
@@ -48,6 +54,33 @@ impl Transcript {
     pub fn push(&mut self, item: Item) {
         self.end_answer();
         self.open.push_back(Open::Done(item));
+    }
+
+    /// A command of the person's begins.
+    pub fn begin_shell(&mut self, command: &str) {
+        self.end_answer();
+        let mut args = JsonObject::new();
+        args.insert("command".to_owned(), command.into());
+        self.shells += 1;
+        let shell = ToolBox::new(self.shell(), "Shell Command", &args);
+        self.open.push_back(Open::Call(Box::new(shell)));
+    }
+
+    fn shell(&self) -> CallId {
+        CallId::new(SHELL, &self.shells.to_string())
+    }
+
+    pub fn shell_output(&mut self, text: &str) {
+        if let Some(shell) = self.call(&self.shell()) {
+            shell.output(text);
+        }
+    }
+
+    /// It is over; a word about how, unless it went well.
+    pub fn shell_ended(&mut self, said: Option<&str>) {
+        if let Some(shell) = self.call(&self.shell()) {
+            shell.end(said);
+        }
     }
 
     /// What the model is thinking about, in a few words.

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::turn::{Expanded, Outside};
 use super::{Conversation, Loaded, Turn, checker, extensions, policy, prompt, skills};
-use crate::plain_terminal::is_built_in;
+use crate::interactive::is_built_in;
 use crate::report::Failure;
 
 /// Most characters that one command puts into a prompt.

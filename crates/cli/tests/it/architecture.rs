@@ -46,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "install",
             "a2a",
             "agent",
+            "tui",
         ],
     ),
     ("tui", &["domain"]),

@@ -11,6 +11,19 @@ use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
 
 impl App {
+    /// All keys that one read brought: many at once may be a paste that the terminal did not mark.
+    pub fn keys(&mut self, keys: &[KeyEvent], now: Instant) -> Vec<Action> {
+        let pressed: Vec<KeyEvent> =
+            keys.iter().filter(|key| key.kind != KeyEventKind::Release).copied().collect();
+        if !self.dialogs.is_empty() || pressed.len() < 2 {
+            return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
+        }
+        let reactions = self.composer.keys(&pressed, now);
+        let actions = reactions.into_iter().flat_map(|(key, reaction)| self.react(reaction, key, now)).collect();
+        self.set_conditions();
+        actions
+    }
+
     /// A key.
     pub fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
         if key.kind == KeyEventKind::Release {
@@ -41,7 +54,7 @@ impl App {
         match dialog.key(key) {
             Verdict::Open => Vec::new(),
             Verdict::Answered { call, answer } => {
-                self.settled(&call);
+                self.settle(&call);
                 vec![Action::Decide { call, answer }]
             }
             Verdict::Edit { call } => vec![Action::EditCall(call)],
@@ -52,9 +65,13 @@ impl App {
                 }
                 vec![Action::Picked { key, with }]
             }
+            Verdict::Entered(text) => {
+                self.dialogs.pop_front();
+                vec![Action::Entered(text)]
+            }
             Verdict::Closed => {
                 self.dialogs.pop_front();
-                Vec::new()
+                vec![Action::Closed]
             }
         }
     }

@@ -22,6 +22,10 @@ impl Status {
         self.since.get_or_insert(now);
     }
 
+    pub(super) fn rest(&mut self) {
+        *self = Self::default();
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.since.is_some()
     }
@@ -36,7 +40,7 @@ impl Status {
             Event::RequestSent(_) | Event::Text(_) | Event::Thought(_) | Event::RequestEnded(_) => {
                 self.waiting = None;
             }
-            Event::TurnEnded(_) => *self = Self::default(),
+            Event::TurnEnded(_) => self.rest(),
             _ => {}
         }
     }

@@ -42,6 +42,10 @@ impl App {
             raw: self.raw,
         };
         finished.extend(self.transcript.finished(look));
+        if self.ended {
+            finished.extend(self.transcript.live(look));
+            return Frame { finished, live: Buffer::empty(Rect::new(0, 0, width, 0)), cursor: None };
+        }
         let (live, cursor) = self.live(look, height, now);
         Frame { finished, live, cursor }
     }

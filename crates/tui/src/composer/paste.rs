@@ -148,8 +148,9 @@ impl Burst {
 }
 
 impl Composer {
-    /// All keys one read brought. Many text keys at once are a paste that the terminal did not mark.
-    pub fn keys(&mut self, events: &[KeyEvent], now: Instant) -> Vec<Reaction> {
+    /// All keys one read brought, with what each came to. Many text keys at once are a paste that the terminal did
+    /// not mark.
+    pub fn keys(&mut self, events: &[KeyEvent], now: Instant) -> Vec<(KeyEvent, Reaction)> {
         let mut reactions = Vec::new();
         let mut rest = events;
         while let Some((first, tail)) = rest.split_first() {
@@ -158,10 +159,10 @@ impl Composer {
             let count = text.chars().count();
             let goes_on = self.burst.as_ref().is_some_and(|burst| burst.goes_on(&self.buffer, now));
             if count >= BURST || (goes_on && count > 0) {
-                reactions.push(self.burst(&text, goes_on, now));
+                reactions.push((*first, self.burst(&text, goes_on, now)));
                 rest = rest.get(count..).unwrap_or_default();
             } else {
-                reactions.push(self.key(*first, now));
+                reactions.push((*first, self.key(*first, now)));
                 rest = tail;
             }
         }

@@ -1,7 +1,7 @@
 //! A long list to search and choose from: sessions, settings, themes, models.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pollux_domain::terminal_text::one_line;
+use pollux_domain::terminal_text::{one_line, visible};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
@@ -38,6 +38,8 @@ pub struct Picker {
     confirm: Option<char>,
     /// Letters that must be pressed twice.
     grave: Vec<char>,
+    /// Lines above the list.
+    about: Vec<String>,
 }
 
 impl Picker {
@@ -52,6 +54,21 @@ impl Picker {
     pub fn letter(mut self, letter: char, about: &str, grave: bool) -> Self {
         self.letters.push((letter, about.to_owned()));
         self.grave.extend(grave.then_some(letter));
+        self
+    }
+
+    /// Lines above the list: what it is about.
+    #[must_use]
+    pub fn about(mut self, lines: Vec<String>) -> Self {
+        self.about = lines;
+        self
+    }
+
+    /// Marks the row with this key.
+    #[must_use]
+    pub fn mark(mut self, key: &str) -> Self {
+        let place = self.rows.iter().position(|row| row.key == key);
+        self.marked = place.and_then(|place| self.found.iter().position(|found| *found == place)).unwrap_or_default();
         self
     }
 
@@ -148,6 +165,13 @@ impl Picker {
             Span::styled(self.title.clone(), bold),
             Span::styled(format!(" ({} total)", self.found.len()), theme.secondary()),
         ])];
+        for line in &self.about {
+            lines.extend(wrap(
+                &[Span::styled(visible(line).into_owned(), theme.text())],
+                room.width,
+                &Margin::default(),
+            ));
+        }
         if self.searching {
             let text = format!("/ {}▏", one_line(&self.searched));
             lines.push(Line::from(Span::styled(text, theme.accent())));

@@ -92,6 +92,13 @@ impl ToolBox {
         self.error = report.error.as_ref().map(|(_, message)| message.clone());
     }
 
+    /// A command of the person's is over; a word about how, unless it went well.
+    pub(super) fn end(&mut self, said: Option<&str>) {
+        self.state = State::Over(if said.is_some() { CallStatus::Error } else { CallStatus::Success });
+        self.error = said.map(str::to_owned);
+        self.display = Display::Text(std::mem::take(&mut self.output));
+    }
+
     /// The turn is over; nothing more will come.
     pub(super) fn give_up(&mut self) {
         if !self.is_over() {

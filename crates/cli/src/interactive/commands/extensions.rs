@@ -20,7 +20,7 @@ impl Front<'_, '_> {
             Ok((command, then)) => self.run_extensions(&command, then),
             Err(usage) => usage,
         };
-        self.console.note(text.trim_end());
+        self.face.note(text.trim_end());
     }
 
     fn run_extensions(&self, commands: &[ExtensionsCommand], then: &str) -> String {

@@ -1,8 +1,7 @@
 //! Custom commands: listing them, and asking before one runs something.
 
-use pollux_domain::terminal_text::visible;
-
-use super::super::{Front, show};
+use super::super::Front;
+use super::super::face::Choice;
 use crate::wire::{CommandList, Conversation, Invocation};
 
 const USAGE: &str = "Use \"/commands list\" to view available .toml files, or \"/commands reload\" to reload custom command definitions.";
@@ -15,23 +14,23 @@ impl Front<'_, '_> {
             "list" => {
                 let list = conversation.commands(self.turn.loaded);
                 let text = lines(&list);
-                self.console.note(if text.is_empty() { NONE } else { text.trim_end() });
+                self.face.note(if text.is_empty() { NONE } else { text.trim_end() });
             }
             "reload" | "refresh" => {
                 conversation.reload_commands();
-                self.console.note("Custom commands reloaded successfully.");
+                self.face.note("Custom commands reloaded successfully.");
             }
-            _ => self.console.note(USAGE),
+            _ => self.face.note(USAGE),
         }
     }
 
     /// Whether a word that is none of ours is a command of somebody else's.
-    pub(in crate::plain_terminal) fn knows(&self, word: &str, conversation: &Conversation) -> bool {
+    pub(in crate::interactive) fn knows(&self, word: &str, conversation: &Conversation) -> bool {
         conversation.has_prompt(word) || conversation.has_command(word, self.turn.loaded)
     }
 
     /// The command, once a person agrees to what it would run; `None` if not. One question for all of it.
-    pub(in crate::plain_terminal) async fn confirmed(
+    pub(in crate::interactive) async fn confirmed(
         &mut self,
         invocation: Invocation,
         conversation: &Conversation,
@@ -39,25 +38,17 @@ impl Front<'_, '_> {
         if invocation.to_confirm.is_empty() {
             return Some(invocation);
         }
-        // What stands in the line already was meant for the model.
-        let before = self.keyboard.typed_before();
-        self.ahead.extend(before);
-        show("\nThis command wants to run:\n");
-        for line in &invocation.to_confirm {
-            show(&format!("  {}\n", visible(line)));
-        }
-        show("  1. Yes, this once\n  2. Yes, and for the rest of this session\n  3. No\n");
-        loop {
-            show("Answer (number): ");
-            match self.line().await.as_deref().map(str::trim) {
-                Some("1" | "y" | "yes") => return Some(invocation),
-                Some("2") => {
-                    conversation.allow_lines(&invocation.to_confirm);
-                    return Some(invocation);
-                }
-                Some("3" | "n" | "no") | None => return None,
-                Some(_) => {}
+        let rows = [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
+        let mut choice = Choice::of("This command wants to run:", rows);
+        choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
+        let chosen = self.face.choose(choice).await?;
+        match chosen.key.as_str() {
+            "once" => Some(invocation),
+            "session" => {
+                conversation.allow_lines(&invocation.to_confirm);
+                Some(invocation)
             }
+            _ => None,
         }
     }
 }

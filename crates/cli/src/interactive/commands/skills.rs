@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::{Front, show};
+use super::super::Front;
 use crate::launch::{SkillScope, SkillSource, SkillsCommand};
 use crate::skills_command::{self, Asked};
 use crate::wire::{self, Conversation};
@@ -16,7 +16,7 @@ impl Front<'_, '_> {
     pub(super) async fn skills(&mut self, rest: &str, conversation: &Conversation) {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let Some(rows) = conversation.skills() else {
-            self.console.note(OFF);
+            self.face.note(OFF);
             return;
         };
         let text = match words.as_slice() {
@@ -41,7 +41,7 @@ impl Front<'_, '_> {
             }
             _ => USAGE.to_owned(),
         };
-        self.console.note(text.trim_end());
+        self.face.note(text.trim_end());
     }
 
     /// Settings and folders are read anew.
@@ -52,7 +52,7 @@ impl Front<'_, '_> {
         };
         match conversation.reload_skills(&loaded) {
             Some((added, removed, warnings)) => {
-                warnings.iter().for_each(|line| self.console.note(line));
+                warnings.iter().for_each(|line| self.face.note(line));
                 skills_command::change(added, removed)
             }
             None => OFF.to_owned(),
@@ -94,8 +94,8 @@ impl Front<'_, '_> {
             let why = looked.err().map(|failure| failure.message()).unwrap_or_default();
             return format!("Failed to link skills: {why}");
         };
-        show(&format!("\n{}\n\nDo you want to continue? [Y/n]: ", consent.trim()));
-        let answer = self.line().await.unwrap_or_else(|| "n".to_owned());
+        let question = format!("\n{}\n\nDo you want to continue? [Y/n]: ", consent.trim());
+        let answer = self.face.line(&question).await.unwrap_or_else(|| "n".to_owned());
         if !matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return "Failed to link skills: Skill linking cancelled by user.".to_owned();
         }

@@ -4,7 +4,7 @@ use pollux_domain::content::Content;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 
-use super::super::{Front, show};
+use super::super::Front;
 use super::{Anew, Then};
 use crate::wire;
 
@@ -34,7 +34,7 @@ impl Front<'_, '_> {
             _ => Err("Usage: /chat save|resume|delete <tag>, /chat list, /chat share [file]".to_owned()),
         };
         let (Ok(text) | Err(text)) = said;
-        self.console.note(&text);
+        self.face.note(&text);
         Then::GoOn
     }
 
@@ -52,11 +52,8 @@ impl Front<'_, '_> {
         let turns = self.turns(conversation).await.ok_or("No conversation found to save.")?;
         if self.turn.saved_chats().iter().any(|chat| chat.tag == tag) {
             let tag = one_line(tag);
-            show(&format!(
-                "A checkpoint with the tag {tag} already exists. Do you want to overwrite it? (yes or no): "
-            ));
-            let answer = self.line().await.unwrap_or_default();
-            if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            let question = format!("A checkpoint with the tag {tag} already exists. Do you want to overwrite it?");
+            if !self.face.agrees(&question).await {
                 return Err("Nothing was saved.".to_owned());
             }
         }

@@ -14,7 +14,7 @@ use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op};
 use tokio_util::sync::CancellationToken;
 
-use super::{Front, show};
+use super::Front;
 use crate::wire;
 
 /// How a conversation goes on after a command.
@@ -155,7 +155,7 @@ impl Front<'_, '_> {
             "/quit" => return Then::Quit,
             "/help" => {
                 let text = format!("{}{}", help(), custom::help(&conversation.commands(self.turn.loaded)));
-                self.console.note(&text);
+                self.face.note(&text);
             }
             "/extensions" => self.extensions(rest),
             "/commands" => self.custom_commands(rest, conversation),
@@ -175,7 +175,7 @@ impl Front<'_, '_> {
     }
 
     pub(super) fn no_such_command(&mut self, word: &str) {
-        self.console.note(&match NOT_YET.contains(&word) {
+        self.face.note(&match NOT_YET.contains(&word) {
             true => format!("`{word}` is not part of this version."),
             false => format!("There is no command `{word}`; /help lists them."),
         });
@@ -184,23 +184,21 @@ impl Front<'_, '_> {
     /// Runs a person's own command; Ctrl+C stops it.
     pub(super) async fn shell(&mut self, command: &str, conversation: &wire::Conversation) {
         if command.is_empty() {
-            self.console.note("A command follows the `!`, as in `!ls`.");
+            self.face.note("A command follows the `!`, as in `!ls`.");
             return;
         }
         let cancel = CancellationToken::new();
-        let screen = |text: &str| show(&pollux_domain::terminal_text::plain(text));
-        let running = conversation.run_shell(command, self.turn.loaded, &cancel, &screen);
+        let printer = self.face.begin_shell(command);
+        let running = conversation.run_shell(command, self.turn.loaded, &cancel, &*printer);
         tokio::pin!(running);
         let said = loop {
             tokio::select! {
                 biased;
-                _ = self.interrupt.recv() => cancel.cancel(),
+                () = self.face.interrupted() => cancel.cancel(),
                 said = &mut running => break said,
             }
         };
-        if let Some(line) = said {
-            self.console.note(&line);
-        }
+        self.face.end_shell(said.as_deref());
     }
 
     /// What the conversation is now.

@@ -3,7 +3,8 @@
 use pollux_domain::event::{Event, Op, PromptView};
 use pollux_domain::terminal_text::{one_line, visible};
 
-use super::super::{Front, show};
+use super::super::Front;
+use super::super::face::{Choice, ChoiceRow};
 use super::{Anew, Then};
 use crate::wire::{self, FilePlan};
 
@@ -23,18 +24,15 @@ enum What {
 
 impl Front<'_, '_> {
     pub(super) async fn rewind(&mut self, conversation: &mut wire::Conversation) {
-        // What stands in the line already was not meant as an answer.
-        let before = self.keyboard.typed_before();
-        self.ahead.extend(before);
         let Some(view) = self.view(conversation).await else { return };
         if view.contents.len() <= 1 {
-            return self.console.note("No conversation found.");
+            return self.face.note("No conversation found.");
         }
         if view.prompts.is_empty() {
-            return self.console.note("Nothing to rewind to.");
+            return self.face.note("Nothing to rewind to.");
         }
         let Some(chosen) = self.choose_prompt(&view.prompts).await else {
-            return self.console.note("Nothing was changed.");
+            return self.face.note("Nothing was changed.");
         };
         let later: Vec<PromptView> = view.prompts.iter().skip(chosen).cloned().collect();
         let Some(prompt) = later.first() else { return };
@@ -42,13 +40,13 @@ impl Front<'_, '_> {
         let plan = match conversation.plan_rewind(ids).await {
             Ok(plan) => Some(plan),
             Err(error) => {
-                self.console.note(&format!("The files cannot be brought back: {error}"));
+                self.face.note(&format!("The files cannot be brought back: {error}"));
                 None
             }
         };
         let plan = plan.filter(|plan| !plan.lines.is_empty());
         match self.choose_extent(plan.as_ref()).await {
-            What::Nothing => self.console.note("Nothing was changed."),
+            What::Nothing => self.face.note("Nothing was changed."),
             What::Files => {
                 self.revert(plan, conversation).await;
             }
@@ -62,50 +60,35 @@ impl Front<'_, '_> {
     }
 
     async fn choose_prompt(&mut self, prompts: &[PromptView]) -> Option<usize> {
-        for (number, prompt) in prompts.iter().enumerate() {
+        let rows = prompts.iter().enumerate().map(|(number, prompt)| {
             let text: String = one_line(&visible(&prompt.text)).chars().take(SHOWN).collect();
-            show(&format!("  {}. {text}\n", number + 1));
-        }
-        loop {
-            show("Go back to before which prompt (number, empty: stay): ");
-            let line = self.line().await?;
-            if line.trim().is_empty() {
-                return None;
-            }
-            let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            if let Some(number) = number.filter(|number| *number < prompts.len()) {
-                return Some(number);
-            }
-        }
+            ChoiceRow { key: number.to_string(), columns: vec![text], preview: Vec::new() }
+        });
+        let choice = Choice {
+            title: "Go back to before which prompt?".to_owned(),
+            rows: rows.collect(),
+            marked: prompts.len().checked_sub(1).map(|last| last.to_string()),
+            ..Choice::default()
+        };
+        self.face.choose(choice).await?.key.parse().ok()
     }
 
     async fn choose_extent(&mut self, plan: Option<&FilePlan>) -> What {
-        let mut choices = Vec::new();
-        match plan {
-            None => show("No file has to be brought back.\n"),
-            Some(plan) => {
-                show(&format!("The files:\n{}", shown(&plan.lines)));
-                choices.push((What::Both, "Rewind conversation and revert code changes"));
-            }
-        }
-        choices.push((What::Conversation, "Rewind conversation"));
-        if plan.is_some() {
-            choices.push((What::Files, "Revert code changes"));
-        }
-        choices.push((What::Nothing, "Do nothing"));
-        for (number, (_, words)) in choices.iter().enumerate() {
-            show(&format!("  {}. {words}\n", number + 1));
-        }
-        loop {
-            show("Answer (number): ");
-            let Some(line) = self.line().await else { return What::Nothing };
-            let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            if let Some((what, _)) = number.and_then(|number| choices.get(number)) {
-                return *what;
-            }
-            if line.trim().is_empty() {
-                return What::Nothing;
-            }
+        let mut rows = Vec::new();
+        rows.extend(plan.map(|_| ("both", "Rewind conversation and revert code changes")));
+        rows.push(("conversation", "Rewind conversation"));
+        rows.extend(plan.map(|_| ("files", "Revert code changes")));
+        rows.push(("nothing", "Do nothing"));
+        let mut choice = Choice::of("Go back with what?", rows);
+        choice.about = match plan {
+            None => vec!["No file has to be brought back.".to_owned()],
+            Some(plan) => std::iter::once("The files:".to_owned()).chain(shown(&plan.lines)).collect(),
+        };
+        match self.face.choose(choice).await.as_ref().map(|chosen| chosen.key.as_str()) {
+            Some("both") => What::Both,
+            Some("conversation") => What::Conversation,
+            Some("files") => What::Files,
+            _ => What::Nothing,
         }
     }
 
@@ -114,21 +97,19 @@ impl Front<'_, '_> {
         let Some(plan) = plan else { return true };
         let mut overwrite = false;
         if plan.has_conflicts {
-            show("Also take back what is marked as a conflict (yes or no): ");
-            let answer = self.line().await.unwrap_or_default();
-            overwrite = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+            overwrite = self.face.agrees("Also take back what is marked as a conflict?").await;
         }
         if !plan.has_steps && !overwrite {
-            self.console.note("No file was changed.");
+            self.face.note("No file was changed.");
             return true;
         }
         match conversation.apply_rewind(plan, overwrite).await {
             Ok(lines) => {
-                lines.iter().for_each(|line| self.console.note(line));
+                lines.iter().for_each(|line| self.face.note(line));
                 true
             }
             Err(error) => {
-                self.console.note(&format!("The files could not be brought back: {error}"));
+                self.face.note(&format!("The files could not be brought back: {error}"));
                 false
             }
         }
@@ -146,7 +127,7 @@ impl Front<'_, '_> {
                 Some(event) => self.take(&event),
             }
         };
-        self.console.note(&match problem {
+        self.face.note(&match problem {
             Some(problem) => format!("The conversation is as it was: {problem}"),
             None => format!("The conversation is back to before:\n{}", visible(&prompt.text)),
         });
@@ -154,19 +135,19 @@ impl Front<'_, '_> {
 
     pub(super) async fn restore(&mut self, name: &str, conversation: &mut wire::Conversation) -> Then {
         if !conversation.makes_checkpoints() {
-            self.console.note(
+            self.face.note(
                 "Checkpoints are off: `general.checkpointing.enabled` switches them on. /rewind works without.",
             );
             return Then::GoOn;
         }
         if name.is_empty() {
             let (Ok(text) | Err(text)) = conversation.restorable();
-            self.console.note(&text);
+            self.face.note(&text);
             return Then::GoOn;
         }
         match conversation.restore(name).await {
             Err(text) => {
-                self.console.note(&text);
+                self.face.note(&text);
                 Then::GoOn
             }
             Ok(restored) => Then::Anew(Anew {
@@ -178,10 +159,10 @@ impl Front<'_, '_> {
     }
 }
 
-fn shown(lines: &[String]) -> String {
-    let mut text: String = lines.iter().take(STEPS).map(|line| format!("{}\n", visible(line))).collect();
+fn shown(lines: &[String]) -> Vec<String> {
+    let mut shown: Vec<String> = lines.iter().take(STEPS).cloned().collect();
     if lines.len() > STEPS {
-        text.push_str(&format!("  ... and {} more\n", lines.len() - STEPS));
+        shown.push(format!("  ... and {} more", lines.len() - STEPS));
     }
-    text
+    shown
 }

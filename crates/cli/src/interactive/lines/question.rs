@@ -4,14 +4,14 @@ use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question,
 use pollux_domain::terminal_text::visible;
 use serde_json::Value;
 
-use super::{Front, show};
+use super::{Lines, show};
 
 /// Most characters of a diff, a plan or a command that are shown at once.
 const SHOWN: usize = 20_000;
 
-impl Front<'_, '_> {
-    /// Shows what is asked and reads the answer. Ctrl+C and the end of input say no.
-    pub(super) async fn ask(&mut self, request: &ApprovalRequest) -> Answer {
+impl Lines {
+    /// Shows what is asked and reads the answer. The end of input says no.
+    pub(in crate::interactive) async fn ask(&mut self, request: &ApprovalRequest) -> Answer {
         // What stands in the line already was meant for the model.
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
@@ -25,7 +25,7 @@ impl Front<'_, '_> {
         }
         loop {
             show("Answer (number, or ? for the reason): ");
-            let Some(line) = self.line().await else { return Answer::Cancel };
+            let Some(line) = self.keyboard.line().await else { return Answer::Cancel };
             let word = line.trim();
             if word == "?" {
                 show(&reasons(request));
@@ -51,7 +51,7 @@ impl Front<'_, '_> {
             Outcome::Saved => Answer::Saved,
             Outcome::Edit => {
                 show("Command instead: ");
-                match self.line().await {
+                match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => {
                         let mut args = request.args.clone();
                         args.insert("command".to_owned(), Value::from(line));
@@ -62,7 +62,7 @@ impl Front<'_, '_> {
             }
             Outcome::Refuse => {
                 show("What should be done instead (empty: stop here): ");
-                match self.line().await {
+                match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
                     _ => Answer::Cancel,
                 }
@@ -97,7 +97,7 @@ impl Front<'_, '_> {
             QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",
             QuestionForm::Choice { .. } => "Answer (a number, or words of your own): ",
         });
-        let line = self.line().await?;
+        let line = self.keyboard.line().await?;
         let named = |word: &str| {
             let number = word.trim().parse::<usize>().ok()?;
             options.get(number.checked_sub(1)?).map(|option| option.label.clone())
@@ -107,14 +107,6 @@ impl Front<'_, '_> {
             false => named(&line).map(|label| vec![label]),
         };
         Some(chosen.map_or_else(|| line.trim().to_owned(), |labels| labels.join(", ")))
-    }
-
-    pub(super) async fn line(&mut self) -> Option<String> {
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => None,
-            line = self.keyboard.line() => line,
-        }
     }
 }
 

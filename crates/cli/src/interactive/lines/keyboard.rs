@@ -1,8 +1,9 @@
 //! Lines from the terminal, read on a thread of their own so that nothing waits for them.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, stdin};
 use std::thread;
 
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::mpsc;
 
 /// Lines that may wait; whoever types faster is slowed down.
@@ -77,5 +78,28 @@ impl Keyboard {
             lines.push(line);
         }
         lines
+    }
+}
+
+/// The terminal shows nothing of what is typed, as long as this lives.
+pub(super) struct Unseen(Option<Termios>);
+
+impl Unseen {
+    pub(super) fn begin() -> Self {
+        let before = termios::tcgetattr(stdin()).ok();
+        if let Some(before) = &before {
+            let mut quiet = before.clone();
+            quiet.local_modes -= LocalModes::ECHO;
+            let _ = termios::tcsetattr(stdin(), OptionalActions::Now, &quiet);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = termios::tcsetattr(stdin(), OptionalActions::Now, before);
+        }
     }
 }

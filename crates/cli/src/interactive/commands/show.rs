@@ -5,6 +5,7 @@ use std::time::Duration;
 use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::Front;
+use super::super::face::Input;
 use crate::headless::Stats;
 use crate::launch::{HooksCommand, PolicyCommand, PolicyView, Scope, TrustCommand};
 use crate::run::VERSION;
@@ -25,6 +26,21 @@ const NEXT_TIME: &str = "This counts from the next conversation on.";
 const SHOWN: usize = 80;
 
 impl Front<'_, '_> {
+    /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
+    pub(in crate::interactive) fn beside(&mut self, typed: String) {
+        match typed.trim() {
+            "/stats" | "/usage" => self.face.note(stats(&self.stats, self.started.elapsed()).trim_end()),
+            "/help" | "/?" => self.face.note(&super::help()),
+            _ => self.face.put_back(Input::Said(typed)),
+        }
+    }
+
+    /// What the conversation came to, for whoever leaves it.
+    pub(in crate::interactive) fn sum_up(&mut self) {}
+
+    /// A conversation has begun: the screen learns what there is.
+    pub(in crate::interactive) async fn settle_in(&mut self, _conversation: &mut wire::Conversation) {}
+
     pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {
         let text = match name {
             "/about" => self.about(conversation).await,
@@ -40,7 +56,7 @@ impl Front<'_, '_> {
             "/mcp" => servers(conversation),
             other => format!("There is no command `{other}`; /help lists them."),
         };
-        self.console.note(text.trim_end());
+        self.face.note(text.trim_end());
     }
 
     async fn about(&mut self, conversation: &mut wire::Conversation) -> String {

@@ -1,0 +1,310 @@
+//! What a conversation needs of whoever shows it: one interface for the screen and for plain lines.
+
+use std::sync::Arc;
+
+use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::id::CallId;
+use pollux_domain::terminal_text::plain;
+use pollux_tui::transcript::Item;
+
+use super::lines::{Lines, show};
+use super::screen::Screen;
+use crate::console::Console;
+use crate::signals::{Received, Signals};
+
+/// What the person did.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A prompt, a command with `/`, or a shell command with `!`.
+    Said(String),
+    /// Stop what runs; where nothing runs, leave.
+    Interrupt,
+    Decide {
+        call: CallId,
+        answer: Answer,
+    },
+    Mode(ApprovalMode),
+    /// Enough.
+    Leave,
+}
+
+/// Something to choose from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Choice {
+    pub(super) title: String,
+    /// Lines above the list: what it is about.
+    pub(super) about: Vec<String>,
+    pub(super) headings: Vec<&'static str>,
+    pub(super) rows: Vec<ChoiceRow>,
+    /// Letters that do something with a row. A grave one must be pressed twice.
+    pub(super) letters: Vec<Letter>,
+    /// The key of the row that is marked at first.
+    pub(super) marked: Option<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct ChoiceRow {
+    /// What the program knows it by.
+    pub(super) key: String,
+    pub(super) columns: Vec<String>,
+    /// More about it.
+    pub(super) preview: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Letter {
+    pub(super) letter: char,
+    pub(super) about: &'static str,
+    pub(super) grave: bool,
+}
+
+/// What was chosen: a row, and the letter if it was not Enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) key: String,
+    pub(super) letter: Option<char>,
+}
+
+impl Choice {
+    /// A plain list: keys and what stands in the rows.
+    pub(super) fn of<K: Into<String>, T: Into<String>>(
+        title: &str,
+        rows: impl IntoIterator<Item = (K, T)>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|(key, text)| ChoiceRow {
+            key: key.into(),
+            columns: vec![text.into()],
+            preview: Vec::new(),
+        });
+        Self { title: title.to_owned(), rows: rows.collect(), ..Self::default() }
+    }
+}
+
+/// Who shows a conversation and hears the person.
+pub(super) struct Face {
+    pub(super) kind: Kind,
+    signals: Signals,
+    /// The signal that ends it all.
+    pub(super) ended_by: Option<Received>,
+}
+
+pub(super) enum Kind {
+    Lines(Box<Lines>),
+    Screen(Box<Screen>),
+}
+
+impl Face {
+    pub(super) fn new(kind: Kind, signals: Signals) -> Self {
+        Self { kind, signals, ended_by: None }
+    }
+
+    pub(super) fn is_screen(&self) -> bool {
+        matches!(self.kind, Kind::Screen(_))
+    }
+
+    /// What is exported goes through it.
+    pub(super) fn console(&mut self) -> &mut Console {
+        match &mut self.kind {
+            Kind::Lines(lines) => &mut lines.console,
+            Kind::Screen(screen) => &mut screen.console,
+        }
+    }
+
+    /// A text for the person.
+    pub(super) fn note(&mut self, text: &str) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.console.note(text),
+            Kind::Screen(screen) => screen.say(Item::info(text)),
+        }
+    }
+
+    /// A text about something that went wrong.
+    pub(super) fn complain(&mut self, text: &str) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.console.note(text),
+            Kind::Screen(screen) => screen.say(Item::error(text)),
+        }
+    }
+
+    /// What a session tells.
+    pub(super) fn event(&mut self, event: &Event) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.event(event),
+            Kind::Screen(screen) => screen.event(event),
+        }
+    }
+
+    /// A turn begins with what was typed.
+    pub(super) fn begin(&mut self, typed: &str) {
+        if let Kind::Screen(screen) = &mut self.kind {
+            screen.begin(typed);
+        }
+    }
+
+    /// A turn is over.
+    pub(super) fn over(&mut self, end: &TurnEnd) {
+        if let Kind::Lines(lines) = &mut self.kind {
+            lines.over(end);
+        }
+    }
+
+    /// The next prompt is awaited.
+    pub(super) fn ready(&mut self) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.ready(),
+            Kind::Screen(screen) => screen.ready(),
+        }
+    }
+
+    /// A prompt that somebody gave already.
+    pub(super) fn say_first(&mut self, prompt: String) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.ahead.push_back(prompt),
+            Kind::Screen(screen) => screen.pending.push_back(Input::Said(prompt)),
+        }
+    }
+
+    /// What the person does next. Nothing is lost when this is dropped half-way.
+    pub(super) async fn input(&mut self) -> Input {
+        let Self { kind, signals, ended_by } = self;
+        tokio::select! {
+            biased;
+            received = signals.next() => match received {
+                Received::Interrupt => Input::Interrupt,
+                other => {
+                    *ended_by = Some(other);
+                    Input::Leave
+                }
+            },
+            input = async {
+                match kind {
+                    Kind::Lines(lines) => lines.input().await,
+                    Kind::Screen(screen) => screen.input().await,
+                }
+            } => input,
+        }
+    }
+
+    /// Waits until the person wants what runs to stop; what else is typed meanwhile waits for its turn.
+    pub(super) async fn interrupted(&mut self) {
+        loop {
+            match self.input().await {
+                Input::Interrupt => return,
+                Input::Leave => {
+                    self.put_back(Input::Leave);
+                    return;
+                }
+                Input::Decide { .. } => {}
+                other => self.put_back(other),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// It is taken when the next prompt is awaited.
+    pub(super) fn put_back(&mut self, input: Input) {
+        match (&mut self.kind, input) {
+            (Kind::Screen(screen), input) => screen.later.push_back(input),
+            (Kind::Lines(lines), Input::Said(text)) => lines.later.push_back(text),
+            (Kind::Lines(lines), Input::Leave) => lines.leaving = true,
+            (Kind::Lines(_), _) => {}
+        }
+    }
+
+    /// A line that the person types; `None` when they leave the question.
+    pub(super) async fn line(&mut self, question: &str) -> Option<String> {
+        self.entry(question, false).await
+    }
+
+    /// The same for what nobody should read over their shoulder.
+    pub(super) async fn secret(&mut self, question: &str) -> Option<String> {
+        self.entry(question, true).await
+    }
+
+    async fn entry(&mut self, question: &str, secret: bool) -> Option<String> {
+        let Self { kind, signals, .. } = self;
+        tokio::select! {
+            biased;
+            _ = signals.next() => None,
+            line = async {
+                match kind {
+                    Kind::Lines(lines) => lines.line(question, secret).await,
+                    Kind::Screen(screen) => screen.line(question, secret).await,
+                }
+            } => line,
+        }
+    }
+
+    /// Only a clear yes is one.
+    pub(super) async fn agrees(&mut self, question: &str) -> bool {
+        match &mut self.kind {
+            Kind::Lines(_) => {
+                let answer = self.line(&format!("{question} (yes or no): ")).await.unwrap_or_default();
+                matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+            }
+            Kind::Screen(_) => {
+                let choice = Choice::of(question, [("yes", "Yes"), ("no", "No")]);
+                self.choose(choice).await.is_some_and(|chosen| chosen.key == "yes")
+            }
+        }
+    }
+
+    /// One of several; `None` when the person leaves. After a letter the list stays until it is asked for again or
+    /// [`Face::close`]d.
+    pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
+        let Self { kind, signals, .. } = self;
+        tokio::select! {
+            biased;
+            _ = signals.next() => None,
+            chosen = async {
+                match kind {
+                    Kind::Lines(lines) => lines.choose(choice).await,
+                    Kind::Screen(screen) => screen.choose(choice).await,
+                }
+            } => chosen,
+        }
+    }
+
+    /// Takes a list away that stayed after a letter.
+    pub(super) fn close(&mut self) {
+        if let Kind::Screen(screen) = &mut self.kind {
+            screen.close();
+        }
+    }
+
+    /// Asks about a call; `None` where the answer comes as [`Input::Decide`].
+    pub(super) async fn ask(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
+        let Self { kind, signals, .. } = self;
+        let Kind::Lines(lines) = kind else { return None };
+        tokio::select! {
+            biased;
+            _ = signals.next() => Some(Answer::Cancel),
+            answer = lines.ask(request) => Some(answer),
+        }
+    }
+
+    /// A person's own command begins; what it prints goes to the result.
+    pub(super) fn begin_shell(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        match &mut self.kind {
+            Kind::Lines(_) => Box::new(|text: &str| show(&plain(text))),
+            Kind::Screen(screen) => screen.begin_shell(command),
+        }
+    }
+
+    /// It is over; a line about how, unless it went well.
+    pub(super) fn end_shell(&mut self, said: Option<&str>) {
+        match &mut self.kind {
+            Kind::Lines(lines) => said.into_iter().for_each(|line| lines.console.note(line)),
+            Kind::Screen(screen) => screen.end_shell(said),
+        }
+    }
+
+    /// Whether nobody sees it any more.
+    pub(super) fn is_broken(&self) -> bool {
+        match &self.kind {
+            Kind::Lines(lines) => lines.console.is_broken(),
+            Kind::Screen(_) => false,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A conversation on the whole screen.
+//!
+//! The screen lives on a thread of its own (`stage.rs`), so that keys are answered whatever the conversation does.
+//! This is the conversation's end of it: messages go there, what the person does comes back.
+
+mod look;
+mod stage;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use pollux_domain::event::Event;
+use pollux_tui::app::{App, Footer};
+use pollux_tui::composer::{Item as Suggestion, Wanted};
+use pollux_tui::dialog::{Entry, Picker, Row};
+use pollux_tui::terminal::Terminal;
+use pollux_tui::theme::Theme;
+use pollux_tui::transcript::Item;
+use tokio::sync::{mpsc, oneshot};
+
+use self::stage::Stage;
+use super::face::{Choice, Chosen, Input};
+use crate::console::Console;
+use crate::headless::Style;
+
+pub(super) use self::look::{first_look, footer, is_on};
+
+/// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
+/// has the terminal to itself.
+pub(crate) trait Desk: Send + Sync {
+    /// What could stand where the cursor is, best first.
+    fn complete(&self, wanted: &Wanted) -> Vec<Suggestion>;
+
+    /// Whether a path, as somebody would paste it, names a file.
+    fn exists(&self, path: &str) -> bool;
+
+    /// Lets the person change a text in an editor of theirs. `name` is what the file is called, for its colours.
+    fn edit(&self, text: &str, name: &str) -> Result<String, String>;
+
+    /// Puts the clipboard's picture into a file, and says where; `None` where there is none.
+    fn clipboard_image(&self) -> Option<String>;
+
+    /// What was typed in earlier conversations, oldest first: prompts, and shell commands.
+    fn past(&self) -> (Vec<String>, Vec<String>);
+}
+
+/// What the screen is told.
+pub(super) enum Message {
+    Event(Box<Event>),
+    Say(Item),
+    /// A turn begins with this.
+    Begin(String),
+    /// The next prompt is awaited.
+    Ready,
+    Pick(Box<Picker>, oneshot::Sender<Option<Chosen>>),
+    Enter(Entry, oneshot::Sender<Option<String>>),
+    Close,
+    /// What a command of the person's prints, and that it is over, with a word about how.
+    ShellOutput(String),
+    ShellEnded(Option<String>),
+    Footer(Box<Footer>),
+    Theme(Box<Theme>),
+    Vim(bool),
+    /// Text for the composer.
+    Text(String),
+    /// From now on the machine is reached this way.
+    Desk(Arc<dyn Desk>),
+    /// A sequence for the terminal that moves nothing.
+    Sequence(String),
+    /// Give the terminal back, with the last frame left on it.
+    End(Vec<Item>),
+}
+
+pub(super) struct Screen {
+    pub(super) console: Console,
+    /// How failures are told once the terminal is given back.
+    pub(super) style: Style,
+    to: mpsc::UnboundedSender<Message>,
+    from: mpsc::UnboundedReceiver<Input>,
+    /// What is taken before anything that comes.
+    pub(super) pending: VecDeque<Input>,
+    /// What is taken when the next prompt is awaited.
+    pub(super) later: VecDeque<Input>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Screen {
+    /// Takes the terminal and shows the first frame.
+    pub(super) fn open(app: App, alternate: bool, colours: bool, style: Style) -> io::Result<Self> {
+        let terminal = Terminal::open(alternate)?;
+        let (to, messages) = mpsc::unbounded_channel();
+        let (inputs, from) = mpsc::unbounded_channel();
+        let stage = Stage::new(app, terminal, colours, messages, inputs);
+        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
+        let (pending, later) = (VecDeque::new(), VecDeque::new());
+        let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
+        Ok(Self { console, style, to, from, pending, later, thread: Some(thread) })
+    }
+
+    pub(super) fn tell(&self, message: Message) {
+        // A screen that is gone has been left; that is noticed where input is awaited.
+        let _ = self.to.send(message);
+    }
+
+    pub(super) fn say(&self, item: Item) {
+        self.tell(Message::Say(item));
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        self.console.export(event);
+        self.tell(Message::Event(Box::new(event.clone())));
+    }
+
+    pub(super) fn begin(&self, typed: &str) {
+        self.tell(Message::Begin(typed.to_owned()));
+    }
+
+    pub(super) fn ready(&mut self) {
+        self.pending.append(&mut self.later);
+        self.tell(Message::Ready);
+    }
+
+    pub(super) async fn input(&mut self) -> Input {
+        match self.pending.pop_front() {
+            Some(input) => input,
+            None => self.from.recv().await.unwrap_or(Input::Leave),
+        }
+    }
+
+    pub(super) async fn line(&self, question: &str, secret: bool) -> Option<String> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Message::Enter(Entry::new(question, secret), answer));
+        answered.await.ok().flatten()
+    }
+
+    pub(super) async fn choose(&self, choice: Choice) -> Option<Chosen> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Message::Pick(Box::new(picker(choice)), answer));
+        answered.await.ok().flatten()
+    }
+
+    /// A box for what a command of the person's prints.
+    pub(super) fn begin_shell(&self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        self.begin(&format!("!{command}"));
+        let to = self.to.clone();
+        Box::new(move |text: &str| drop(to.send(Message::ShellOutput(text.to_owned()))))
+    }
+
+    pub(super) fn end_shell(&self, said: Option<&str>) {
+        self.tell(Message::ShellEnded(said.map(str::to_owned)));
+    }
+
+    pub(super) fn close(&self) {
+        self.tell(Message::Close);
+    }
+
+    /// Gives the terminal back; these are the last words on it.
+    pub(super) fn end(&mut self, last: Vec<Item>) {
+        self.tell(Message::End(last));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.end(Vec::new());
+    }
+}
+
+fn picker(choice: Choice) -> Picker {
+    let rows = choice.rows.into_iter().map(|row| Row { key: row.key, columns: row.columns, preview: row.preview });
+    let picker = Picker::new(choice.title, &choice.headings, rows.collect()).about(choice.about);
+    let picker = match &choice.marked {
+        Some(key) => picker.mark(key),
+        None => picker,
+    };
+    choice
+        .letters
+        .iter()
+        .fold(picker, |picker, letter| picker.letter(letter.letter, letter.about, letter.grave))
+}

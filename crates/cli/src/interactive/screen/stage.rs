@@ -1,0 +1,343 @@
+//! The screen's own thread: keys and messages in, frames and inputs out.
+
+use std::io::{self, Stdout};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event as Typed, EventStream, KeyEvent};
+use futures_util::StreamExt;
+use pollux_domain::approval::Answer;
+use pollux_tui::app::{Action, App};
+use pollux_tui::composer::Candidates;
+use pollux_tui::screen::Screen as Painter;
+use pollux_tui::terminal::Terminal;
+use pollux_tui::transcript::Item;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Desk, Message};
+use crate::interactive::face::{Chosen, Input};
+
+/// The shortest time between two frames that nobody typed for.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// A question that the conversation waits for.
+enum Open {
+    Nothing,
+    Pick(oneshot::Sender<Option<Chosen>>),
+    Line(oneshot::Sender<Option<String>>),
+}
+
+pub(super) struct Stage {
+    app: App,
+    terminal: Terminal,
+    painter: Painter<Stdout>,
+    messages: mpsc::UnboundedReceiver<Message>,
+    inputs: mpsc::UnboundedSender<Input>,
+    open: Open,
+    desk: Option<Arc<dyn Desk>>,
+    /// Suggestions that were found beside, and what was typed before.
+    found: mpsc::UnboundedReceiver<Found>,
+    finds: mpsc::UnboundedSender<Found>,
+    painted: Option<Instant>,
+}
+
+enum Found {
+    Candidates(Candidates),
+    Past(Vec<String>, Vec<String>),
+    Image(Option<String>),
+}
+
+/// What is to be done after something happened.
+enum Next {
+    /// Show it when the time has come.
+    Soon,
+    /// Show it at once: somebody typed.
+    Now,
+    End,
+}
+
+impl Stage {
+    pub(super) fn new(
+        app: App,
+        terminal: Terminal,
+        colours: bool,
+        messages: mpsc::UnboundedReceiver<Message>,
+        inputs: mpsc::UnboundedSender<Input>,
+    ) -> Self {
+        let (columns, _) = terminal.size();
+        let painter = Painter::new(io::stdout(), columns, colours);
+        let (finds, found) = mpsc::unbounded_channel();
+        Self { app, terminal, painter, messages, inputs, open: Open::Nothing, desk: None, found, finds, painted: None }
+    }
+
+    pub(super) fn run(mut self) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        // The first frame waits for nothing.
+        self.paint();
+        runtime.block_on(self.attend());
+        let _ = self.painter.leave();
+    }
+
+    async fn attend(&mut self) {
+        let mut typed = EventStream::new();
+        let mut due: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            let wake = [due, self.app.deadline(now)].into_iter().flatten().min();
+            let next = tokio::select! {
+                biased;
+                event = typed.next() => match event {
+                    None | Some(Err(_)) => {
+                        let _ = self.inputs.send(Input::Leave);
+                        Next::End
+                    }
+                    Some(Ok(first)) => {
+                        let mut events = vec![first];
+                        // The rest of what one read brought. The stream is not asked: it keeps the first waker.
+                        while let Ok(true) = crossterm::event::poll(Duration::ZERO) {
+                            events.extend(crossterm::event::read().ok());
+                        }
+                        self.typed(events, &mut typed)
+                    }
+                },
+                message = self.messages.recv() => self.messages(message),
+                found = self.found.recv() => {
+                    if let Some(found) = found {
+                        self.found(found);
+                    }
+                    Next::Now
+                }
+                () = until(wake) => Next::Soon,
+            };
+            let now = Instant::now();
+            let last = self.painted.map_or(Duration::MAX, |painted| now.saturating_duration_since(painted));
+            match next {
+                Next::End => return,
+                Next::Soon if last < FRAME => due = self.painted.map(|painted| painted + FRAME),
+                Next::Soon | Next::Now => {
+                    self.paint();
+                    due = None;
+                }
+            }
+        }
+    }
+
+    fn paint(&mut self) {
+        let (columns, rows) = self.terminal.size();
+        let now = Instant::now();
+        let frame = self.app.frame(columns, rows, now);
+        // A terminal that is gone is noticed where keys are read.
+        let _ = self.painter.resize(columns).and_then(|()| self.painter.paint(&frame));
+        self.painted = Some(now);
+    }
+
+    /// Everything that waits, one after another.
+    fn messages(&mut self, first: Option<Message>) -> Next {
+        let mut message = first;
+        loop {
+            match message {
+                None => return Next::End,
+                Some(Message::End(last)) => {
+                    last.into_iter().for_each(|item| self.app.say(item));
+                    self.app.end();
+                    self.paint();
+                    return Next::End;
+                }
+                Some(other) => self.message(other),
+            }
+            match self.messages.try_recv() {
+                Ok(another) => message = Some(another),
+                Err(mpsc::error::TryRecvError::Empty) => return Next::Soon,
+                Err(mpsc::error::TryRecvError::Disconnected) => return Next::End,
+            }
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        let now = Instant::now();
+        match message {
+            Message::Event(event) => self.app.event(&event, now),
+            Message::Say(item) => self.app.say(item),
+            Message::Begin(typed) => {
+                let (text, shell) = match typed.strip_prefix('!') {
+                    Some(command) => (command, true),
+                    None => (typed.as_str(), false),
+                };
+                self.app.begin_turn(text, shell, now);
+            }
+            Message::Ready => {
+                self.app.rest();
+                if let Some(queued) = self.app.take_queue() {
+                    self.said(queued.text, queued.shell);
+                }
+            }
+            Message::Pick(picker, answer) => {
+                self.app.pick(*picker);
+                self.open = Open::Pick(answer);
+            }
+            Message::Enter(entry, answer) => {
+                self.app.enter(entry);
+                self.open = Open::Line(answer);
+            }
+            Message::Close => self.app.close(),
+            Message::ShellOutput(text) => self.app.shell_output(&text),
+            Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
+            Message::Footer(footer) => self.app.footer = *footer,
+            Message::Theme(theme) => self.app.set_theme(*theme),
+            Message::Vim(on) => self.app.set_vim(on),
+            Message::Text(text) => self.app.set_text(&text),
+            Message::Desk(desk) => self.set_desk(desk),
+            Message::Sequence(sequence) => {
+                use io::Write as _;
+                let _ = self.painter.out().write_all(sequence.as_bytes());
+                let _ = self.painter.out().flush();
+            }
+            Message::End(_) => {}
+        }
+    }
+
+    fn set_desk(&mut self, desk: Arc<dyn Desk>) {
+        self.desk = Some(Arc::clone(&desk));
+        self.beside(move || {
+            let (prompts, commands) = desk.past();
+            Found::Past(prompts, commands)
+        });
+    }
+
+    /// Does something that may take a while, on a thread of its own.
+    fn beside(&self, work: impl FnOnce() -> Found + Send + 'static) {
+        let finds = self.finds.clone();
+        let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || finds.send(work()));
+    }
+
+    fn found(&mut self, found: Found) {
+        match found {
+            Found::Candidates(candidates) => self.app.candidates(candidates),
+            Found::Past(prompts, commands) => self.app.set_history(prompts, commands),
+            Found::Image(Some(path)) => self.app.insert(&format!("@{path} ")),
+            Found::Image(None) => {}
+        }
+    }
+
+    fn typed(&mut self, events: Vec<Typed>, stream: &mut EventStream) -> Next {
+        let now = Instant::now();
+        let mut keys: Vec<KeyEvent> = Vec::new();
+        let mut actions = Vec::new();
+        for event in events {
+            if let Typed::Key(key) = event {
+                keys.push(key);
+                continue;
+            }
+            actions.extend(self.app.keys(&std::mem::take(&mut keys), now));
+            match event {
+                Typed::Paste(text) => {
+                    let desk = self.desk.clone();
+                    let exists = move |path: &str| desk.as_ref().is_some_and(|desk| desk.exists(path));
+                    actions.extend(self.app.paste(&text, now, &exists));
+                }
+                Typed::FocusGained => self.app.set_focused(true),
+                Typed::FocusLost => self.app.set_focused(false),
+                Typed::Key(_) | Typed::Mouse(_) | Typed::Resize(..) => {}
+            }
+        }
+        actions.extend(self.app.keys(&keys, now));
+        for action in actions {
+            self.act(action, stream);
+        }
+        Next::Now
+    }
+
+    fn said(&self, text: String, shell: bool) {
+        let text = if shell { format!("!{text}") } else { text };
+        let _ = self.inputs.send(Input::Said(text));
+    }
+
+    fn act(&mut self, action: Action, stream: &mut EventStream) {
+        match action {
+            Action::Submit { text, shell } => self.said(text, shell),
+            Action::Cancel => drop(self.inputs.send(Input::Interrupt)),
+            Action::Decide { call, answer } => drop(self.inputs.send(Input::Decide { call, answer })),
+            Action::SetMode(mode) => drop(self.inputs.send(Input::Mode(mode))),
+            Action::Rewind => self.said("/rewind".to_owned(), false),
+            Action::Quit => drop(self.inputs.send(Input::Leave)),
+            Action::Complete(wanted) => {
+                if let Some(desk) = self.desk.clone() {
+                    self.beside(move || {
+                        Found::Candidates(Candidates { id: wanted.id, items: desk.complete(&wanted) })
+                    });
+                }
+            }
+            Action::PasteClipboard => {
+                if let Some(desk) = self.desk.clone() {
+                    self.beside(move || Found::Image(desk.clipboard_image()));
+                }
+            }
+            Action::OpenEditor(text) => {
+                if let Some(changed) = self.edited(&text, "prompt.md", stream) {
+                    self.app.set_text(changed.trim_end_matches('\n'));
+                }
+            }
+            Action::EditCall(call) => {
+                let Some(request) = self.app.request(&call).cloned() else { return };
+                let Some((text, name)) = super::look::editable(&request) else { return };
+                if let Some(changed) = self.edited(&text, &name, stream)
+                    && let Some(args) = super::look::changed(&request, &changed)
+                {
+                    self.app.settle(&call);
+                    let _ = self.inputs.send(Input::Decide { call, answer: Answer::Edited(args) });
+                }
+            }
+            Action::Picked { key, with } => {
+                if let Open::Pick(answer) = std::mem::replace(&mut self.open, Open::Nothing) {
+                    let _ = answer.send(Some(Chosen { key, letter: with }));
+                }
+            }
+            Action::Entered(text) => {
+                if let Open::Line(answer) = std::mem::replace(&mut self.open, Open::Nothing) {
+                    let _ = answer.send(Some(text));
+                }
+            }
+            // Whoever waits hears that nothing comes.
+            Action::Closed => self.open = Open::Nothing,
+            Action::Redraw => {
+                let (columns, _) = self.terminal.size();
+                self.painter.begin_anew(columns);
+            }
+            Action::Suspend => self.lend(stream, || {
+                let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+            }),
+        }
+    }
+
+    /// Another program has the terminal for a while.
+    fn lend<T>(&mut self, stream: &mut EventStream, work: impl FnOnce() -> T) -> T {
+        let _ = self.painter.forget();
+        self.terminal.suspend();
+        // Nobody else may read what is typed now.
+        drop(std::mem::replace(stream, EventStream::new()));
+        let done = work();
+        let _ = self.terminal.resume();
+        *stream = EventStream::new();
+        let (columns, _) = self.terminal.size();
+        self.painter.begin_anew(columns);
+        done
+    }
+
+    fn edited(&mut self, text: &str, name: &str, stream: &mut EventStream) -> Option<String> {
+        let desk = self.desk.clone()?;
+        match self.lend(stream, || desk.edit(text, name)) {
+            Ok(changed) => Some(changed),
+            Err(problem) => {
+                self.app.say(Item::error(problem));
+                None
+            }
+        }
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake.into()).await,
+        None => std::future::pending().await,
+    }
+}

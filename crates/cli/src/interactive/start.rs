@@ -1,0 +1,142 @@
+//! How a conversation begins and ends: who shows it, whether the folder is trusted, a way to the model.
+
+use std::io::{self, IsTerminal};
+
+use pollux_config::env::Env;
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::exit::ExitKind;
+
+use super::face::{Choice, Face, Kind};
+use super::lines::Lines;
+use super::screen::{Message, Screen, first_look, footer};
+use crate::console::Console;
+use crate::launch::Options;
+use crate::report::Failure;
+use crate::run::{VERSION, prepare, style};
+use crate::signals::Signals;
+use crate::{agents_command, trust_command, wire};
+
+/// The screen, or lines where a terminal cannot draw or a person has it read aloud.
+pub(super) fn face(options: &Options, env: &Env, loaded: &wire::Loaded) -> io::Result<Face> {
+    let signals = Signals::listen()?;
+    let style = style(&loaded.groups.output, options, env);
+    let kind = if draws(env, loaded) {
+        let mode = options.approval.unwrap_or(loaded.groups.general.approval_mode);
+        let app = first_look(loaded, mode);
+        let alternate = super::screen::is_on(&loaded.settings, "ui.useAlternateBuffer");
+        let colours = env.get("NO_COLOR").is_none_or(str::is_empty);
+        Kind::Screen(Box::new(Screen::open(app, alternate, colours, style)?))
+    } else {
+        Kind::Lines(Box::new(Lines::open(Console::of_process(style))?))
+    };
+    Ok(Face::new(kind, signals))
+}
+
+fn draws(env: &Env, loaded: &wire::Loaded) -> bool {
+    let dumb = env.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    let read_aloud = super::screen::is_on(&loaded.settings, "ui.accessibility.screenReader");
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb && !read_aloud
+}
+
+/// Gives the terminal back, and says how it ended.
+pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
+    let by = face.ended_by;
+    if let Kind::Screen(screen) = &mut face.kind {
+        screen.end(Vec::new());
+    }
+    let exit = match (ended, face.kind) {
+        (Ok(()), _) => ExitKind::Success,
+        (Err(failure), Kind::Lines(lines)) => lines.console.fail(&failure),
+        (Err(failure), Kind::Screen(screen)) => screen.fail(&failure),
+    };
+    by.map_or(exit, crate::signals::Received::exit)
+}
+
+/// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.
+pub(super) async fn settled(
+    options: &Options,
+    env: &Env,
+    loaded: wire::Loaded,
+    face: &mut Face,
+) -> Result<wire::Loaded, Failure> {
+    if !loaded.trust.is_open() {
+        acknowledge(options, env, &loaded, face).await?;
+        return Ok(loaded);
+    }
+    if !trusts(&*wire::folder(None, options, env)?, face).await? {
+        return Ok(loaded);
+    }
+    let loaded = wire::load_settings(options, env)?;
+    acknowledge(options, env, &loaded, face).await?;
+    Ok(loaded)
+}
+
+/// Asks about a folder that nobody decided on, or that changed; whether it is trusted now. Leaving the question
+/// decides nothing, and it is asked again the next time.
+async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) -> Result<bool, Failure> {
+    let asked = trust_command::question(folder)?;
+    let mut choice = Choice::of("Do you trust the files in this folder?", asked.answers());
+    choice.about = asked.lines();
+    let chosen = face.choose(choice).await;
+    let settled = asked.answered(folder, chosen.as_ref().map(|chosen| chosen.key.as_str()))?;
+    if let Some(problem) = settled.problem {
+        face.complain(problem);
+    }
+    Ok(settled.trusted)
+}
+
+/// Agents that came with the project are used once somebody has agreed to them.
+async fn acknowledge(
+    options: &Options,
+    env: &Env,
+    loaded: &wire::Loaded,
+    face: &mut Face,
+) -> Result<(), Failure> {
+    if !loaded.trust.uses_project() || !loaded.project.gemini_dir().join("agents").is_dir() {
+        return Ok(());
+    }
+    let mut agents = wire::agent_set(options, env)?;
+    let Some((question, names)) = agents_command::question(&*agents) else { return Ok(()) };
+    let mut choice = Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
+    choice.about = question;
+    if face.choose(choice).await.is_some_and(|chosen| chosen.key == "yes") {
+        for name in &names {
+            agents.acknowledge(name)?;
+        }
+    } else {
+        face.note("They are left out; `pollux agents acknowledge <name>` lets one in.");
+    }
+    Ok(())
+}
+
+/// Everything a conversation needs, checked. Whoever has no way to the model yet is shown one.
+pub(super) async fn prepared<'a>(
+    options: &'a Options,
+    loaded: &'a wire::Loaded,
+    face: &mut Face,
+) -> Result<wire::Turn<'a>, Failure> {
+    let mut notes = Vec::new();
+    let turn = prepare(options, loaded, &mut |line| notes.push(line.to_owned()));
+    notes.iter().for_each(|line| face.note(line));
+    turn
+}
+
+/// First words.
+pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) {
+    match &face.kind {
+        Kind::Lines(_) => face.note(&format!("Pollux {VERSION}. Mode {mode}. /help explains; /quit ends.")),
+        Kind::Screen(screen) => {
+            let model = &turn.loaded.groups.model.name;
+            screen.tell(Message::Footer(Box::new(footer(turn.loaded, model))));
+            screen.tell(Message::Desk(wire::desk(turn.loaded)));
+        }
+    }
+}
+
+impl Screen {
+    fn fail(self: Box<Self>, failure: &Failure) -> ExitKind {
+        let style = self.style.clone();
+        drop(self);
+        Console::of_process(style).fail(failure)
+    }
+}
