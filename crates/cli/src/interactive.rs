@@ -10,7 +10,7 @@ mod screen;
 mod start;
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
@@ -31,9 +31,6 @@ use crate::wire;
 pub(crate) use self::commands::is_built_in;
 pub(crate) use self::lines::Keyboard;
 pub(crate) use self::screen::Desk;
-
-/// How long a conversation may take to end when the terminal is gone or the machine goes down.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// Runs a conversation until the person leaves.
 pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
@@ -114,10 +111,12 @@ impl Front<'_, '_> {
 
     /// Ends a conversation and says how to come back to it. Another one takes its place if `cleared`.
     async fn leave(&mut self, conversation: wire::Conversation, cleared: bool) {
-        match self.face.ended_by {
-            None => self.say_goodbye(conversation, cleared).await,
+        let time_is_up = self.face.time_is_up();
+        tokio::select! {
+            biased;
+            () = self.say_goodbye(conversation, cleared) => {}
             // Nobody is there to see the rest, and what was said is on disk.
-            Some(_) => drop(tokio::time::timeout(LAST_WORDS, self.say_goodbye(conversation, cleared)).await),
+            () = time_is_up => {}
         }
     }
 
@@ -195,7 +194,7 @@ impl Front<'_, '_> {
                 biased;
                 input = self.face.input() => match input {
                     Input::Said(typed) => return Some(typed),
-                    Input::Interrupt | Input::Leave => return None,
+                    Input::Interrupt | Input::Leave | Input::Gone => return None,
                     Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
                     // Its question was settled meanwhile.
                     Input::Decide { .. } => {}
@@ -276,12 +275,13 @@ impl Front<'_, '_> {
         conversation.handle.ops.send(op).await.map_err(|_| gone())?;
         let mut leaving = false;
         loop {
+            let time_is_up = self.face.time_is_up();
             let event = tokio::select! {
                 biased;
                 input = self.face.input(), if !leaving => {
                     match input {
                         Input::Interrupt => drop(conversation.handle.ops.send(Op::Cancel).await),
-                        Input::Leave => {
+                        Input::Leave | Input::Gone => {
                             leaving = true;
                             let _ = conversation.handle.ops.send(Op::Cancel).await;
                         }
@@ -294,6 +294,7 @@ impl Front<'_, '_> {
                     }
                     continue;
                 }
+                () = time_is_up => return Ok(ControlFlow::Break(())),
                 event = conversation.handle.events.recv() => event.ok_or_else(gone)?,
             };
             self.take(&event);

@@ -1,6 +1,7 @@
 //! What a conversation needs of whoever shows it: one interface for the screen and for plain lines.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
@@ -12,6 +13,9 @@ use super::lines::{Lines, show};
 use super::screen::Screen;
 use crate::console::Console;
 use crate::signals::{Received, Signals};
+
+/// How long a conversation may take to end when the terminal is gone or the machine goes down.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// What the person did.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(super) enum Input {
     Mode(ApprovalMode),
     /// Enough.
     Leave,
+    /// The terminal is gone.
+    Gone,
 }
 
 /// Something to choose from.
@@ -87,6 +93,8 @@ pub(super) struct Face {
     signals: Signals,
     /// The signal that ends it all.
     pub(super) ended_by: Option<Received>,
+    /// When it must be over then.
+    deadline: Option<Instant>,
 }
 
 pub(super) enum Kind {
@@ -96,7 +104,7 @@ pub(super) enum Kind {
 
 impl Face {
     pub(super) fn new(kind: Kind, signals: Signals) -> Self {
-        Self { kind, signals, ended_by: None }
+        Self { kind, signals, ended_by: None, deadline: None }
     }
 
     pub(super) fn is_screen(&self) -> bool {
@@ -167,22 +175,65 @@ impl Face {
 
     /// What the person does next. Nothing is lost when this is dropped half-way.
     pub(super) async fn input(&mut self) -> Input {
-        let Self { kind, signals, ended_by } = self;
-        tokio::select! {
+        if self.ended_by.is_some() {
+            return Input::Leave;
+        }
+        let Self { kind, signals, .. } = self;
+        let input = tokio::select! {
             biased;
-            received = signals.next() => match received {
-                Received::Interrupt => Input::Interrupt,
-                other => {
-                    *ended_by = Some(other);
-                    Input::Leave
-                }
-            },
+            received = signals.next() => Err(received),
             input = async {
                 match kind {
                     Kind::Lines(lines) => lines.input().await,
                     Kind::Screen(screen) => screen.input().await,
                 }
-            } => input,
+            } => Ok(input),
+        };
+        match input {
+            Ok(Input::Gone) => self.signalled(Received::HangUp),
+            Ok(input) => input,
+            Err(received) => self.signalled(received),
+        }
+    }
+
+    /// Waits until nobody may be kept waiting any more, which is never unless a signal came.
+    pub(super) fn time_is_up(&self) -> impl Future<Output = ()> + use<> {
+        let deadline = self.deadline;
+        async move {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// A signal that is no interrupt ends everything, whoever waits for what.
+    fn signalled(&mut self, received: Received) -> Input {
+        if received == Received::Interrupt {
+            return Input::Interrupt;
+        }
+        self.ended_by = Some(received);
+        self.deadline = Some(Instant::now() + LAST_WORDS);
+        Input::Leave
+    }
+
+    /// A question's answer; `None` when it was left, or there is nobody any more.
+    async fn answer<T>(&mut self, asked: impl AsyncFnOnce(&mut Kind) -> Option<T>) -> Option<T> {
+        if self.ended_by.is_some() {
+            return None;
+        }
+        let Self { kind, signals, .. } = self;
+        let answer = tokio::select! {
+            biased;
+            received = signals.next() => Err(received),
+            answer = asked(kind) => Ok(answer),
+        };
+        match answer {
+            Ok(answer) => answer,
+            Err(received) => {
+                self.signalled(received);
+                None
+            }
         }
     }
 
@@ -191,7 +242,7 @@ impl Face {
         loop {
             match self.input().await {
                 Input::Interrupt => return,
-                Input::Leave => {
+                Input::Leave | Input::Gone => {
                     self.put_back(Input::Leave);
                     return;
                 }
@@ -223,17 +274,11 @@ impl Face {
     }
 
     async fn entry(&mut self, question: &str, secret: bool) -> Option<String> {
-        let Self { kind, signals, .. } = self;
-        tokio::select! {
-            biased;
-            _ = signals.next() => None,
-            line = async {
-                match kind {
-                    Kind::Lines(lines) => lines.line(question, secret).await,
-                    Kind::Screen(screen) => screen.line(question, secret).await,
-                }
-            } => line,
-        }
+        self.answer(async |kind| match kind {
+            Kind::Lines(lines) => lines.line(question, secret).await,
+            Kind::Screen(screen) => screen.line(question, secret).await,
+        })
+        .await
     }
 
     /// Only a clear yes is one.
@@ -253,17 +298,11 @@ impl Face {
     /// One of several; `None` when the person leaves. After a letter the list stays until it is asked for again or
     /// [`Face::close`]d.
     pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
-        let Self { kind, signals, .. } = self;
-        tokio::select! {
-            biased;
-            _ = signals.next() => None,
-            chosen = async {
-                match kind {
-                    Kind::Lines(lines) => lines.choose(choice).await,
-                    Kind::Screen(screen) => screen.choose(choice).await,
-                }
-            } => chosen,
-        }
+        self.answer(async |kind| match kind {
+            Kind::Lines(lines) => lines.choose(choice).await,
+            Kind::Screen(screen) => screen.choose(choice).await,
+        })
+        .await
     }
 
     /// Takes a list away that stayed after a letter.
@@ -275,13 +314,14 @@ impl Face {
 
     /// Asks about a call; `None` where the answer comes as [`Input::Decide`].
     pub(super) async fn ask(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
-        let Self { kind, signals, .. } = self;
-        let Kind::Lines(lines) = kind else { return None };
-        tokio::select! {
-            biased;
-            _ = signals.next() => Some(Answer::Cancel),
-            answer = lines.ask(request) => Some(answer),
+        if self.is_screen() {
+            return None;
         }
+        let answer = self.answer(async |kind| match kind {
+            Kind::Lines(lines) => Some(lines.ask(request).await),
+            Kind::Screen(_) => None,
+        });
+        Some(answer.await.unwrap_or(Answer::Cancel))
     }
 
     /// A person's own command begins; what it prints goes to the result.

@@ -125,7 +125,7 @@ impl Screen {
     pub(super) async fn input(&mut self) -> Input {
         match self.pending.pop_front() {
             Some(input) => input,
-            None => self.from.recv().await.unwrap_or(Input::Leave),
+            None => self.from.recv().await.unwrap_or(Input::Gone),
         }
     }
 

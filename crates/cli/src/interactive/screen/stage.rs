@@ -88,7 +88,7 @@ impl Stage {
                 biased;
                 event = typed.next() => match event {
                     None | Some(Err(_)) => {
-                        let _ = self.inputs.send(Input::Leave);
+                        let _ = self.inputs.send(Input::Gone);
                         Next::End
                     }
                     Some(Ok(first)) => {
