@@ -90,8 +90,9 @@ pub(crate) fn question(agents: &dyn AgentSet) -> Option<(Vec<String>, Vec<String
     if open.is_empty() || !agents.is_on() {
         return None;
     }
-    let mut lines =
-        vec!["This project brings agents that are new, or were changed since somebody agreed to them:".to_owned()];
+    let mut lines = vec![
+        "This project brings agents that are new, or were changed since somebody agreed to them:".to_owned(),
+    ];
     for row in &open {
         let about = page::first_line(&row.description);
         lines.push(redacted(&plain(&format!("  * {}: {about}", row.name))).into_owned());

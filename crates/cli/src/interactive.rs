@@ -28,7 +28,7 @@ use crate::report::Failure;
 use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 
-pub(crate) use self::commands::is_built_in;
+pub(crate) use self::commands::{is_built_in, listing};
 pub(crate) use self::lines::Keyboard;
 pub(crate) use self::screen::Desk;
 

@@ -32,8 +32,8 @@ use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 use crate::trust_command::Person;
 use crate::{
-    agents_command, auth_command, config_command, extensions_command, hooks_command, interactive, mcp_command,
-    memory_command, policy_command, sessions_command, skills_command, trust_command, wire,
+    agents_command, auth_command, config_command, extensions_command, hooks_command, interactive,
+    mcp_command, memory_command, policy_command, sessions_command, skills_command, trust_command, wire,
 };
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

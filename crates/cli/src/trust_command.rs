@@ -135,7 +135,9 @@ impl Asked {
     /// The answers: a word, and what it means.
     pub(crate) fn answers(&self) -> Vec<(String, String)> {
         let name = |path: Option<&std::path::Path>| {
-            path.and_then(std::path::Path::file_name).map(|name| page::visible(&name.to_string_lossy())).unwrap_or_default()
+            path.and_then(std::path::Path::file_name)
+                .map(|name| page::visible(&name.to_string_lossy()))
+                .unwrap_or_default()
         };
         let folder = self.view.folder.as_path();
         vec![

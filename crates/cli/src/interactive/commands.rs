@@ -1,12 +1,20 @@
-//! Slash commands: one table, from which `/help` is made, and what each one does.
+//! Slash commands: one table (`table.rs`), and what each one does.
 
 mod agents;
+mod browser;
 mod chat;
 mod custom;
+mod editor;
 mod extensions;
+mod footer;
+mod model;
 mod rewind;
+mod settings;
 mod show;
 mod skills;
+mod stats;
+mod table;
+mod theme;
 
 use std::sync::Arc;
 
@@ -14,8 +22,11 @@ use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op};
 use tokio_util::sync::CancellationToken;
 
+use self::table::{ELSEWHERE, find};
 use super::Front;
 use crate::wire;
+
+pub(crate) use self::table::{is_built_in, listing};
 
 /// How a conversation goes on after a command.
 pub(super) enum Then {
@@ -39,65 +50,10 @@ pub(super) struct Anew {
     pub(super) note: String,
 }
 
-/// A line of `/help`.
-struct Entry {
-    /// The word, and other words for it.
-    names: &'static [&'static str],
-    usage: &'static str,
-    about: &'static str,
-}
-
-const fn entry(names: &'static [&'static str], usage: &'static str, about: &'static str) -> Entry {
-    Entry { names, usage, about }
-}
-
-const COMMANDS: &[Entry] = &[
-    entry(&["/help", "/?"], "/help", "this list"),
-    entry(&["/about"], "/about", "version, model, session and folder"),
-    entry(&["/agents"], "/agents [show|enable|disable <name>]", "helpers that the model may ask"),
-    entry(
-        &["/chat", "/resume"],
-        "/chat save|resume|delete <tag>",
-        "save the conversation under a name; go on with it; delete it",
-    ),
-    entry(&[], "/chat list", "the conversations that were saved"),
-    entry(&[], "/chat share [file.md|file.json]", "write the conversation to a file"),
-    entry(&["/clear"], "/clear", "begin a new conversation; this one stays on disk"),
-    entry(&["/commands"], "/commands list|reload", "your custom commands; read their files anew"),
-    entry(&["/compress", "/summarize"], "/compress", "condense the conversation to a summary"),
-    entry(&["/directory", "/dir"], "/directory show", "the folders of the workspace"),
-    entry(
-        &["/extensions"],
-        "/extensions [list|enable|disable|update|uninstall] [name]",
-        "your extensions; switch one on or off, update or remove it",
-    ),
-    entry(&["/hooks"], "/hooks [enable|disable <name>]", "your hooks; switch one on or off"),
-    entry(&["/mcp"], "/mcp", "MCP servers and how they stand"),
-    entry(&["/memory"], "/memory show|refresh", "what the context files say"),
-    entry(&["/mode"], "/mode [default|auto_edit|plan|yolo]", "show or change the approval mode"),
-    entry(&["/model"], "/model", "the model and how full its window is"),
-    entry(&["/permissions"], "/permissions", "whether this folder is trusted, and why"),
-    entry(&["/policies"], "/policies", "the rules in force"),
-    entry(&["/quit", "/exit"], "/quit", "end the conversation"),
-    entry(&["/restore"], "/restore [name]", "go back to a checkpoint (`general.checkpointing.enabled`)"),
-    entry(&["/rewind"], "/rewind", "go back to before a prompt: conversation, files or both"),
-    entry(&["/skills"], "/skills list|enable|disable|link|reload", "your skills; `/name` calls one"),
-    entry(&["/stats", "/usage"], "/stats", "requests, tokens, calls and time"),
-    entry(&["/tools"], "/tools", "what the model can call"),
-    entry(&[], "!command", "run a command of your own; the model does not see it"),
-];
-
+/// What `/help` says below its list.
 const MORE_HELP: &str = "\
 Everything else goes to the model; @path brings a file along, and a \\ at the end of a line continues it.
 Ctrl+C stops the model; at an empty prompt it ends the conversation.";
-
-/// Commands of gemini-cli that this version does not have.
-#[rustfmt::skip]
-const NOT_YET: &[&str] = &[
-    "/auth", "/bug", "/copy", "/docs", "/editor", "/export-session",
-    "/footer", "/ide", "/init", "/plan", "/privacy", "/profile", "/settings", "/setup-github",
-    "/shells", "/shortcuts", "/tasks", "/terminal-setup", "/theme", "/upgrade", "/vim",
-];
 
 /// What a line is, before anything is done about it.
 pub(super) enum Line<'a> {
@@ -110,7 +66,7 @@ pub(super) enum Line<'a> {
     Unknown(&'a str),
 }
 
-/// Tells commands from prompts. A path with words behind it is a prompt.
+/// Tells commands from prompts. A path with words behind it is a prompt, and so is a comment.
 pub(super) fn read(line: &str) -> Line<'_> {
     let line = line.trim();
     if line.is_empty() {
@@ -119,27 +75,23 @@ pub(super) fn read(line: &str) -> Line<'_> {
     if let Some(command) = line.strip_prefix('!') {
         return Line::Shell(command.trim());
     }
-    if !line.starts_with('/') {
+    if !line.starts_with('/') || line.starts_with("//") || line.starts_with("/*") {
         return Line::Prompt;
     }
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let known = COMMANDS.iter().find(|entry| entry.names.contains(&word));
-    match known.and_then(|entry| entry.names.first()) {
-        // `/resume` is another word for `/chat`, which says so in its texts.
-        Some(name) => Line::Command(name, rest.trim()),
-        None if rest.is_empty() || NOT_YET.contains(&word) => Line::Unknown(word),
+    match find(word) {
+        Some(command) => Line::Command(command.name(), rest.trim()),
+        None if rest.is_empty() || ELSEWHERE.contains(&word) => Line::Unknown(word),
         None => Line::Prompt,
     }
 }
 
-/// Whether a word, without its slash, is one of these commands.
-pub(crate) fn is_built_in(word: &str) -> bool {
-    COMMANDS.iter().flat_map(|entry| entry.names).any(|name| name.strip_prefix('/') == Some(word))
-}
-
 fn help() -> String {
-    let widest = COMMANDS.iter().map(|entry| entry.usage.len()).max().unwrap_or_default();
-    let lines = COMMANDS.iter().map(|entry| format!("{:widest$}  {}\n", entry.usage, entry.about));
+    let own = ("!command".to_owned(), "run a command of your own; the model does not see it");
+    let lines: Vec<_> =
+        listing().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
+    let widest = lines.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
+    let lines = lines.iter().map(|(usage, about)| format!("{usage:widest$}  {about}\n"));
     format!("{}{MORE_HELP}", lines.collect::<String>())
 }
 
@@ -165,7 +117,14 @@ impl Front<'_, '_> {
                 return Then::Anew(Anew { note, ..Anew::default() });
             }
             "/compress" => return Then::Work(Op::Compress),
-            "/chat" => return self.chat(rest, conversation).await,
+            "/chat" | "/resume" if rest.is_empty() => return self.browse(conversation).await,
+            "/chat" | "/resume" => return self.chat(rest, conversation).await,
+            "/editor" => self.editor(rest, conversation).await,
+            "/footer" => self.footer(rest, conversation).await,
+            "/model" => self.model(rest, conversation).await,
+            "/settings" => self.settings(rest, conversation).await,
+            "/stats" => self.stats(rest, conversation).await,
+            "/theme" => self.theme(rest, conversation).await,
             "/skills" => self.skills(rest, conversation).await,
             "/rewind" => self.rewind(conversation).await,
             "/restore" => return self.restore(rest, conversation).await,
@@ -175,8 +134,8 @@ impl Front<'_, '_> {
     }
 
     pub(super) fn no_such_command(&mut self, word: &str) {
-        self.face.note(&match NOT_YET.contains(&word) {
-            true => format!("`{word}` is not part of this version."),
+        self.face.note(&match ELSEWHERE.contains(&word) {
+            true => not_here(word),
             false => format!("There is no command `{word}`; /help lists them."),
         });
     }
@@ -214,6 +173,10 @@ impl Front<'_, '_> {
     }
 }
 
+fn not_here(word: &str) -> String {
+    format!("`{word}` is not part of this version.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,19 +184,22 @@ mod tests {
     #[test]
     fn commands_are_told_from_prompts_that_begin_with_a_path() {
         assert!(matches!(read(" /chat  save a b "), Line::Command("/chat", "save a b")));
-        assert!(matches!(read("/resume list"), Line::Command("/chat", "list")));
+        assert!(matches!(read("/resume list"), Line::Command("/resume", "list")));
+        assert!(matches!(read("/statusline"), Line::Command("/footer", "")));
         assert!(matches!(read("/nosuch"), Line::Unknown("/nosuch")));
-        assert!(matches!(read("/vim on"), Line::Unknown("/vim")));
+        assert!(matches!(read("/corgi on"), Line::Unknown("/corgi")));
         assert!(matches!(read("/etc/hosts is odd"), Line::Prompt));
+        assert!(matches!(read("// a comment"), Line::Prompt));
+        assert!(matches!(read("/* another"), Line::Prompt));
         assert!(matches!(read("!ls -l"), Line::Shell("ls -l")));
         assert!(matches!(read("  "), Line::Empty));
     }
 
     #[test]
-    fn help_names_every_command_and_none_that_is_missing() {
+    fn help_names_every_command() {
         let help = help();
-        for entry in COMMANDS {
-            assert!(help.contains(entry.usage) && !entry.names.iter().any(|name| NOT_YET.contains(name)));
+        for command in listing() {
+            assert!(help.contains(&command.usage()) && help.contains(command.about));
         }
     }
 }

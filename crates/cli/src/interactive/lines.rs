@@ -104,7 +104,8 @@ impl Lines {
             if word.is_empty() {
                 return None;
             }
-            let letter = word.chars().next().filter(|first| choice.letters.iter().any(|known| known.letter == *first));
+            let letter =
+                word.chars().next().filter(|first| choice.letters.iter().any(|known| known.letter == *first));
             let number = word.trim_start_matches(|first| Some(first) == letter).trim();
             let row = number.parse::<usize>().ok().and_then(|number| choice.rows.get(number.checked_sub(1)?));
             if let Some(row) = row {

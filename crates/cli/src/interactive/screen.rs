@@ -172,7 +172,8 @@ impl Drop for Screen {
 }
 
 fn picker(choice: Choice) -> Picker {
-    let rows = choice.rows.into_iter().map(|row| Row { key: row.key, columns: row.columns, preview: row.preview });
+    let rows =
+        choice.rows.into_iter().map(|row| Row { key: row.key, columns: row.columns, preview: row.preview });
     let picker = Picker::new(choice.title, &choice.headings, rows.collect()).about(choice.about);
     let picker = match &choice.marked {
         Some(key) => picker.mark(key),

@@ -97,7 +97,8 @@ async fn acknowledge(
     }
     let mut agents = wire::agent_set(options, env)?;
     let Some((question, names)) = agents_command::question(&*agents) else { return Ok(()) };
-    let mut choice = Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
+    let mut choice =
+        Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
     choice.about = question;
     if face.choose(choice).await.is_some_and(|chosen| chosen.key == "yes") {
         for name in &names {

@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
 use super::{Loaded, load_settings};
+use crate::interactive::Keyboard;
 use crate::launch::{NewServer, Options, ServerScope, ServerTransport};
 use crate::mcp_command::{Row, Said, ServerSet, Somebody, Standing};
-use crate::interactive::Keyboard;
 use crate::report::Failure;
 use crate::run::cannot_start;
 

@@ -335,7 +335,7 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     terminal.say("/tools").expect("read_file: ").expect("> ").say("/policies").expect("allow").expect("> ");
     terminal.say("/permissions").expect("trust").expect("> ").say("/memory show").expect("be brief");
     terminal.expect("> ").say("/directory show").expect("The workspace:").expect("> ");
-    terminal.say("/theme list").expect("`/theme` is not part of this version.").expect("> ");
+    terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("> ");
     terminal.say("/restore").expect("Checkpoints are off").expect("> ").say("/clear");
     terminal.expect("To continue this conversation").expect("A new conversation begins.").expect("> ");
     terminal

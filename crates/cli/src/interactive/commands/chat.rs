@@ -52,7 +52,8 @@ impl Front<'_, '_> {
         let turns = self.turns(conversation).await.ok_or("No conversation found to save.")?;
         if self.turn.saved_chats().iter().any(|chat| chat.tag == tag) {
             let tag = one_line(tag);
-            let question = format!("A checkpoint with the tag {tag} already exists. Do you want to overwrite it?");
+            let question =
+                format!("A checkpoint with the tag {tag} already exists. Do you want to overwrite it?");
             if !self.face.agrees(&question).await {
                 return Err("Nothing was saved.".to_owned());
             }

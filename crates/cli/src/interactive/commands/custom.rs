@@ -38,7 +38,8 @@ impl Front<'_, '_> {
         if invocation.to_confirm.is_empty() {
             return Some(invocation);
         }
-        let rows = [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
+        let rows =
+            [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
         let mut choice = Choice::of("This command wants to run:", rows);
         choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
         let chosen = self.face.choose(choice).await?;

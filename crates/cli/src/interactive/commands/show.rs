@@ -1,12 +1,9 @@
 //! Commands that only tell.
 
-use std::time::Duration;
-
 use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::Front;
 use super::super::face::Input;
-use crate::headless::Stats;
 use crate::launch::{HooksCommand, PolicyCommand, PolicyView, Scope, TrustCommand};
 use crate::run::VERSION;
 use crate::trust_command::{self, Person};
@@ -29,14 +26,11 @@ impl Front<'_, '_> {
     /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
     pub(in crate::interactive) fn beside(&mut self, typed: String) {
         match typed.trim() {
-            "/stats" | "/usage" => self.face.note(stats(&self.stats, self.started.elapsed()).trim_end()),
+            "/stats" | "/usage" => self.face.note(&self.stats_text()),
             "/help" | "/?" => self.face.note(&super::help()),
             _ => self.face.put_back(Input::Said(typed)),
         }
     }
-
-    /// What the conversation came to, for whoever leaves it.
-    pub(in crate::interactive) fn sum_up(&mut self) {}
 
     /// A conversation has begun: the screen learns what there is.
     pub(in crate::interactive) async fn settle_in(&mut self, _conversation: &mut wire::Conversation) {}
@@ -44,9 +38,7 @@ impl Front<'_, '_> {
     pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {
         let text = match name {
             "/about" => self.about(conversation).await,
-            "/model" => self.model(conversation).await,
             "/tools" => self.tools(conversation).await,
-            "/stats" => stats(&self.stats, self.started.elapsed()),
             "/directory" => folders(rest, conversation),
             "/memory" => memory(rest, self.turn, conversation),
             "/policies" => self.policies(),
@@ -54,13 +46,13 @@ impl Front<'_, '_> {
             "/hooks" => self.hooks(rest),
             "/permissions" => self.trust(),
             "/mcp" => servers(conversation),
-            other => format!("There is no command `{other}`; /help lists them."),
+            other => super::not_here(other),
         };
         self.face.note(text.trim_end());
     }
 
     async fn about(&mut self, conversation: &mut wire::Conversation) -> String {
-        let model = self.model(conversation).await;
+        let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
         let auth = self.turn.credentials.auth_type.as_deref().unwrap_or("none");
         format!(
@@ -71,16 +63,6 @@ impl Front<'_, '_> {
             file.as_deref().unwrap_or("none"),
             self.turn.loaded.project.root().display(),
         )
-    }
-
-    async fn model(&mut self, conversation: &mut wire::Conversation) -> String {
-        let Some(view) = self.view(conversation).await else { return String::new() };
-        let stands_for = match view.resolved_model == view.model {
-            true => String::new(),
-            false => format!(" ({})", view.resolved_model),
-        };
-        let share = (view.tokens * 100).checked_div(view.window).unwrap_or_default();
-        format!("Model: {}{stands_for}, {share}% of {} tokens used", view.model, view.window)
     }
 
     async fn tools(&mut self, conversation: &mut wire::Conversation) -> String {
@@ -146,37 +128,6 @@ impl Front<'_, '_> {
             Err(failure) => failure.message(),
         }
     }
-}
-
-fn stats(stats: &Stats, elapsed: Duration) -> String {
-    let minutes = elapsed.as_secs() / 60;
-    let mut text = format!("This conversation has taken {minutes} min {} s.\n", elapsed.as_secs() % 60);
-    for (model, counts) in &stats.models {
-        let (api, usage) = (&counts.api, &counts.api.usage);
-        text.push_str(&format!(
-            "{}: {} requests ({} failed), {} s; {} tokens in ({} of them cached), {} out\n",
-            one_line(model),
-            api.requests,
-            api.errors,
-            api.latency.as_secs(),
-            usage.prompt,
-            usage.cached,
-            usage.candidates,
-        ));
-    }
-    let tools = &stats.tools;
-    text.push_str(&format!(
-        "Calls: {} ({} succeeded, {} failed or not run), {} s\n",
-        tools.calls,
-        tools.success,
-        tools.fail,
-        tools.duration.as_secs()
-    ));
-    for (name, totals) in &stats.by_tool {
-        text.push_str(&format!("  {}: {}\n", one_line(name), totals.calls));
-    }
-    text.push_str(&format!("Lines: {} added, {} removed\n", stats.lines_added, stats.lines_removed));
-    text
 }
 
 fn folders(rest: &str, conversation: &wire::Conversation) -> String {

@@ -67,7 +67,18 @@ impl Stage {
         let (columns, _) = terminal.size();
         let painter = Painter::new(io::stdout(), columns, colours);
         let (finds, found) = mpsc::unbounded_channel();
-        Self { app, terminal, painter, messages, inputs, open: Open::Nothing, desk: None, found, finds, painted: None }
+        Self {
+            app,
+            terminal,
+            painter,
+            messages,
+            inputs,
+            open: Open::Nothing,
+            desk: None,
+            found,
+            finds,
+            painted: None,
+        }
     }
 
     pub(super) fn run(mut self) {
