@@ -43,8 +43,6 @@ pub struct Settings {
     pub vim: bool,
     /// The whole screen is ours; otherwise only what is below the terminal's own scrollback.
     pub alternate: bool,
-    /// Words instead of pictures, and nothing is drawn twice.
-    pub spoken: bool,
     pub hide_tips: bool,
     pub hide_footer: bool,
     pub line_numbers: bool,
@@ -318,8 +316,7 @@ impl App {
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let toast = self.toast.as_ref().map(|(_, until)| *until);
-        let spinner = (!self.settings.spoken).then(|| self.status.next_tick(now)).flatten();
-        [toast, spinner].into_iter().flatten().min()
+        [toast, self.status.next_tick(now)].into_iter().flatten().min()
     }
 }
 

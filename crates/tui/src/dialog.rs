@@ -25,8 +25,6 @@ pub struct Room<'a> {
     pub theme: &'a Theme,
     pub width: u16,
     pub height: u16,
-    /// Words instead of signs, and nothing that scrolls.
-    pub spoken: bool,
 }
 
 /// A question to the person.

@@ -21,10 +21,10 @@ pub struct Header {
 const NAME: &[&str] = &["┏━┓┏━┓╻  ╻  ╻ ╻╻ ╻", "┣━┛┃ ┃┃  ┃  ┃ ┃┏╋┛", "╹  ┗━┛┗━╸┗━╸┗━┛╹ ╹"];
 
 impl Header {
-    pub(super) fn lines(&self, width: u16, theme: &Theme, tips: bool, spoken: bool) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, width: u16, theme: &Theme, tips: bool) -> Vec<Line<'static>> {
         let mut lines = vec![Line::default()];
         let wide = NAME.first().map_or(0, |row| row.chars().count());
-        if spoken || usize::from(width) < wide + 2 {
+        if usize::from(width) < wide + 2 {
             lines.push(Line::from(Span::styled("Pollux", theme.accent().add_modifier(Modifier::BOLD))));
         } else {
             lines.extend(NAME.iter().map(|row| {
@@ -54,7 +54,7 @@ impl Header {
             );
         }
         for note in &self.notes {
-            let margin = Margin::hanging(Span::styled(if spoken { "" } else { "ℹ " }, theme.warning()));
+            let margin = Margin::hanging(Span::styled("ℹ ", theme.warning()));
             lines.extend(wrap(&[Span::styled(note.clone(), theme.warning())], width, &margin));
         }
         lines

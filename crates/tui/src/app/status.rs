@@ -51,7 +51,7 @@ impl Status {
     }
 
     /// The line for the person; `None` when nothing is going on.
-    pub(super) fn line(&self, doing: Option<&str>, now: Instant, spoken: bool) -> Option<String> {
+    pub(super) fn line(&self, doing: Option<&str>, now: Instant) -> Option<String> {
         let since = self.since?;
         let elapsed = now.saturating_duration_since(since);
         let what = match (&self.waiting, &self.hook, doing) {
@@ -63,9 +63,6 @@ impl Status {
             (None, None, Some(doing)) => doing.to_owned(),
             (None, None, None) => "Thinking...".to_owned(),
         };
-        if spoken {
-            return Some(what);
-        }
         let turns = elapsed.as_millis() / TURN.as_millis();
         let place = usize::try_from(turns).unwrap_or_default() % WHEEL.len();
         let wheel = WHEEL.get(place).copied().unwrap_or(' ');

@@ -24,7 +24,6 @@ impl Stage {
             keys: KeyMap::default(),
             vim: false,
             alternate: false,
-            spoken: false,
             hide_tips: true,
             hide_footer: false,
             line_numbers: false,

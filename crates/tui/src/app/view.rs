@@ -27,7 +27,7 @@ impl App {
         let mut finished = Vec::new();
         if !std::mem::replace(&mut self.greeted, true) {
             let tips = !self.settings.hide_tips;
-            finished.extend(self.header.lines(width, &self.settings.theme, tips, self.settings.spoken));
+            finished.extend(self.header.lines(width, &self.settings.theme, tips));
         }
         if self.toast.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.toast = None;
@@ -38,7 +38,6 @@ impl App {
             width,
             box_lines: if self.expanded { usize::MAX } else { self.settings.box_lines },
             line_numbers: self.settings.line_numbers,
-            spoken: self.settings.spoken,
             raw: self.raw,
         };
         finished.extend(self.transcript.finished(look));
@@ -94,7 +93,7 @@ impl App {
         lines.extend(self.todos.lines(theme));
         let doing = self.transcript.running().map(|name| format!("Running {name}"));
         let doing = doing.as_deref().or_else(|| self.transcript.thought());
-        if let Some(text) = self.status.line(doing, now, look.spoken) {
+        if let Some(text) = self.status.line(doing, now) {
             lines.extend(wrap(&[Span::styled(text, theme.accent())], look.width, &Margin::default()));
         } else if let Some((text, _)) = &self.toast {
             lines.push(Line::from(Span::styled(text.clone(), theme.warning())));
@@ -107,9 +106,7 @@ impl App {
         if self.shortcuts {
             lines.extend(self.shortcut_lines(look));
         }
-        if !look.spoken {
-            lines.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), theme.border())));
-        }
+        lines.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), theme.border())));
         lines.push(self.mode_line(look));
         lines
     }
@@ -176,7 +173,7 @@ impl App {
     }
 
     fn question(&mut self, look: Look<'_>, height: u16) -> Vec<Line<'static>> {
-        let room = Room { theme: look.theme, width: look.width, height, spoken: look.spoken };
+        let room = Room { theme: look.theme, width: look.width, height };
         let mut lines = match self.dialogs.front_mut() {
             Some(dialog) => dialog.lines(room),
             None => Vec::new(),

@@ -171,9 +171,8 @@ impl Approval {
         if let Some((which, all)) = self.position.filter(|(_, all)| *all > 1) {
             spans.push(Span::styled(format!("  {which} of {all}"), room.theme.secondary()));
         }
-        let sign = if room.spoken { "Action Required: " } else { "? " };
-        let mut lines = wrap(&spans, room.width, &Margin::hanging(Span::styled(sign, room.theme.warning())));
-        if !room.spoken && !matches!(self.request.subject, Subject::Edit { .. } | Subject::Command { .. }) {
+        let mut lines = wrap(&spans, room.width, &Margin::hanging(Span::styled("? ", room.theme.warning())));
+        if !matches!(self.request.subject, Subject::Edit { .. } | Subject::Command { .. }) {
             lines.insert(0, Line::from(Span::styled("Action Required", room.theme.warning())));
         }
         lines

@@ -54,7 +54,7 @@ impl Reading {
         room: Room<'_>,
     ) -> Vec<Line<'static>> {
         self.whole = lines.len();
-        if lines.len() <= height || room.spoken {
+        if lines.len() <= height {
             (self.fits, self.top, self.seen) = (lines.len(), 0, true);
             return lines;
         }

@@ -51,12 +51,7 @@ impl Choices {
         let choices = self.labels.iter().enumerate().flat_map(|(index, label)| {
             let marked = index == self.marked;
             let style = if marked { room.theme.focused() } else { room.theme.text() };
-            let sign = match (marked, room.spoken) {
-                (true, false) => "● ",
-                (false, false) => "  ",
-                (true, true) => "(checked) ",
-                (false, true) => "",
-            };
+            let sign = if marked { "● " } else { "  " };
             let sign = Span::styled(format!("{sign}{}. ", index + 1), style);
             wrap(&[Span::styled(label.clone(), style)], room.width, &Margin::hanging(sign))
         });

@@ -33,7 +33,7 @@ fn command(command: &str) -> ApprovalRequest {
 
 fn shown(dialog: &mut Dialog, width: u16, height: u16) -> String {
     let theme = Theme::no_colour();
-    let lines = dialog.lines(Room { theme: &theme, width, height, spoken: false });
+    let lines = dialog.lines(Room { theme: &theme, width, height });
     assert!(lines.iter().all(|line| line.width() <= usize::from(width)), "{lines:?}");
     lines.iter().map(|line| format!("{}\n", line.to_string().trim_end())).collect()
 }

@@ -17,8 +17,6 @@ pub struct Look<'a> {
     /// Lines of output that a box shows at most.
     pub box_lines: usize,
     pub line_numbers: bool,
-    /// No boxes and signs, words instead.
-    pub spoken: bool,
     /// The text as it is written, without Markdown.
     pub raw: bool,
 }
@@ -79,15 +77,9 @@ impl Item {
                 answer(lines.collect(), *goes_on, look)
             }
             Self::Answer { text, goes_on } => answer(markdown::render(text, look.markdown()), *goes_on, look),
-            Self::Info(text) => {
-                apart(message(sign(look, "ℹ ", ""), theme.accent(), text, theme.text(), look))
-            }
-            Self::Warning(text) => {
-                apart(message(sign(look, "⚠ ", "Warning: "), theme.warning(), text, theme.warning(), look))
-            }
-            Self::Error(text) => {
-                apart(message(sign(look, "✕ ", "Error: "), theme.error(), text, theme.error(), look))
-            }
+            Self::Info(text) => apart(message("ℹ ", theme.accent(), text, theme.text(), look)),
+            Self::Warning(text) => apart(message("⚠ ", theme.warning(), text, theme.warning(), look)),
+            Self::Error(text) => apart(message("✕ ", theme.error(), text, theme.error(), look)),
             Self::Drawn(lines) => lines.clone(),
         }
     }
@@ -111,10 +103,6 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
     })
 }
 
-fn sign<'a>(look: Look<'_>, drawn: &'a str, spoken: &'a str) -> &'a str {
-    if look.spoken { spoken } else { drawn }
-}
-
 fn apart(mut lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
     lines.insert(0, Line::default());
     lines
@@ -134,24 +122,16 @@ fn message(sign: &str, sign_style: Style, text: &str, style: Style, look: Look<'
 /// What the person said, set off by its background.
 fn prompt(text: &str, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
-    if look.spoken {
-        return apart(message("User:  ", Style::new(), text, Style::new(), look));
-    }
     let strong = theme.text().add_modifier(Modifier::BOLD);
     apart(message(" > ", theme.accent(), text, strong, look))
 }
 
 /// An answer's lines with the model's sign.
 pub(super) fn answer(lines: Vec<Line<'static>>, goes_on: bool, look: Look<'_>) -> Vec<Line<'static>> {
-    let first = if look.spoken { "Model:  " } else { "✦ " };
     let mut signed = vec![Line::default()];
     for (index, line) in lines.into_iter().enumerate() {
         let begins = index == 0 && !goes_on;
-        let before = match (begins, look.spoken) {
-            (true, _) => Span::styled(first, look.theme.accent()),
-            (false, true) => Span::raw(""),
-            (false, false) => Span::raw("  "),
-        };
+        let before = if begins { Span::styled("✦ ", look.theme.accent()) } else { Span::raw("  ") };
         signed.push(Line::from([vec![before], line.spans].concat()).style(line.style));
     }
     signed

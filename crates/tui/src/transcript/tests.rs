@@ -9,7 +9,7 @@ use super::*;
 use crate::theme::Theme;
 
 fn look(theme: &Theme, width: u16) -> Look<'_> {
-    Look { theme, width, box_lines: 3, line_numbers: false, spoken: false, raw: false }
+    Look { theme, width, box_lines: 3, line_numbers: false, raw: false }
 }
 
 fn text(lines: &[Line<'static>]) -> String {

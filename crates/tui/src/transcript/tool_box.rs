@@ -115,14 +115,13 @@ impl ToolBox {
 
     fn heading(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
-        let (sign, word, style) = match self.state {
-            State::Runs => ("⊷", "Running:", theme.accent()),
-            State::Asked => ("?", "Waiting for an answer:", theme.warning()),
-            State::Over(CallStatus::Success) => ("✓", "Success:", theme.success()),
-            State::Over(CallStatus::Error) => ("x", "Failed:", theme.error()),
-            State::Over(CallStatus::Cancelled) => ("-", "Cancelled:", theme.secondary()),
+        let (sign, style) = match self.state {
+            State::Runs => ("⊷", theme.accent()),
+            State::Asked => ("?", theme.warning()),
+            State::Over(CallStatus::Success) => ("✓", theme.success()),
+            State::Over(CallStatus::Error) => ("x", theme.error()),
+            State::Over(CallStatus::Cancelled) => ("-", theme.secondary()),
         };
-        let sign = if look.spoken { word } else { sign };
         let bold = theme.text().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(self.name.clone(), bold)];
         if !self.about.is_empty() {
@@ -167,7 +166,7 @@ impl ToolBox {
 }
 
 fn behind_bar(line: Line<'static>, look: Look<'_>) -> Line<'static> {
-    let bar = if look.spoken { Span::raw("") } else { Span::styled("│ ", look.theme.border()) };
+    let bar = Span::styled("│ ", look.theme.border());
     Line::from([vec![bar], line.spans].concat())
 }
 

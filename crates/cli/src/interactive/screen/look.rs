@@ -23,7 +23,6 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
         keys,
         vim: flag("general.vimMode"),
         alternate: flag("ui.useAlternateBuffer"),
-        spoken: false,
         hide_tips: flag("ui.hideTips"),
         hide_footer: flag("ui.hideFooter"),
         line_numbers: flag("ui.showLineNumbers"),
