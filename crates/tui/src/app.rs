@@ -78,6 +78,10 @@ pub enum Action {
         key: String,
         with: Option<char>,
     },
+    /// Another row of that picker is marked.
+    Marked(String),
+    /// No row of that picker has these words.
+    Searched(String),
     /// A line that the program asked for.
     Entered(String),
     /// The picker or the entry that the program opened was left.
@@ -173,14 +177,28 @@ impl App {
 
     /// A list to choose from, in place of one that is open; questions of calls go before it.
     pub fn pick(&mut self, picker: Picker) {
+        let picker = match self.picker() {
+            Some(before) => picker.after(before),
+            None => picker,
+        };
         self.close();
         self.dialogs.push_back(Dialog::Picker(Box::new(picker)));
     }
 
-    /// A line to be typed.
+    /// The list that is open.
+    pub fn picker(&mut self) -> Option<&mut Picker> {
+        self.dialogs.iter_mut().find_map(|dialog| match dialog {
+            Dialog::Picker(picker) => Some(&mut **picker),
+            _ => None,
+        })
+    }
+
+    /// A line to be typed. A list that stays waits behind it.
     pub fn enter(&mut self, entry: Entry) {
-        self.close();
-        self.dialogs.push_back(Dialog::Entry(entry));
+        let stays = |dialog: &Dialog| dialog.call().is_some() || dialog.stays();
+        self.dialogs.retain(stays);
+        let place = self.dialogs.iter().position(|dialog| dialog.call().is_none());
+        self.dialogs.insert(place.unwrap_or(self.dialogs.len()), Dialog::Entry(entry));
     }
 
     /// Takes away what [`App::pick`] or [`App::enter`] opened.
@@ -204,6 +222,10 @@ impl App {
 
     pub fn set_theme(&mut self, theme: Theme) {
         self.settings.theme = theme;
+    }
+
+    pub fn set_hidden(&mut self, footer: bool, line_numbers: bool) {
+        (self.settings.hide_footer, self.settings.line_numbers) = (footer, line_numbers);
     }
 
     pub fn set_vim(&mut self, vim: bool) {

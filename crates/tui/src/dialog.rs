@@ -13,7 +13,7 @@ use pollux_domain::id::CallId;
 use ratatui::text::Line;
 
 pub use entry::Entry;
-pub use picker::{Picker, Row};
+pub use picker::{LEFT, Manner, Picker, RESET, RIGHT, Row, TAB};
 
 use self::approval::Approval;
 use self::questions::Questions;
@@ -47,6 +47,10 @@ pub enum Verdict {
     Edit { call: CallId },
     /// A row of the picker was chosen: its key, and the letter if it was not Enter.
     Picked { key: String, with: Option<char> },
+    /// Another row of the picker is marked.
+    Marked(String),
+    /// No row of the picker has these words.
+    Searched(String),
     /// What was typed into an [`Entry`].
     Entered(String),
     /// The person left.
@@ -71,6 +75,11 @@ impl Dialog {
             Self::Questions(questions) => Some(questions.call()),
             Self::Picker(_) | Self::Entry(_) => None,
         }
+    }
+
+    /// Whether it stays after a choice.
+    pub(crate) fn stays(&self) -> bool {
+        matches!(self, Self::Picker(picker) if picker.stays())
     }
 
     pub fn key(&mut self, key: KeyEvent) -> Verdict {

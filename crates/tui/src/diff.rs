@@ -21,10 +21,15 @@ enum Entry {
 
 /// The change as lines. What could hide in it is made visible, since somebody decides on it.
 pub(crate) fn render(diff: &FileDiff, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let entries = read(&diff.unified);
+    render_text(&diff.unified, &diff.file_name, width, theme)
+}
+
+/// The same of a unified diff.
+pub(crate) fn render_text(unified: &str, file_name: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let entries = read(unified);
     let last = entries.iter().map(Entry::number).max().unwrap_or_default();
     let digits = last.to_string().len();
-    let coloured = colours(&entries, &diff.file_name, theme);
+    let coloured = colours(&entries, file_name, theme);
     entries.iter().zip(coloured).flat_map(|(entry, spans)| line(entry, spans, digits, width, theme)).collect()
 }
 

@@ -22,6 +22,11 @@ impl Margin {
         Self { first: vec![sign], rest: vec![blanks] }
     }
 
+    /// The same sign before every row.
+    pub(crate) fn both(sign: Span<'static>) -> Self {
+        Self { first: vec![sign.clone()], rest: vec![sign] }
+    }
+
     fn width(&self) -> usize {
         let width = |spans: &[Span<'_>]| spans.iter().map(Span::width).sum::<usize>();
         width(&self.first).max(width(&self.rest))

@@ -7,6 +7,8 @@ use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
+use pollux_tui::dialog::Manner;
+use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
 
 use super::lines::{Lines, show};
@@ -39,6 +41,8 @@ pub(super) enum Input {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Choice {
     pub(super) title: String,
+    /// Words beside the title.
+    pub(super) note: String,
     /// Lines above the list: what it is about.
     pub(super) about: Vec<String>,
     pub(super) headings: Vec<&'static str>,
@@ -47,6 +51,11 @@ pub(super) struct Choice {
     pub(super) letters: Vec<Letter>,
     /// The key of the row that is marked at first.
     pub(super) marked: Option<String>,
+    /// Lines below the list.
+    pub(super) foot: Vec<String>,
+    /// What the keys do, if not in the usual words.
+    pub(super) hint: Option<String>,
+    pub(super) manner: Manner,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -56,6 +65,8 @@ pub(super) struct ChoiceRow {
     pub(super) columns: Vec<String>,
     /// More about it.
     pub(super) preview: Vec<String>,
+    /// Colours of which a sample is shown.
+    pub(super) sample: Option<Box<Theme>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +83,18 @@ pub(super) struct Chosen {
     pub(super) letter: Option<char>,
 }
 
+/// What the person did with a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Deed {
+    Chosen(Chosen),
+    /// Another row is marked. Never told where rows cannot be marked.
+    Marked(String),
+    /// No row has these words.
+    Searched(String),
+}
+
 impl Choice {
-    /// A plain list: keys and what stands in the rows.
+    /// A short list with numbers: keys and what stands in the rows.
     pub(super) fn of<K: Into<String>, T: Into<String>>(
         title: &str,
         rows: impl IntoIterator<Item = (K, T)>,
@@ -81,9 +102,10 @@ impl Choice {
         let rows = rows.into_iter().map(|(key, text)| ChoiceRow {
             key: key.into(),
             columns: vec![text.into()],
-            preview: Vec::new(),
+            ..ChoiceRow::default()
         });
-        Self { title: title.to_owned(), rows: rows.collect(), ..Self::default() }
+        let manner = Manner { numbered: true, ..Manner::default() };
+        Self { title: title.to_owned(), rows: rows.collect(), manner, ..Self::default() }
     }
 }
 
@@ -298,11 +320,38 @@ impl Face {
     /// One of several; `None` when the person leaves. After a letter the list stays until it is asked for again or
     /// [`Face::close`]d.
     pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
+        self.present(choice);
+        loop {
+            if let Deed::Chosen(chosen) = self.deed().await? {
+                return Some(chosen);
+            }
+        }
+    }
+
+    /// Shows a list, or what became of it.
+    pub(super) fn present(&mut self, choice: Choice) {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.presented = Some(choice),
+            Kind::Screen(screen) => screen.present(choice),
+        }
+    }
+
+    /// What the person does with the list; `None` when they leave it. Where it is a screen, nothing is lost when this
+    /// is dropped half-way.
+    pub(super) async fn deed(&mut self) -> Option<Deed> {
         self.answer(async |kind| match kind {
-            Kind::Lines(lines) => lines.choose(choice).await,
-            Kind::Screen(screen) => screen.choose(choice).await,
+            Kind::Lines(lines) => lines.choose().await.map(Deed::Chosen),
+            Kind::Screen(screen) => screen.deed().await,
         })
         .await
+    }
+
+    /// The screen, where there is one.
+    pub(super) fn screen(&self) -> Option<&Screen> {
+        match &self.kind {
+            Kind::Lines(_) => None,
+            Kind::Screen(screen) => Some(screen),
+        }
     }
 
     /// Takes a list away that stayed after a letter.

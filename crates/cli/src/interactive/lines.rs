@@ -4,6 +4,7 @@
 //! its answer.
 
 mod keyboard;
+mod list;
 mod question;
 mod words;
 
@@ -14,7 +15,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::terminal_text::visible;
 
 pub(crate) use self::keyboard::Keyboard;
-use super::face::{Choice, Chosen, Input};
+use super::face::{Choice, Input};
 use crate::console::Console;
 
 pub(super) struct Lines {
@@ -25,12 +26,15 @@ pub(super) struct Lines {
     /// The same, of what is looked at only when the next prompt is awaited.
     pub(super) later: VecDeque<String>,
     pub(super) leaving: bool,
+    /// The list that is put next.
+    pub(super) presented: Option<Choice>,
 }
 
 impl Lines {
     pub(super) fn open(console: Console) -> io::Result<Self> {
         let keyboard = Keyboard::open()?;
-        Ok(Self { console, keyboard, ahead: VecDeque::new(), later: VecDeque::new(), leaving: false })
+        let (ahead, later) = (VecDeque::new(), VecDeque::new());
+        Ok(Self { console, keyboard, ahead, later, leaving: false, presented: None })
     }
 
     pub(super) fn event(&mut self, event: &Event) {
@@ -85,33 +89,6 @@ impl Lines {
         show(&visible(question));
         let _unseen = secret.then(keyboard::Unseen::begin);
         self.keyboard.line().await
-    }
-
-    pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
-        show(&format!("\n{}\n", visible(&choice.title)));
-        choice.about.iter().for_each(|line| show(&format!("{}\n", visible(line))));
-        for (number, row) in choice.rows.iter().enumerate() {
-            show(&format!("  {}. {}\n", number + 1, visible(&row.columns.join("  "))));
-        }
-        let letters: String = choice
-            .letters
-            .iter()
-            .map(|letter| format!(", {} and a number: {}", letter.letter, letter.about))
-            .collect();
-        loop {
-            let line = self.line(&format!("Answer (number, empty: none{letters}): "), false).await?;
-            let word = line.trim();
-            if word.is_empty() {
-                return None;
-            }
-            let letter =
-                word.chars().next().filter(|first| choice.letters.iter().any(|known| known.letter == *first));
-            let number = word.trim_start_matches(|first| Some(first) == letter).trim();
-            let row = number.parse::<usize>().ok().and_then(|number| choice.rows.get(number.checked_sub(1)?));
-            if let Some(row) = row {
-                return Some(Chosen { key: row.key.clone(), letter });
-            }
-        }
     }
 }
 

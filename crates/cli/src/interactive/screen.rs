@@ -21,7 +21,7 @@ use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
 use self::stage::Stage;
-use super::face::{Choice, Chosen, Input};
+use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
 
@@ -54,7 +54,12 @@ pub(super) enum Message {
     Begin(String),
     /// The next prompt is awaited.
     Ready,
-    Pick(Box<Picker>, oneshot::Sender<Option<Chosen>>),
+    /// A list; what is done with it is told until it is gone.
+    Pick(Box<Picker>, mpsc::UnboundedSender<Deed>),
+    /// More about a row of the list.
+    Preview(String, Vec<String>),
+    /// Rows of the list in which words are found elsewhere, with the place.
+    Hits(String, Vec<(String, String)>),
     Enter(Entry, oneshot::Sender<Option<String>>),
     Close,
     /// What a command of the person's prints, and that it is over, with a word about how.
@@ -83,6 +88,8 @@ pub(super) struct Screen {
     pub(super) pending: VecDeque<Input>,
     /// What is taken when the next prompt is awaited.
     pub(super) later: VecDeque<Input>,
+    /// What is done with the list that is open.
+    deeds: Option<mpsc::UnboundedReceiver<Deed>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,7 +103,7 @@ impl Screen {
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
-        Ok(Self { console, style, to, from, pending, later, thread: Some(thread) })
+        Ok(Self { console, style, to, from, pending, later, deeds: None, thread: Some(thread) })
     }
 
     pub(super) fn tell(&self, message: Message) {
@@ -135,10 +142,14 @@ impl Screen {
         answered.await.ok().flatten()
     }
 
-    pub(super) async fn choose(&self, choice: Choice) -> Option<Chosen> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Message::Pick(Box::new(picker(choice)), answer));
-        answered.await.ok().flatten()
+    pub(super) fn present(&mut self, choice: Choice) {
+        let (deeds, done) = mpsc::unbounded_channel();
+        self.deeds = Some(done);
+        self.tell(Message::Pick(Box::new(picker(choice)), deeds));
+    }
+
+    pub(super) async fn deed(&mut self) -> Option<Deed> {
+        self.deeds.as_mut()?.recv().await
     }
 
     /// A box for what a command of the person's prints.
@@ -172,15 +183,23 @@ impl Drop for Screen {
 }
 
 fn picker(choice: Choice) -> Picker {
-    let rows =
-        choice.rows.into_iter().map(|row| Row { key: row.key, columns: row.columns, preview: row.preview });
-    let picker = Picker::new(choice.title, &choice.headings, rows.collect()).about(choice.about);
-    let picker = match &choice.marked {
-        Some(key) => picker.mark(key),
-        None => picker,
-    };
-    choice
-        .letters
-        .iter()
-        .fold(picker, |picker, letter| picker.letter(letter.letter, letter.about, letter.grave))
+    let rows = choice.rows.into_iter().map(|row| Row {
+        key: row.key,
+        columns: row.columns,
+        preview: row.preview,
+        sample: row.sample,
+    });
+    let mut picker = Picker::new(choice.title, &choice.headings, rows.collect())
+        .manner(choice.manner)
+        .note(choice.note)
+        .about(choice.about)
+        .foot(choice.foot);
+    if let Some(hint) = choice.hint {
+        picker = picker.hint(hint);
+    }
+    if let Some(key) = &choice.marked {
+        picker = picker.mark(key);
+    }
+    let letters = choice.letters.iter();
+    letters.fold(picker, |picker, letter| picker.letter(letter.letter, letter.about, letter.grave))
 }

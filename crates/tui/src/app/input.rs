@@ -19,7 +19,8 @@ impl App {
             return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
         }
         let reactions = self.composer.keys(&pressed, now);
-        let actions = reactions.into_iter().flat_map(|(key, reaction)| self.react(reaction, key, now)).collect();
+        let actions =
+            reactions.into_iter().flat_map(|(key, reaction)| self.react(reaction, key, now)).collect();
         self.set_conditions();
         actions
     }
@@ -60,11 +61,13 @@ impl App {
             Verdict::Edit { call } => vec![Action::EditCall(call)],
             Verdict::Picked { key, with } => {
                 // A letter leaves the list open: there may be more to do in it.
-                if with.is_none() {
+                if with.is_none() && !dialog.stays() {
                     self.dialogs.pop_front();
                 }
                 vec![Action::Picked { key, with }]
             }
+            Verdict::Marked(key) => vec![Action::Marked(key)],
+            Verdict::Searched(words) => vec![Action::Searched(words)],
             Verdict::Entered(text) => {
                 self.dialogs.pop_front();
                 vec![Action::Entered(text)]

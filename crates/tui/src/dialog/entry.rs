@@ -51,10 +51,8 @@ impl Entry {
             true => "*".repeat(self.words.chars().count()),
             false => visible(&self.words).into_owned(),
         };
-        let spans = [
-            Span::styled("> ", room.theme.accent()),
-            Span::styled(format!("{shown}▏"), room.theme.text()),
-        ];
+        let spans =
+            [Span::styled("> ", room.theme.accent()), Span::styled(format!("{shown}▏"), room.theme.text())];
         lines.extend(wrap(&spans, room.width, &Margin::default()));
         lines.push(Line::from(Span::styled("Enter takes it · Esc leaves", room.theme.secondary())));
         lines

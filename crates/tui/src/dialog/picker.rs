@@ -1,13 +1,14 @@
-//! A long list to search and choose from: sessions, settings, themes, models.
+//! A list to search and choose from: sessions, settings, themes, models, and every short question.
+
+mod sample;
+mod view;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pollux_domain::terminal_text::{one_line, visible};
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
+use pollux_domain::terminal_text::one_line;
 
-use super::{Room, Verdict};
-use crate::wrap::{Margin, wrap};
+use super::Verdict;
+use super::body::Reading;
+use crate::theme::Theme;
 
 /// Something to choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,28 +19,66 @@ pub struct Row {
     pub columns: Vec<String>,
     /// More about it, shown while it is marked.
     pub preview: Vec<String>,
+    /// Colours of which a sample is shown while it is marked.
+    pub sample: Option<Box<Theme>>,
 }
+
+/// How a list behaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// The title says how many rows there are.
+    pub counted: bool,
+    /// Rows have numbers, and a digit chooses.
+    pub numbered: bool,
+    /// It stays after a choice, until the program takes it away.
+    pub stays: bool,
+    /// What is typed is searched for at once.
+    pub typed: bool,
+}
+
+/// A letter that does something with the marked row. [`TAB`], [`RESET`], [`LEFT`] and [`RIGHT`] stand for keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Letter {
+    letter: char,
+    about: String,
+    /// It must be pressed twice.
+    grave: bool,
+}
+
+/// The Tab key.
+pub const TAB: char = '\t';
+/// Ctrl+L.
+pub const RESET: char = '\u{c}';
+/// The arrow keys to the sides.
+pub const LEFT: char = '←';
+pub const RIGHT: char = '→';
 
 /// A list with a search line.
 #[derive(Debug, Default)]
 pub struct Picker {
     title: String,
+    /// Stands beside the title, such as how the rows are sorted.
+    note: String,
+    /// Lines above the list.
+    about: Vec<String>,
     headings: Vec<String>,
     rows: Vec<Row>,
+    letters: Vec<Letter>,
+    /// Lines below the list, such as where a change goes.
+    foot: Vec<String>,
+    /// What the keys do, if not in the usual words.
+    hint: Option<String>,
+    manner: Manner,
     /// Rows that match what is searched, as places in `rows`.
     found: Vec<usize>,
     marked: usize,
     top: usize,
     searched: String,
     searching: bool,
-    /// Letters that do something with the marked row, and what.
-    letters: Vec<(char, String)>,
-    /// A letter that asks first, and that was pressed once.
+    /// A grave letter that was pressed once.
     confirm: Option<char>,
-    /// Letters that must be pressed twice.
-    grave: Vec<char>,
-    /// Lines above the list.
-    about: Vec<String>,
+    /// How far the lines above the list were read.
+    reading: Reading,
 }
 
 impl Picker {
@@ -49,11 +88,23 @@ impl Picker {
         Self { title: title.into(), headings, rows, found, ..Self::default() }
     }
 
+    #[must_use]
+    pub fn manner(mut self, manner: Manner) -> Self {
+        self.manner = manner;
+        self
+    }
+
     /// A letter that does something with the marked row; a grave one must be pressed twice.
     #[must_use]
     pub fn letter(mut self, letter: char, about: &str, grave: bool) -> Self {
-        self.letters.push((letter, about.to_owned()));
-        self.grave.extend(grave.then_some(letter));
+        self.letters.push(Letter { letter, about: about.to_owned(), grave });
+        self
+    }
+
+    /// Words beside the title.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
         self
     }
 
@@ -64,18 +115,65 @@ impl Picker {
         self
     }
 
-    /// Marks the row with this key.
+    /// Lines below the list.
     #[must_use]
-    pub fn mark(mut self, key: &str) -> Self {
-        let place = self.rows.iter().position(|row| row.key == key);
-        self.marked = place.and_then(|place| self.found.iter().position(|found| *found == place)).unwrap_or_default();
+    pub fn foot(mut self, lines: Vec<String>) -> Self {
+        self.foot = lines;
         self
     }
 
-    /// Other rows, such as after one was deleted; the mark stays where it was.
-    pub fn replace(&mut self, rows: Vec<Row>) {
-        self.rows = rows;
-        self.search();
+    /// What the keys do, in words of its own.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Marks the row with this key.
+    #[must_use]
+    pub fn mark(mut self, key: &str) -> Self {
+        self.mark_row(key);
+        self
+    }
+
+    /// Goes on where another list stood, if it is the same one with other rows.
+    #[must_use]
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        if self.title == before.title {
+            self.searching = before.searching;
+            self.searched.clone_from(&before.searched);
+            let marked = self.marked().map(|row| row.key.clone());
+            self.search();
+            (self.marked, self.top) = (before.marked.min(self.found.len().saturating_sub(1)), before.top);
+            // A row that the program marks is meant.
+            if let Some(key) = marked.filter(|_| self.rows.len() == before.rows.len()) {
+                self.mark_row(&key);
+            }
+        }
+        self
+    }
+
+    /// More about a row, if it is still there.
+    pub fn set_preview(&mut self, key: &str, preview: Vec<String>) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.key == key) {
+            row.preview = preview;
+        }
+    }
+
+    /// Rows that have these words elsewhere, with the place, unless something else is searched meanwhile.
+    pub fn set_hits(&mut self, words: &str, hits: Vec<(String, String)>) {
+        if self.searched != words {
+            return;
+        }
+        for (key, place) in hits {
+            let Some(at) = self.rows.iter().position(|row| row.key == key) else { continue };
+            if !self.found.contains(&at) {
+                self.found.push(at);
+            }
+            if let Some(row) = self.rows.get_mut(at) {
+                row.preview = vec![place];
+            }
+        }
     }
 
     /// The row that is marked.
@@ -83,12 +181,45 @@ impl Picker {
         self.rows.get(*self.found.get(self.marked)?)
     }
 
+    pub(super) fn stays(&self) -> bool {
+        self.manner.stays
+    }
+
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
+        let before = self.marked().map(|row| row.key.clone());
+        let searched = self.searched.clone();
+        let verdict = self.press(key);
+        if verdict != Verdict::Open {
+            return verdict;
+        }
+        // The program may know other places where the words are.
+        if self.searched != searched && self.found.is_empty() {
+            return Verdict::Searched(self.searched.clone());
+        }
+        match self.marked() {
+            Some(row) if before.as_ref() != Some(&row.key) => Verdict::Marked(row.key.clone()),
+            _ => Verdict::Open,
+        }
+    }
+
+    fn press(&mut self, key: KeyEvent) -> Verdict {
         let confirming = self.confirm.take();
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if !self.about.is_empty() && self.reading.key(key) {
+            return Verdict::Open;
+        }
+        if let Some(letter) = self.pressed_letter(key) {
+            let grave = self.letters.iter().any(|known| known.letter == letter && known.grave);
+            if !grave || confirming == Some(letter) {
+                return self.picked(Some(letter));
+            }
+            self.confirm = Some(letter);
+            return Verdict::Open;
+        }
+        let typing = self.searching || self.manner.typed;
         match key.code {
             KeyCode::Char('c') if control => return Verdict::Closed,
-            KeyCode::Esc if self.searching => {
+            KeyCode::Esc if self.searching || !self.searched.is_empty() => {
                 self.searching = false;
                 self.searched.clear();
                 self.search();
@@ -100,34 +231,71 @@ impl Picker {
             KeyCode::PageDown => self.go(10),
             KeyCode::Home => self.marked = 0,
             KeyCode::End => self.marked = self.found.len().saturating_sub(1),
-            KeyCode::Enter => return self.picked(None),
-            KeyCode::Backspace if self.searching => {
+            KeyCode::Enter => return self.agreed(),
+            KeyCode::Backspace if typing => {
                 self.searched.pop();
                 self.search();
             }
-            KeyCode::Char(character) if self.searching && !control => {
+            KeyCode::Char(character) if typing && !control => {
                 self.searched.push(character);
                 self.search();
             }
-            KeyCode::Char('/') => self.searching = true,
-            KeyCode::Char('k') => self.go(-1),
-            KeyCode::Char('j') => self.go(1),
-            KeyCode::Char('g') => self.marked = 0,
-            KeyCode::Char('G') => self.marked = self.found.len().saturating_sub(1),
-            KeyCode::Char('q') => return Verdict::Closed,
-            KeyCode::Char(letter) if self.letters.iter().any(|(known, _)| *known == letter) => {
-                if !self.grave.contains(&letter) || confirming == Some(letter) {
-                    return self.picked(Some(letter));
+            KeyCode::Char(character) if !control => return self.command(character),
+            _ => {}
+        }
+        Verdict::Open
+    }
+
+    /// A character that is not searched for.
+    fn command(&mut self, character: char) -> Verdict {
+        match character {
+            '/' if !self.manner.numbered => self.searching = true,
+            'k' => self.go(-1),
+            'j' => self.go(1),
+            'g' => self.marked = 0,
+            'G' => self.marked = self.found.len().saturating_sub(1),
+            'q' => return Verdict::Closed,
+            // They mark; Enter says it.
+            'y' => self.mark_row("yes"),
+            'n' => self.mark_row("no"),
+            digit if self.manner.numbered => {
+                let number = digit.to_digit(10).and_then(|number| usize::try_from(number).ok());
+                let place = number.and_then(|number| number.checked_sub(1));
+                if let Some(place) = place.filter(|place| *place < self.found.len()) {
+                    self.marked = place;
+                    return self.agreed();
                 }
-                self.confirm = Some(letter);
             }
             _ => {}
         }
         Verdict::Open
     }
 
+    /// The letter that a key stands for, if it does something here.
+    fn pressed_letter(&self, key: KeyEvent) -> Option<char> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let letter = match key.code {
+            KeyCode::Tab => TAB,
+            KeyCode::Left => LEFT,
+            KeyCode::Right => RIGHT,
+            KeyCode::Char('l') if control => RESET,
+            KeyCode::Char(letter) if !control && !self.searching && !self.manner.typed => letter,
+            _ => return None,
+        };
+        self.letters.iter().any(|known| known.letter == letter).then_some(letter)
+    }
+
+    /// Enter. What stands above the list is read first.
+    fn agreed(&mut self) -> Verdict {
+        if !self.about.is_empty() && !self.reading.is_read() {
+            self.reading.next_page();
+            return Verdict::Open;
+        }
+        self.picked(None)
+    }
+
     pub(super) fn paste(&mut self, text: &str) {
-        if self.searching {
+        if self.searching || self.manner.typed {
             self.searched.push_str(&one_line(text));
             self.search();
         }
@@ -145,6 +313,13 @@ impl Picker {
         self.marked = self.marked.saturating_add_signed(by).min(last);
     }
 
+    fn mark_row(&mut self, key: &str) {
+        let row = self.rows.iter().position(|row| row.key == key);
+        if let Some(place) = row.and_then(|row| self.found.iter().position(|found| *found == row)) {
+            self.marked = place;
+        }
+    }
+
     /// Every word must be somewhere in the row.
     fn search(&mut self) {
         let words: Vec<String> = self.searched.to_lowercase().split_whitespace().map(str::to_owned).collect();
@@ -157,131 +332,4 @@ impl Picker {
             rows.filter(|(_, row)| words.is_empty() || matches(row)).map(|(index, _)| index).collect();
         self.marked = self.marked.min(self.found.len().saturating_sub(1));
     }
-
-    pub(super) fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
-        let theme = room.theme;
-        let bold = theme.accent().add_modifier(Modifier::BOLD);
-        let mut lines = vec![Line::from(vec![
-            Span::styled(self.title.clone(), bold),
-            Span::styled(format!(" ({} total)", self.found.len()), theme.secondary()),
-        ])];
-        for line in &self.about {
-            lines.extend(wrap(
-                &[Span::styled(visible(line).into_owned(), theme.text())],
-                room.width,
-                &Margin::default(),
-            ));
-        }
-        if self.searching {
-            let text = format!("/ {}▏", one_line(&self.searched));
-            lines.push(Line::from(Span::styled(text, theme.accent())));
-        }
-        let preview = self.preview(room);
-        let hint = self.hint(room);
-        let used = lines.len() + preview.len() + hint.len() + usize::from(!self.headings.is_empty());
-        let fits = usize::from(room.height).saturating_sub(used).max(1);
-        let widths = self.widths();
-        if !self.headings.is_empty() {
-            lines.push(Line::from(Span::styled(
-                format!("  {}", columns(&self.headings, &widths)),
-                theme.secondary(),
-            )));
-        }
-        self.top = self.top.min(self.marked).max((self.marked + 1).saturating_sub(fits));
-        let places: Vec<usize> = self.found.iter().skip(self.top).take(fits).copied().collect();
-        for (index, place) in places.into_iter().enumerate() {
-            let marked = self.top + index == self.marked;
-            let style = if marked { theme.focused() } else { theme.text() };
-            let text = self.rows.get(place).map(|row| columns(&row.columns, &widths)).unwrap_or_default();
-            let line = format!("{} {text}", if marked { "●" } else { " " });
-            lines.push(Line::from(Span::styled(cut(&line, room.width), style)));
-        }
-        if self.found.is_empty() {
-            lines.push(Line::from(Span::styled("  Nothing found.", theme.secondary())));
-        }
-        lines.extend(preview);
-        lines.extend(hint);
-        lines
-    }
-
-    fn preview(&self, room: Room<'_>) -> Vec<Line<'static>> {
-        let texts = self.marked().map(|row| row.preview.as_slice()).unwrap_or_default();
-        // The list is what it is about.
-        let most = usize::from(room.height) / 3;
-        let lines = texts.iter().map(|text| {
-            Line::from(Span::styled(
-                cut(&format!("  │ {}", one_line(text)), room.width),
-                room.theme.secondary(),
-            ))
-        });
-        lines.take(most).collect()
-    }
-
-    fn hint(&self, room: Room<'_>) -> Vec<Line<'static>> {
-        let text = match self.confirm {
-            Some(letter) => {
-                let about =
-                    self.letters.iter().find(|(known, _)| *known == letter).map(|(_, about)| about.as_str());
-                format!("Press {letter} again to {}; any other key keeps it.", about.unwrap_or("do it"))
-            }
-            None => {
-                let letters = self.letters.iter().map(|(letter, about)| format!("{letter} {about}"));
-                let all: Vec<String> = ["↑/↓ move", "Enter choose", "/ search"]
-                    .map(str::to_owned)
-                    .into_iter()
-                    .chain(letters)
-                    .collect();
-                format!("{} · q close", all.join(" · "))
-            }
-        };
-        let style = if self.confirm.is_some() { room.theme.warning() } else { room.theme.secondary() };
-        wrap(&[Span::styled(text, style)], room.width, &Margin::default())
-    }
-
-    /// The widths of all columns but the last.
-    fn widths(&self) -> Vec<usize> {
-        let count = self.rows.iter().map(|row| row.columns.len()).max().unwrap_or_default().saturating_sub(1);
-        let shown = self.found.iter().skip(self.top).take(200).filter_map(|place| self.rows.get(*place));
-        let mut widths: Vec<usize> =
-            self.headings.iter().take(count).map(|heading| heading.width()).collect();
-        widths.resize(count, 0);
-        for row in shown {
-            for (width, column) in widths.iter_mut().zip(&row.columns) {
-                *width = (*width).max(column.width()).min(40);
-            }
-        }
-        widths
-    }
-}
-
-fn columns(texts: &[String], widths: &[usize]) -> String {
-    let cells = texts.iter().enumerate().map(|(index, text)| {
-        let text = one_line(text);
-        match widths.get(index) {
-            Some(width) => {
-                let text = cut(&text, u16::try_from(*width).unwrap_or(u16::MAX));
-                let blanks = width.saturating_sub(text.width());
-                format!("{text}{}", " ".repeat(blanks))
-            }
-            None => text,
-        }
-    });
-    cells.collect::<Vec<_>>().join(" │ ")
-}
-
-/// The text, no wider than `width`.
-fn cut(text: &str, width: u16) -> String {
-    let width = usize::from(width);
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut shown = String::new();
-    for character in text.chars() {
-        if shown.width() + character.to_string().width() + 1 > width {
-            break;
-        }
-        shown.push(character);
-    }
-    shown.push('…');
-    shown
 }

@@ -129,6 +129,7 @@ fn a_picker_searches_scrolls_and_asks_before_it_deletes() {
         key: format!("k{index}"),
         columns: vec![index.to_string(), format!("session {index}")],
         preview: vec![format!("begins with {index}")],
+        sample: None,
     };
     let picker = Picker::new("Chat Sessions", &["Index", "Name"], (1..=5000).map(row).collect());
     let mut dialog = Dialog::Picker(Box::new(picker.letter('x', "delete it", true)));

@@ -62,7 +62,7 @@ impl Front<'_, '_> {
     async fn choose_prompt(&mut self, prompts: &[PromptView]) -> Option<usize> {
         let rows = prompts.iter().enumerate().map(|(number, prompt)| {
             let text: String = one_line(&visible(&prompt.text)).chars().take(SHOWN).collect();
-            ChoiceRow { key: number.to_string(), columns: vec![text], preview: Vec::new() }
+            ChoiceRow { key: number.to_string(), columns: vec![text], ..ChoiceRow::default() }
         });
         let choice = Choice {
             title: "Go back to before which prompt?".to_owned(),

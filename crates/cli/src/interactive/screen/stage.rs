@@ -15,17 +15,10 @@ use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Desk, Message};
-use crate::interactive::face::{Chosen, Input};
+use crate::interactive::face::{Chosen, Deed, Input};
 
 /// The shortest time between two frames that nobody typed for.
 const FRAME: Duration = Duration::from_millis(16);
-
-/// A question that the conversation waits for.
-enum Open {
-    Nothing,
-    Pick(oneshot::Sender<Option<Chosen>>),
-    Line(oneshot::Sender<Option<String>>),
-}
 
 pub(super) struct Stage {
     app: App,
@@ -33,7 +26,10 @@ pub(super) struct Stage {
     painter: Painter<Stdout>,
     messages: mpsc::UnboundedReceiver<Message>,
     inputs: mpsc::UnboundedSender<Input>,
-    open: Open,
+    /// Who hears what is done with the list that is open.
+    picking: Option<mpsc::UnboundedSender<Deed>>,
+    /// Who waits for a line; it is asked for before the list.
+    asking: Option<oneshot::Sender<Option<String>>>,
     desk: Option<Arc<dyn Desk>>,
     /// Suggestions that were found beside, and what was typed before.
     found: mpsc::UnboundedReceiver<Found>,
@@ -73,7 +69,8 @@ impl Stage {
             painter,
             messages,
             inputs,
-            open: Open::Nothing,
+            picking: None,
+            asking: None,
             desk: None,
             found,
             finds,
@@ -184,11 +181,21 @@ impl Stage {
             }
             Message::Pick(picker, answer) => {
                 self.app.pick(*picker);
-                self.open = Open::Pick(answer);
+                (self.picking, self.asking) = (Some(answer), None);
             }
             Message::Enter(entry, answer) => {
                 self.app.enter(entry);
-                self.open = Open::Line(answer);
+                self.asking = Some(answer);
+            }
+            Message::Preview(key, lines) => {
+                if let Some(picker) = self.app.picker() {
+                    picker.set_preview(&key, lines);
+                }
+            }
+            Message::Hits(words, hits) => {
+                if let Some(picker) = self.app.picker() {
+                    picker.set_hits(&words, hits);
+                }
             }
             Message::Close => self.app.close(),
             Message::ShellOutput(text) => self.app.shell_output(&text),
@@ -258,6 +265,12 @@ impl Stage {
         Next::Now
     }
 
+    fn did(&self, deed: Deed) {
+        if let Some(picking) = &self.picking {
+            let _ = picking.send(deed);
+        }
+    }
+
     fn said(&self, text: String, shell: bool) {
         let text = if shell { format!("!{text}") } else { text };
         let _ = self.inputs.send(Input::Said(text));
@@ -298,18 +311,19 @@ impl Stage {
                     let _ = self.inputs.send(Input::Decide { call, answer: Answer::Edited(args) });
                 }
             }
-            Action::Picked { key, with } => {
-                if let Open::Pick(answer) = std::mem::replace(&mut self.open, Open::Nothing) {
-                    let _ = answer.send(Some(Chosen { key, letter: with }));
-                }
-            }
+            Action::Picked { key, with } => self.did(Deed::Chosen(Chosen { key, letter: with })),
+            Action::Marked(key) => self.did(Deed::Marked(key)),
+            Action::Searched(words) => self.did(Deed::Searched(words)),
             Action::Entered(text) => {
-                if let Open::Line(answer) = std::mem::replace(&mut self.open, Open::Nothing) {
+                if let Some(answer) = self.asking.take() {
                     let _ = answer.send(Some(text));
                 }
             }
             // Whoever waits hears that nothing comes.
-            Action::Closed => self.open = Open::Nothing,
+            Action::Closed => match self.asking.take() {
+                Some(_) => {}
+                None => self.picking = None,
+            },
             Action::Redraw => {
                 let (columns, _) = self.terminal.size();
                 self.painter.begin_anew(columns);
