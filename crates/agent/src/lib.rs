@@ -22,6 +22,7 @@ mod reply;
 mod room;
 mod schema;
 mod session;
+mod shell_ran;
 mod step;
 mod subagent;
 mod tokens;

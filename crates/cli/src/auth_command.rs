@@ -4,6 +4,8 @@ pub(crate) mod hidden_line;
 mod key;
 mod page;
 
+pub(crate) use key::WHERE;
+
 use std::io::{self, Read, Write};
 
 use pollux_config::groups::Secret;
@@ -126,15 +128,20 @@ fn login(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let typed = if stdin && !owner.at_terminal { piped(owner.input)? } else { asked(owner)? };
-    let key = key::check(typed.reveal()).map_err(|problem| {
-        Failure::new(ExitKind::Input, format!("this is no key: {problem}")).hint(key::WHERE)
-    })?;
-    let stored = sign_ins.store_key(&key)?;
+    let stored = keep(typed.reveal(), sign_ins)?;
     for note in &stored.notes {
         // Nobody can be told when stderr is gone.
         let _ = writeln!(owner.screen, "{note}");
     }
     print_result(out, &format!("The key is stored in {}.\n", stored.place))
+}
+
+/// Stores what was typed, if it can be a key.
+pub(crate) fn keep(typed: &str, sign_ins: &dyn SignIns) -> Result<Stored, Failure> {
+    let key = key::check(typed).map_err(|problem| {
+        Failure::new(ExitKind::Input, format!("this is no key: {problem}")).hint(key::WHERE)
+    })?;
+    sign_ins.store_key(&key)
 }
 
 fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {

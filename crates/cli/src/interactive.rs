@@ -19,7 +19,7 @@ use pollux_domain::event::{Event, NoticeCode, Op, Severity};
 use pollux_domain::exit::ExitKind;
 use tokio_util::sync::CancellationToken;
 
-use self::commands::{Anew, Line, Then};
+use self::commands::{Anew, Line, Reopen, Then};
 use self::face::{Face, Input};
 use crate::console::Console;
 use crate::headless::Stats;
@@ -57,28 +57,101 @@ async fn attend(options: &Options, env: &Env) -> ExitKind {
 }
 
 async fn visit(options: &Options, env: &Env, loaded: wire::Loaded, face: &mut Face) -> Result<(), Failure> {
-    let loaded = start::settled(options, env, loaded, face).await?;
-    options.remarks.iter().chain(&loaded.notes).for_each(|line| face.note(line));
-    let mut turn = start::prepared(options, &loaded, face).await?;
-    open_telemetry(&turn, true, face.console());
-    let ended = converse(&mut turn, options.prompt.clone(), face).await;
-    wire::tidy_up(&loaded, &turn.session.id);
-    ended
+    let mut loaded = start::settled(options, env, loaded, face).await?;
+    options.remarks.iter().for_each(|line| face.note(line));
+    let mut options = options.clone();
+    let mut first = options.prompt.clone();
+    let mut past = Past { stats: Stats::default(), started: Instant::now() };
+    loop {
+        loaded.notes.iter().for_each(|line| face.note(line));
+        match open(&options, &loaded, &mut first, &mut past, face).await? {
+            Opened::Left => return Ok(()),
+            Opened::NoKey(failure) => {
+                if !face.is_screen() || !commands::sign_in(&options, &loaded, face).await? {
+                    return Err(failure);
+                }
+            }
+            Opened::Again(changed) => options = *changed,
+        }
+        loaded = start::settled(&options, env, wire::load_settings(&options, env)?, face).await?;
+    }
 }
 
-async fn converse(turn: &mut wire::Turn<'_>, first: Option<String>, face: &mut Face) -> Result<(), Failure> {
+/// What is kept when a conversation is opened again.
+struct Past {
+    stats: Stats,
+    started: Instant,
+}
+
+/// What came of opening a conversation.
+enum Opened {
+    Left,
+    /// There is no way to the model.
+    NoKey(Failure),
+    /// It is to be opened again, with these options.
+    Again(Box<Options>),
+}
+
+/// From the credentials to the last word.
+async fn open(
+    options: &Options,
+    loaded: &wire::Loaded,
+    first: &mut Option<String>,
+    past: &mut Past,
+    face: &mut Face,
+) -> Result<Opened, Failure> {
+    let mut turn = match start::prepared(options, loaded, face).await {
+        Ok(turn) => turn,
+        Err(failure) if failure.exit == ExitKind::Auth => return Ok(Opened::NoKey(failure)),
+        Err(failure) => return Err(failure),
+    };
+    open_telemetry(&turn, true, face.console());
+    let ended = converse(&mut turn, first.take(), past, face).await;
+    wire::tidy_up(loaded, &turn.session.id);
+    Ok(match ended? {
+        Some(again) => Opened::Again(Box::new(again)),
+        None => Opened::Left,
+    })
+}
+
+/// Talks until the person leaves, or until it is to be opened again with other options.
+async fn converse(
+    turn: &mut wire::Turn<'_>,
+    first: Option<String>,
+    past: &mut Past,
+    face: &mut Face,
+) -> Result<Option<Options>, Failure> {
     let mode = turn.permission.approval;
     start::greet(face, turn, mode);
     let mut conversation = wire::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| face.say_first(prompt));
-    let mut front =
-        Front { turn, face, mode, proposal: Vec::new(), stats: Stats::default(), started: Instant::now() };
+    let (stats, started) = (std::mem::take(&mut past.stats), past.started);
+    let mut front = Front { turn, face, mode, proposal: Vec::new(), stats, started, forget: false };
     loop {
         front.warn(&mut conversation);
         front.settle_in(&mut conversation).await;
         let ended = front.talk(&mut conversation).await;
-        front.leave(conversation, matches!(ended, Ok(Some(_)))).await;
-        let Some(anew) = ended? else { return Ok(()) };
+        let file = conversation.session_file.clone();
+        let manner = match &ended {
+            Ok(Next::Anew(_)) => Leaving::ForAnother,
+            Ok(Next::Reopen(_)) => Leaving::ToComeBack,
+            Ok(Next::Nothing) | Err(_) => Leaving::ForGood,
+        };
+        if manner == Leaving::ForAnother {
+            front.face.clear();
+        }
+        front.leave(conversation, manner).await;
+        let anew = match ended? {
+            Next::Nothing => return Ok(None),
+            Next::Reopen(reopen) => {
+                let said = file.is_some_and(|file| file.exists());
+                let options = reopen.options(front.turn, front.mode, said);
+                front.face.note(&reopen.note);
+                past.stats = front.stats;
+                return Ok(Some(options));
+            }
+            Next::Anew(anew) => anew,
+        };
         front.turn.begin_anew();
         conversation = wire::open_conversation(front.turn, Some(&anew.turns)).await?;
         if front.mode != front.turn.permission.approval {
@@ -98,6 +171,25 @@ struct Front<'a, 'b> {
     proposal: Vec<Part>,
     stats: Stats,
     started: Instant,
+    /// The session is deleted when it ends.
+    forget: bool,
+}
+
+/// What follows a conversation.
+enum Next {
+    Nothing,
+    Anew(Anew),
+    Reopen(Reopen),
+}
+
+/// How a conversation is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    ForGood,
+    /// Another one takes its place.
+    ForAnother,
+    /// It is opened again.
+    ToComeBack,
 }
 
 impl Front<'_, '_> {
@@ -109,20 +201,20 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Ends a conversation and says how to come back to it. Another one takes its place if `cleared`.
-    async fn leave(&mut self, conversation: wire::Conversation, cleared: bool) {
+    /// Ends a conversation and says how to come back to it.
+    async fn leave(&mut self, conversation: wire::Conversation, manner: Leaving) {
         let time_is_up = self.face.time_is_up();
         tokio::select! {
             biased;
-            () = self.say_goodbye(conversation, cleared) => {}
+            () = self.say_goodbye(conversation, manner) => {}
             // Nobody is there to see the rest, and what was said is on disk.
             () = time_is_up => {}
         }
     }
 
-    async fn say_goodbye(&mut self, mut conversation: wire::Conversation, cleared: bool) {
+    async fn say_goodbye(&mut self, mut conversation: wire::Conversation, manner: Leaving) {
         conversation.beside().iter().for_each(|event| self.take(event));
-        conversation.end(cleared).await;
+        conversation.end(manner == Leaving::ForAnother).await;
         loop {
             tokio::select! {
                 biased;
@@ -138,21 +230,26 @@ impl Front<'_, '_> {
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
         conversation.close().await.iter().for_each(|line| self.face.note(line));
-        if resumable && !cleared {
+        if !resumable || manner == Leaving::ToComeBack {
+            return;
+        }
+        if manner == Leaving::ForGood {
             self.sum_up();
         }
-        if resumable {
+        if self.forget {
+            self.forget_session();
+        } else {
             let id = &self.turn.session.id;
             self.face.note(&format!("To continue this conversation: pollux --resume {id}"));
         }
     }
 
     /// Prompts and replies, until the person has enough of this session.
-    async fn talk(&mut self, conversation: &mut wire::Conversation) -> Result<Option<Anew>, Failure> {
+    async fn talk(&mut self, conversation: &mut wire::Conversation) -> Result<Next, Failure> {
         if !self.proposal.is_empty() {
             let parts = std::mem::take(&mut self.proposal);
             if self.run_turn(Op::Propose { parts }, conversation).await?.is_break() {
-                return Ok(None);
+                return Ok(Next::Nothing);
             }
         }
         while let Some(typed) = self.next_prompt(conversation).await {
@@ -175,16 +272,17 @@ impl Front<'_, '_> {
             };
             match then {
                 Then::GoOn => {}
-                Then::Quit => return Ok(None),
-                Then::Anew(anew) => return Ok(Some(anew)),
+                Then::Quit => return Ok(Next::Nothing),
+                Then::Anew(anew) => return Ok(Next::Anew(anew)),
+                Then::Reopen(reopen) => return Ok(Next::Reopen(reopen)),
                 Then::Work(op) => {
                     if self.run_turn(op, conversation).await?.is_break() {
-                        return Ok(None);
+                        return Ok(Next::Nothing);
                     }
                 }
             }
         }
-        Ok(None)
+        Ok(Next::Nothing)
     }
 
     async fn next_prompt(&mut self, conversation: &mut wire::Conversation) -> Option<String> {

@@ -33,6 +33,8 @@ pub enum Op {
     Compress,
     /// Go on as if the model had just asked for these calls. A turn of its own.
     Propose { parts: Vec<Part> },
+    /// The person ran a command of their own; the model is told with the next prompt.
+    ShellRan { command: String, output: String },
     /// The session ends; `cleared` when another conversation takes its place. [`Op::Cancel`] hurries it.
     End { cleared: bool },
 }

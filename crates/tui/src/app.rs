@@ -175,6 +175,12 @@ impl App {
         self.transcript.push(item);
     }
 
+    /// Forgets what was said: another conversation begins.
+    pub fn clear(&mut self) {
+        self.transcript = Transcript::default();
+        self.todos = Todos::default();
+    }
+
     /// A list to choose from, in place of one that is open; questions of calls go before it.
     pub fn pick(&mut self, picker: Picker) {
         let picker = match self.picker() {

@@ -127,6 +127,7 @@ impl Session {
             // An answer that comes too late has nobody to go to.
             Op::Cancel | Op::Decide { .. } | Op::End { .. } => {}
             Op::SetMode(mode) => self.approvals.enter(mode, &self.desk).await,
+            Op::ShellRan { command, output } => self.shell_ran(&command, &output).await,
             Op::Describe => {
                 self.follow_mode();
                 self.emit(Event::Conversation(Arc::new(self.view()))).await;

@@ -3,7 +3,7 @@
 use pollux_config::groups::Secret;
 
 /// Where keys come from.
-pub(super) const WHERE: &str = "A key can be made at https://aistudio.google.com/apikey.";
+pub(crate) const WHERE: &str = "A key can be made at https://aistudio.google.com/apikey.";
 
 /// Shorter texts are words; longer ones are files.
 const LENGTHS: std::ops::RangeInclusive<usize> = 20..=512;

@@ -1,6 +1,7 @@
 //! Slash commands: one table (`table.rs`), and what each one does.
 
 mod agents;
+mod auth;
 mod browser;
 mod chat;
 mod custom;
@@ -18,14 +19,17 @@ mod theme;
 
 use std::sync::Arc;
 
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op};
 use tokio_util::sync::CancellationToken;
 
 use self::table::{ELSEWHERE, find};
 use super::Front;
+use crate::launch::{Options, Resumed, SessionChoice};
 use crate::wire;
 
+pub(in crate::interactive) use self::auth::sign_in;
 pub(crate) use self::table::{is_built_in, listing};
 
 /// How a conversation goes on after a command.
@@ -38,6 +42,37 @@ pub(super) enum Then {
     Work(Op),
     /// Another session.
     Anew(Anew),
+    /// This session or an earlier one, opened again.
+    Reopen(Reopen),
+}
+
+/// A conversation that is opened again, so that settings, keys, servers and files are read anew.
+#[derive(Default)]
+pub(super) struct Reopen {
+    /// The session to go on with; without one, this one.
+    pub(super) session: Option<Resumed>,
+    /// The folders of the workspace beside the project's; empty where they stay as they are.
+    pub(super) directories: Vec<String>,
+    /// A line about it.
+    pub(super) note: String,
+}
+
+impl Reopen {
+    /// What it is opened with; `said` if there is something on disk to go on with.
+    pub(super) fn options(&self, turn: &wire::Turn<'_>, mode: ApprovalMode, said: bool) -> Options {
+        let mut options = turn.options.clone();
+        let id = &turn.session.id;
+        options.session = match &self.session {
+            Some(session) => SessionChoice::Resume(session.clone()),
+            None if said => SessionChoice::Resume(Resumed { which: id.to_string(), ..Resumed::default() }),
+            None => SessionChoice::NewWithId(id.clone()),
+        };
+        options.approval = Some(mode);
+        if !self.directories.is_empty() {
+            options.include_directories.clone_from(&self.directories);
+        }
+        options
+    }
 }
 
 /// What another session begins with.
@@ -87,7 +122,7 @@ pub(super) fn read(line: &str) -> Line<'_> {
 }
 
 fn help() -> String {
-    let own = ("!command".to_owned(), "run a command of your own; the model does not see it");
+    let own = ("!command".to_owned(), "run a command of your own; the model learns what came of it");
     let lines: Vec<_> =
         listing().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
     let widest = lines.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
@@ -104,7 +139,11 @@ impl Front<'_, '_> {
         conversation: &mut wire::Conversation,
     ) -> Then {
         match name {
-            "/quit" => return Then::Quit,
+            "/quit" => {
+                self.forget = rest == "--delete";
+                return Then::Quit;
+            }
+            "/auth" => return self.auth(rest).await,
             "/help" => {
                 let text = format!("{}{}", help(), custom::help(&conversation.commands(self.turn.loaded)));
                 self.face.note(&text);
@@ -141,6 +180,7 @@ impl Front<'_, '_> {
     }
 
     /// Runs a person's own command; Ctrl+C stops it.
+    /// The model learns of it with the next prompt.
     pub(super) async fn shell(&mut self, command: &str, conversation: &wire::Conversation) {
         if command.is_empty() {
             self.face.note("A command follows the `!`, as in `!ls`.");
@@ -150,14 +190,24 @@ impl Front<'_, '_> {
         let printer = self.face.begin_shell(command);
         let running = conversation.run_shell(command, self.turn.loaded, &cancel, &*printer);
         tokio::pin!(running);
-        let said = loop {
+        let run = loop {
             tokio::select! {
                 biased;
                 () = self.face.interrupted() => cancel.cancel(),
-                said = &mut running => break said,
+                run = &mut running => break run,
             }
         };
-        self.face.end_shell(said.as_deref());
+        self.face.end_shell(run.said.as_deref());
+        let op = Op::ShellRan { command: command.to_owned(), output: run.result() };
+        let _ = conversation.handle.ops.send(op).await;
+    }
+
+    /// `/quit --delete`: what was said is deleted when the conversation has ended.
+    pub(super) fn forget_session(&mut self) {
+        let id = self.turn.session.id.to_string();
+        let (Ok(text) | Err(text)) =
+            wire::delete_session(&id, &self.turn.loaded.env).map_err(|failure| failure.message());
+        self.face.note(text.trim_end());
     }
 
     /// What the conversation is now.

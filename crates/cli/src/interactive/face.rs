@@ -12,7 +12,7 @@ use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
 
 use super::lines::{Lines, show};
-use super::screen::Screen;
+use super::screen::{Message, Screen};
 use crate::console::Console;
 use crate::signals::{Received, Signals};
 
@@ -154,6 +154,21 @@ impl Face {
         match &mut self.kind {
             Kind::Lines(lines) => lines.console.note(text),
             Kind::Screen(screen) => screen.say(Item::error(text)),
+        }
+    }
+
+    /// An empty screen to begin anew; what stood there can be scrolled to.
+    pub(super) fn clear(&mut self) {
+        if let Kind::Screen(screen) = &mut self.kind {
+            screen.tell(Message::Clear);
+        }
+    }
+
+    /// A sequence for the terminal that moves nothing.
+    pub(super) fn sequence(&mut self, sequence: &str) {
+        match &mut self.kind {
+            Kind::Lines(_) => show(sequence),
+            Kind::Screen(screen) => screen.tell(Message::Sequence(sequence.to_owned())),
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) enum Message {
     Hits(String, Vec<(String, String)>),
     Enter(Entry, oneshot::Sender<Option<String>>),
     Close,
+    /// An empty screen; what stood there can be scrolled to.
+    Clear,
     /// What a command of the person's prints, and that it is over, with a word about how.
     ShellOutput(String),
     ShellEnded(Option<String>),

@@ -73,7 +73,7 @@ pub(super) async fn settled(
 
 /// Asks about a folder that nobody decided on, or that changed; whether it is trusted now. Leaving the question
 /// decides nothing, and it is asked again the next time.
-async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) -> Result<bool, Failure> {
+pub(super) async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) -> Result<bool, Failure> {
     let asked = trust_command::question(folder)?;
     let mut choice = Choice::of("Do you trust the files in this folder?", asked.answers());
     choice.about = asked.lines();
@@ -110,7 +110,7 @@ async fn acknowledge(
     Ok(())
 }
 
-/// Everything a conversation needs, checked. Whoever has no way to the model yet is shown one.
+/// Everything a conversation needs, checked.
 pub(super) async fn prepared<'a>(
     options: &'a Options,
     loaded: &'a wire::Loaded,

@@ -24,6 +24,26 @@ pub(crate) struct FilePlan {
     pub(crate) has_conflicts: bool,
 }
 
+/// A person's own command that ran.
+pub(crate) struct ShellRun {
+    /// What it printed.
+    pub(crate) output: String,
+    /// How it ended, unless it went well.
+    pub(crate) said: Option<String>,
+}
+
+impl ShellRun {
+    /// What the model is told.
+    pub(crate) fn result(&self) -> String {
+        let output = self.output.trim_end();
+        match &self.said {
+            None if output.is_empty() => "(It printed nothing.)".to_owned(),
+            None => output.to_owned(),
+            Some(said) => format!("{output}\n{said}").trim_start().to_owned(),
+        }
+    }
+}
+
 /// A checkpoint that was restored.
 pub(crate) struct Restored {
     /// What the conversation was.
@@ -88,14 +108,14 @@ impl Conversation {
         Ok(Restored { turns, proposal, message: RESTORED })
     }
 
-    /// Runs a person's own command; what it prints goes to `show`.
+    /// Runs a person's own command; what it prints goes to `show` and comes back with a word about its end.
     pub(crate) async fn run_shell(
         &self,
         command: &str,
         loaded: &Loaded,
         cancel: &CancellationToken,
         show: &(dyn Fn(&str) + Send + Sync),
-    ) -> Option<String> {
+    ) -> ShellRun {
         let tools = &loaded.groups.tools;
         let _ = add_shell_command(loaded.project.temp_dir(), command);
         let request = ShellCommand {
@@ -107,14 +127,19 @@ impl Conversation {
             sandbox: None,
         };
         match pollux_exec::shell::run(&request, &self.outside.background, show, cancel).await {
-            Err(error) => Some(error.to_string()),
-            Ok(ShellEnd::MovedToBackground { pid }) => Some(format!("It goes on as process {pid}.")),
-            Ok(ShellEnd::Finished(finished)) => match finished.ending {
-                Ending::Exited(0) => None,
-                Ending::Exited(code) => Some(format!("[exit code {code}]")),
-                Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
-                Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
-            },
+            Err(error) => ShellRun { output: String::new(), said: Some(error.to_string()) },
+            Ok(ShellEnd::MovedToBackground { pid }) => {
+                ShellRun { output: String::new(), said: Some(format!("It goes on as process {pid}.")) }
+            }
+            Ok(ShellEnd::Finished(finished)) => {
+                let said = match finished.ending {
+                    Ending::Exited(0) => None,
+                    Ending::Exited(code) => Some(format!("[exit code {code}]")),
+                    Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
+                    Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
+                };
+                ShellRun { output: finished.output.text(), said }
+            }
         }
     }
 

@@ -198,6 +198,7 @@ impl Stage {
                 }
             }
             Message::Close => self.app.close(),
+            Message::Clear => self.clear(),
             Message::ShellOutput(text) => self.app.shell_output(&text),
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
             Message::Footer(footer) => self.app.footer = *footer,
@@ -212,6 +213,19 @@ impl Stage {
             }
             Message::End(_) => {}
         }
+    }
+
+    /// Moves everything that stands on the screen up and away.
+    fn clear(&mut self) {
+        use io::Write as _;
+        // What was said last belongs to what is scrolled to.
+        self.paint();
+        let _ = self.painter.forget();
+        let (columns, rows) = self.terminal.size();
+        let away = "\n".repeat(usize::from(rows)) + "\x1b[H";
+        let _ = self.painter.out().write_all(away.as_bytes());
+        self.painter.begin_anew(columns);
+        self.app.clear();
     }
 
     fn set_desk(&mut self, desk: Arc<dyn Desk>) {

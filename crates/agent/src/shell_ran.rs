@@ -1,0 +1,68 @@
+//! A person's own commands: the model is told what they ran and what came of it.
+
+use pollux_domain::content::{Content, Part};
+use pollux_domain::event::{NoticeCode, Severity};
+use pollux_domain::id::CallId;
+
+use crate::session::Session;
+use crate::truncate;
+
+/// Upstream's words, by which such a turn is known in a session file, too.
+const OPENING: &str = "I ran the following shell command:";
+const RESULT: &str = "This produced the following result:";
+
+/// Whether a turn tells of a command and waits for no answer.
+pub(crate) fn is_told(content: &Content) -> bool {
+    let first = content.parts.first().and_then(Part::spoken_text);
+    content.parts.len() == 1 && first.is_some_and(|text| text.starts_with(OPENING))
+}
+
+impl Session {
+    /// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
+    pub(crate) async fn shell_ran(&mut self, command: &str, output: &str) {
+        let now = self.now();
+        let output = match truncate::exceeded(output, &self.tool_settings, self.window_left()) {
+            None => output.to_owned(),
+            Some(threshold) => {
+                let call = CallId::from_file(format!("shell_{}", now.millis()));
+                let file = truncate::file_for(&self.temp_dir, &self.id, "shell", &call);
+                if let Err(error) = truncate::save(&file, output) {
+                    let text = format!("could not save the whole output to `{}`: {error}", file.display());
+                    self.notice(Severity::Warning, NoticeCode::ToolOutput, text).await;
+                }
+                truncate::excerpt(output, threshold, &file)
+            }
+        };
+        let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
+        let parts = vec![Part::text(text)];
+        let result = self.recorder.user(&parts, Some(&format!("!{command}")), now);
+        let message = self.recorded(result).await;
+        self.history.push(message, Content::user(parts));
+    }
+}
+
+/// A text in a fence that it cannot close.
+fn fenced(word: &str, text: &str) -> String {
+    let mut fence = "```".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
+    }
+    format!("{fence}{word}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_the_text() {
+        assert_eq!(fenced("sh", "ls\n"), "```sh\nls\n```");
+        assert_eq!(fenced("", "a\n```\nb"), "````\na\n```\nb\n````");
+    }
+
+    #[test]
+    fn a_turn_about_a_command_is_told_from_a_prompt() {
+        assert!(is_told(&Content::user_text(format!("{OPENING}\n```sh\nls\n```"))));
+        assert!(!is_told(&Content::user_text("hello")));
+    }
+}
