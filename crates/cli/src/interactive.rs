@@ -17,6 +17,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::id::SessionId;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};
@@ -31,6 +32,9 @@ use crate::wire;
 pub(crate) use self::commands::{is_built_in, listing};
 pub(crate) use self::lines::Keyboard;
 pub(crate) use self::screen::Desk;
+
+/// Things that were said before and are shown when a session is gone on with.
+const SHOWN: usize = 50;
 
 /// Runs a conversation until the person leaves.
 pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
@@ -61,7 +65,7 @@ async fn visit(options: &Options, env: &Env, loaded: wire::Loaded, face: &mut Fa
     options.remarks.iter().for_each(|line| face.note(line));
     let mut options = options.clone();
     let mut first = options.prompt.clone();
-    let mut past = Past { stats: Stats::default(), started: Instant::now() };
+    let mut past = Past { stats: Stats::default(), started: Instant::now(), session: None };
     loop {
         loaded.notes.iter().for_each(|line| face.note(line));
         match open(&options, &loaded, &mut first, &mut past, face).await? {
@@ -81,6 +85,8 @@ async fn visit(options: &Options, env: &Env, loaded: wire::Loaded, face: &mut Fa
 struct Past {
     stats: Stats,
     started: Instant,
+    /// The session that is on the screen already.
+    session: Option<SessionId>,
 }
 
 /// What came of opening a conversation.
@@ -123,6 +129,11 @@ async fn converse(
 ) -> Result<Option<Options>, Failure> {
     let mode = turn.permission.approval;
     start::greet(face, turn, mode);
+    if past.session.as_ref() != Some(&turn.session.id) {
+        let (said, above) = turn.session.said(SHOWN);
+        face.remember(said, above);
+    }
+    past.session = Some(turn.session.id.clone());
     let mut conversation = wire::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| face.say_first(prompt));
     let (stats, started) = (std::mem::take(&mut past.stats), past.started);
@@ -148,6 +159,7 @@ async fn converse(
                 let options = reopen.options(front.turn, front.mode, said);
                 front.face.note(&reopen.note);
                 past.stats = front.stats;
+                past.session = Some(front.turn.session.id.clone());
                 return Ok(Some(options));
             }
             Next::Anew(anew) => anew,

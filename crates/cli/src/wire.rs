@@ -67,7 +67,10 @@ pub(crate) use mcp_command::server_set;
 pub(crate) use memory::notebook;
 pub(crate) use policy_command::rules;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
-pub(crate) use sessions::{Chosen, archive, choose_session, delete_session, list_sessions, tidy_up};
+pub(crate) use sessions::{
+    Chosen, Freshness, Said, StoredChat, StoredChats, archive, choose_session, delete_session, list_sessions,
+    stored_chats, tidy_up,
+};
 pub(crate) use settings::settings;
 pub(crate) use skills_command::skill_set;
 pub(crate) use slash::FilePlan;

@@ -156,7 +156,7 @@ impl Front<'_, '_> {
                 return Then::Anew(Anew { note, ..Anew::default() });
             }
             "/compress" => return Then::Work(Op::Compress),
-            "/chat" | "/resume" if rest.is_empty() => return self.browse(conversation).await,
+            "/chat" | "/resume" if rest.is_empty() => return self.browse().await,
             "/chat" | "/resume" => return self.chat(rest, conversation).await,
             "/editor" => self.editor(rest, conversation).await,
             "/footer" => self.footer(rest, conversation).await,

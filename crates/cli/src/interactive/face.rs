@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
-use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::event::{Event, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
 use pollux_tui::dialog::Manner;
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
 
-use super::lines::{Lines, show};
+use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen};
 use crate::console::Console;
 use crate::signals::{Received, Signals};
+use crate::wire::Said;
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
@@ -169,6 +170,21 @@ impl Face {
         match &mut self.kind {
             Kind::Lines(_) => show(sequence),
             Kind::Screen(screen) => screen.tell(Message::Sequence(sequence.to_owned())),
+        }
+    }
+
+    /// What was said before, and how much of it is not shown.
+    pub(super) fn remember(&mut self, said: Vec<Said>, above: usize) {
+        if above > 0 {
+            self.note(&format!(
+                "{above} earlier messages are not shown; `pollux sessions show` has all of them."
+            ));
+        }
+        for said in said {
+            match &mut self.kind {
+                Kind::Lines(_) => show(&lines::said(&said)),
+                Kind::Screen(screen) => screen.say(item(said)),
+            }
         }
     }
 
@@ -410,5 +426,16 @@ impl Face {
             Kind::Lines(lines) => lines.console.is_broken(),
             Kind::Screen(_) => false,
         }
+    }
+}
+
+fn item(said: Said) -> Item {
+    match said {
+        Said::Prompt(text) => Item::Prompt(text),
+        Said::Answer(text) => Item::Answer { text, goes_on: false },
+        Said::Call { name, about, went_well } => Item::Call { name, about, went_well },
+        Said::Note(Severity::Info, text) => Item::info(text),
+        Said::Note(Severity::Warning, text) => Item::warning(text),
+        Said::Note(Severity::Error, text) => Item::error(text),
     }
 }

@@ -15,6 +15,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::terminal_text::visible;
 
 pub(crate) use self::keyboard::Keyboard;
+pub(super) use self::words::said;
 use super::face::{Choice, Input};
 use crate::console::Console;
 

@@ -1,8 +1,10 @@
 //! Which session a run belongs to, and the commands about sessions.
 
 mod archive;
+mod browser;
 mod details;
 mod going_back;
+mod history;
 mod incoming;
 mod pick;
 mod places;
@@ -11,6 +13,8 @@ mod rows;
 mod upkeep;
 
 pub(crate) use archive::archive;
+pub(crate) use browser::{Freshness, StoredChat, StoredChats, stored_chats};
+pub(crate) use history::Said;
 pub(crate) use upkeep::tidy_up;
 
 use std::cell::Cell;

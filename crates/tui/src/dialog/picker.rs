@@ -72,6 +72,8 @@ pub struct Picker {
     /// Rows that match what is searched, as places in `rows`.
     found: Vec<usize>,
     marked: usize,
+    /// The program said which row is marked.
+    meant: bool,
     top: usize,
     searched: String,
     searching: bool,
@@ -133,6 +135,7 @@ impl Picker {
     #[must_use]
     pub fn mark(mut self, key: &str) -> Self {
         self.mark_row(key);
+        self.meant = true;
         self
     }
 
@@ -142,13 +145,10 @@ impl Picker {
         if self.title == before.title {
             self.searching = before.searching;
             self.searched.clone_from(&before.searched);
-            let marked = self.marked().map(|row| row.key.clone());
+            let meant = self.marked().map(|row| row.key.clone()).filter(|_| self.meant);
             self.search();
             (self.marked, self.top) = (before.marked.min(self.found.len().saturating_sub(1)), before.top);
-            // A row that the program marks is meant.
-            if let Some(key) = marked.filter(|_| self.rows.len() == before.rows.len()) {
-                self.mark_row(&key);
-            }
+            meant.iter().for_each(|key| self.mark_row(key));
         }
         self
     }

@@ -1,7 +1,7 @@
 //! One thing on the screen, and how it looks.
 
 use pollux_domain::event::TurnEnd;
-use pollux_domain::terminal_text::plain;
+use pollux_domain::terminal_text::{one_line, plain};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -40,6 +40,12 @@ pub enum Item {
         text: String,
         goes_on: bool,
     },
+    /// A call of an earlier run, in short.
+    Call {
+        name: String,
+        about: String,
+        went_well: bool,
+    },
     Info(String),
     Warning(String),
     Error(String),
@@ -77,6 +83,7 @@ impl Item {
                 answer(lines.collect(), *goes_on, look)
             }
             Self::Answer { text, goes_on } => answer(markdown::render(text, look.markdown()), *goes_on, look),
+            Self::Call { name, about, went_well } => call(name, about, *went_well, look),
             Self::Info(text) => apart(message("ℹ ", theme.accent(), text, theme.text(), look)),
             Self::Warning(text) => apart(message("⚠ ", theme.warning(), text, theme.warning(), look)),
             Self::Error(text) => apart(message("✕ ", theme.error(), text, theme.error(), look)),
@@ -117,6 +124,16 @@ fn message(sign: &str, sign_style: Style, text: &str, style: Style, look: Look<'
         margin.first = margin.rest.clone();
     }
     lines
+}
+
+/// A call in one line.
+fn call(name: &str, about: &str, went_well: bool, look: Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let (sign, style) = if went_well { ("✓  ", theme.success()) } else { ("x  ", theme.error()) };
+    let name = Span::styled(one_line(name), theme.text().add_modifier(Modifier::BOLD));
+    let about = Span::styled(format!("  {}", one_line(about)), theme.secondary());
+    let lines = wrap(&[name, about], look.width, &Margin::hanging(Span::styled(sign, style)));
+    lines.into_iter().take(1).collect()
 }
 
 /// What the person said, set off by its background.

@@ -1,8 +1,10 @@
 //! What is said about calls and ends, in one line each.
 
 use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, HookReport, TurnEnd};
-use pollux_domain::terminal_text::one_line;
+use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
+
+use crate::wire::Said;
 
 /// Most characters of a result's first line.
 const SHOWN: usize = 100;
@@ -61,4 +63,17 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
         }
         TurnEnd::Failed(error) => Some(format!("The model could not be asked: {error}")),
     }
+}
+
+/// What was said before.
+pub(in crate::interactive) fn said(said: &Said) -> String {
+    let text = match said {
+        Said::Prompt(text) => format!("> {text}"),
+        Said::Answer(text) | Said::Note(_, text) => text.clone(),
+        Said::Call { name, about, went_well } => {
+            let how = if *went_well { "" } else { " (did not end well)" };
+            format!("[{name} {}{how}]", one_line(about))
+        }
+    };
+    format!("{}\n", plain(text.trim_end()))
 }
