@@ -6,7 +6,10 @@
 mod footer;
 mod header;
 mod input;
+mod page;
+mod phrases;
 mod status;
+mod title;
 mod todos;
 mod view;
 
@@ -17,9 +20,14 @@ use std::time::{Duration, Instant};
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
+use pollux_domain::model::RequestRole;
+use pollux_domain::terminal_text::one_line;
 
-pub use footer::Footer;
+pub use footer::{Footer, FooterItem};
 pub use header::Header;
+pub use phrases::{TIPS, WIT};
+pub use status::Phrases;
+pub use title::Titles;
 
 use crate::composer::{Candidates, Composer, Submission, Wanted};
 use crate::dialog::{Dialog, Entry, Picker};
@@ -27,6 +35,8 @@ use crate::keys::KeyMap;
 use crate::theme::Theme;
 use crate::transcript::{Item, Transcript};
 
+use self::footer::Tally;
+use self::page::Page;
 use self::status::Status;
 use self::todos::Todos;
 
@@ -43,11 +53,57 @@ pub struct Settings {
     pub vim: bool,
     /// The whole screen is ours; otherwise only what is below the terminal's own scrollback.
     pub alternate: bool,
-    pub hide_tips: bool,
-    pub hide_footer: bool,
+    pub show: Show,
     pub line_numbers: bool,
     /// Lines of a tool's output that are shown.
     pub box_lines: usize,
+    /// What went as expected is told in a line.
+    pub compact: bool,
+    /// What the model thinks is part of the conversation.
+    pub thoughts: bool,
+    /// The model that answers is told whenever it is another one.
+    pub model_in_chat: bool,
+    pub phrases: Phrases,
+    /// How the window is named; `None` leaves it alone.
+    pub titles: Option<Titles>,
+}
+
+/// Which parts of the screen there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Show {
+    pub banner: bool,
+    pub tips: bool,
+    pub footer: bool,
+    /// What the session can use, above the composer.
+    pub context: bool,
+    /// The hint at the list of shortcuts.
+    pub hint: bool,
+    pub wheel: bool,
+}
+
+impl Default for Show {
+    fn default() -> Self {
+        Self { banner: true, tips: true, footer: true, context: true, hint: true, wheel: true }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            theme: Theme::for_shade(crate::theme::Shade::Dark),
+            keys: KeyMap::default(),
+            vim: false,
+            alternate: false,
+            show: Show::default(),
+            line_numbers: true,
+            box_lines: 15,
+            compact: true,
+            thoughts: false,
+            model_in_chat: false,
+            phrases: Phrases::default(),
+            titles: None,
+        }
+    }
 }
 
 /// What the program has to do.
@@ -90,6 +146,8 @@ pub enum Action {
     Rewind,
     /// Everything is to be drawn again.
     Redraw,
+    /// The wheel scrolls, or the terminal has the mouse for itself.
+    ToggleMouse,
     Suspend,
     Quit,
 }
@@ -117,10 +175,20 @@ pub struct App {
     expanded: bool,
     /// Markdown as it is written.
     raw: bool,
-    /// The header was printed.
+    /// The header can no longer change, and whether it was printed.
+    settled: bool,
     greeted: bool,
     shortcuts: bool,
     focused: bool,
+    /// The terminal looks elsewhere, and something happened: a title and a line.
+    attention: Option<(String, String)>,
+    tally: Tally,
+    /// The conversation, when the whole screen is ours.
+    page: Page,
+    /// The model that answered last.
+    answering: String,
+    /// What is said when everything is over.
+    farewell: Vec<Item>,
     ended: bool,
 }
 
@@ -144,11 +212,18 @@ impl App {
             leaving: None,
             expanded: false,
             raw: false,
+            settled: false,
             greeted: false,
             shortcuts: false,
             focused: true,
+            attention: None,
+            tally: Tally::default(),
+            page: Page::default(),
+            answering: String::new(),
+            farewell: Vec::new(),
             ended: false,
         };
+        app.transcript.thoughts = app.settings.thoughts;
         app.set_conditions();
         app
     }
@@ -231,7 +306,7 @@ impl App {
     }
 
     pub fn set_hidden(&mut self, footer: bool, line_numbers: bool) {
-        (self.settings.hide_footer, self.settings.line_numbers) = (footer, line_numbers);
+        (self.settings.show.footer, self.settings.line_numbers) = (!footer, line_numbers);
     }
 
     pub fn set_vim(&mut self, vim: bool) {
@@ -244,7 +319,7 @@ impl App {
         match shell {
             true => {
                 self.transcript.push(Item::Shell(typed.to_owned()));
-                self.transcript.begin_shell(typed);
+                self.transcript.begin_shell(typed, now);
             }
             false => self.transcript.push(Item::Prompt(typed.to_owned())),
         }
@@ -268,10 +343,34 @@ impl App {
         self.set_conditions();
     }
 
+    /// It is known how the model is reached; the greeting is complete.
+    pub fn signed_in(&mut self, text: impl Into<String>) {
+        self.header.sign_in = text.into();
+        self.settled = true;
+    }
+
+    /// Something to be said when everything is over.
+    pub fn farewell(&mut self, item: Item) {
+        self.farewell.push(item);
+    }
+
     /// The last frame: what was said stays, what is for typing goes.
     pub fn end(&mut self) {
         self.rest();
         self.ended = true;
+        if !self.settings.alternate {
+            std::mem::take(&mut self.farewell).into_iter().for_each(|item| self.transcript.push(item));
+        }
+    }
+
+    /// Whether somebody who looks elsewhere should be told something: a title and a line.
+    pub fn take_attention(&mut self) -> Option<(String, String)> {
+        self.attention.take().filter(|_| !self.focused)
+    }
+
+    /// Whether the whole screen is ours.
+    pub fn is_alternate(&self) -> bool {
+        self.settings.alternate
     }
 
     pub fn set_focused(&mut self, focused: bool) {
@@ -297,9 +396,18 @@ impl App {
     pub fn event(&mut self, event: &Event, now: Instant) {
         self.status.take(event, now);
         self.todos.take(event);
-        self.transcript.take(event);
+        self.transcript.take(event, now);
+        self.tally.take(event);
         match event {
+            Event::RequestSent(sent) if self.settings.model_in_chat && sent.role == RequestRole::Main => {
+                if self.answering != sent.model {
+                    self.answering.clone_from(&sent.model);
+                    self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
+                }
+            }
             Event::ApprovalWanted(request) => {
+                let line = format!("{} waits for an answer", one_line(&request.display_name));
+                self.attention = Some(("Action required".to_owned(), line));
                 self.requests.push(Arc::clone(request));
                 self.dialogs.push_back(Dialog::approval(request, None));
                 self.bring_calls_forward();
@@ -307,6 +415,8 @@ impl App {
             Event::ApprovalSettled { call, .. } => self.settle(call),
             Event::ModeChanged(mode) => self.mode = *mode,
             Event::TurnEnded(_) => {
+                let line = self.transcript.answer().lines().next().unwrap_or_default();
+                self.attention = Some(("Done".to_owned(), one_line(line)));
                 self.dialogs.retain(|dialog| dialog.call().is_none());
                 self.requests.clear();
             }
@@ -344,7 +454,7 @@ impl App {
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let toast = self.toast.as_ref().map(|(_, until)| *until);
-        [toast, self.status.next_tick(now)].into_iter().flatten().min()
+        [toast, self.status.next_tick(now, self.settings.show.wheel)].into_iter().flatten().min()
     }
 }
 

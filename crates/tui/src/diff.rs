@@ -26,11 +26,34 @@ pub(crate) fn render(diff: &FileDiff, width: u16, theme: &Theme) -> Vec<Line<'st
 
 /// The same of a unified diff.
 pub(crate) fn render_text(unified: &str, file_name: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let entries = read(unified);
+    part(unified, file_name, width, theme, usize::MAX).0
+}
+
+/// Its first lines, and how many follow.
+pub(crate) fn beginning(
+    diff: &FileDiff,
+    width: u16,
+    theme: &Theme,
+    most: usize,
+) -> (Vec<Line<'static>>, usize) {
+    part(&diff.unified, &diff.file_name, width, theme, most)
+}
+
+fn part(
+    unified: &str,
+    file_name: &str,
+    width: u16,
+    theme: &Theme,
+    most: usize,
+) -> (Vec<Line<'static>>, usize) {
+    let mut entries = read(unified);
+    let more = entries.len().saturating_sub(most);
+    entries.truncate(most);
     let last = entries.iter().map(Entry::number).max().unwrap_or_default();
     let digits = last.to_string().len();
     let coloured = colours(&entries, file_name, theme);
-    entries.iter().zip(coloured).flat_map(|(entry, spans)| line(entry, spans, digits, width, theme)).collect()
+    let lines = entries.iter().zip(coloured);
+    (lines.flat_map(|(entry, spans)| line(entry, spans, digits, width, theme)).collect(), more)
 }
 
 impl Entry {

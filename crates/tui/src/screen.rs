@@ -3,7 +3,7 @@
 //! A frame is what has become final since the last one, which is printed once and belongs to the terminal's own
 //! scrollback from then on, and the live area below it, which is repainted where it changed. Rows are always written
 //! whole: readers of the raw stream find contiguous text, and a terminal that loses something loses a row and not
-//! the screen. Nothing ever clears the screen.
+//! the screen. Nothing ever clears the screen, unless all of it is ours.
 
 use std::io::{self, Write};
 
@@ -44,12 +44,19 @@ pub struct Screen<W> {
     at: u16,
     cursor: Option<Position>,
     colours: bool,
+    /// The whole screen is ours, from its first row on.
+    whole: bool,
 }
 
 impl<W: Write> Screen<W> {
     /// A live area that begins where the cursor is, at the start of a line.
     pub fn new(out: W, columns: u16, colours: bool) -> Self {
-        Self { out, columns: columns.max(1), shown: Vec::new(), at: 0, cursor: None, colours }
+        Self { out, columns: columns.max(1), shown: Vec::new(), at: 0, cursor: None, colours, whole: false }
+    }
+
+    /// A live area that is the whole screen.
+    pub fn whole(out: W, columns: u16, colours: bool) -> Self {
+        Self { whole: true, ..Self::new(out, columns, colours) }
     }
 
     /// Writes what is new; nothing when nothing is.
@@ -93,7 +100,7 @@ impl<W: Write> Screen<W> {
             if self.shown.get(index) == Some(row) {
                 continue;
             }
-            if index < self.shown.len().max(1) {
+            if self.whole || index < self.shown.len().max(1) {
                 self.go_to(y, text);
             } else {
                 self.go_to(y.saturating_sub(1), text);
@@ -119,6 +126,11 @@ impl<W: Write> Screen<W> {
 
     /// Moves to the first column of a row that is on the terminal already.
     fn go_to(&mut self, y: u16, text: &mut Vec<u8>) {
+        if self.whole {
+            let _ = write!(text, "\x1b[{};1H", y + 1);
+            self.at = y;
+            return;
+        }
         text.push(b'\r');
         match self.at.cmp(&y) {
             std::cmp::Ordering::Greater => drop(write!(text, "\x1b[{}A", self.at - y)),
@@ -132,6 +144,10 @@ impl<W: Write> Screen<W> {
     /// to be written in its place.
     pub fn resize(&mut self, columns: u16) -> io::Result<()> {
         let columns = columns.max(1);
+        if self.whole && columns != self.columns {
+            self.columns = columns;
+            return self.clear();
+        }
         if columns == self.columns {
             return Ok(());
         }
@@ -140,6 +156,15 @@ impl<W: Write> Screen<W> {
         self.columns = columns;
         self.at = above;
         self.forget()
+    }
+
+    /// Clears the screen, for somebody who asked for it, or because it is ours.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.shown.clear();
+        self.at = 0;
+        self.cursor = None;
+        self.out.write_all(b"\x1b[H\x1b[2J")?;
+        self.out.flush()
     }
 
     /// Takes the live area away and leaves the cursor where it began.
@@ -165,6 +190,9 @@ impl<W: Write> Screen<W> {
     /// Leaves the last frame on the terminal and the cursor below it.
     pub fn leave(&mut self) -> io::Result<()> {
         let mut text = Vec::new();
+        if self.whole {
+            return Ok(());
+        }
         self.go_to(self.last_row(), &mut text);
         if !self.shown.is_empty() {
             text.extend_from_slice(b"\r\n");

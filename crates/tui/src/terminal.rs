@@ -2,6 +2,8 @@
 //!
 //! Whatever ends the program, also a panic, leaves the terminal as it was found.
 
+pub mod background;
+
 use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,13 @@ use pollux_domain::terminal_text::one_line;
 /// Whether the terminal is ours at the moment, and whether its other screen is.
 static OURS: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
+/// Whether the window has a name of ours.
+static TITLED: AtomicBool = AtomicBool::new(false);
 static ON_PANIC: Once = Once::new();
+
+/// The wheel and buttons are told to us, in the form that has no limit of columns.
+pub const MOUSE_ON: &str = "\x1b[?1002h\x1b[?1006h";
+pub const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1002l";
 
 /// The terminal while it is ours. Dropping gives it back.
 #[derive(Debug)]
@@ -50,6 +58,7 @@ impl Terminal {
         if self.alternate {
             ALTERNATE.store(true, Ordering::SeqCst);
             execute!(out, EnterAlternateScreen, cursor::MoveTo(0, 0))?;
+            out.write_all(MOUSE_ON.as_bytes())?;
         }
         let flags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
         execute!(out, EnableBracketedPaste, EnableFocusChange, PushKeyboardEnhancementFlags(flags))
@@ -62,8 +71,12 @@ impl Terminal {
 
     /// Columns and rows; never none.
     pub fn size(&self) -> (u16, u16) {
-        let (columns, rows) = crossterm::terminal::size().unwrap_or((80, 24));
-        (columns.max(1), rows.max(1))
+        // Not `size`, which starts a program where the terminal does not know.
+        let (columns, rows) = match crossterm::terminal::window_size() {
+            Ok(size) if size.columns > 0 && size.rows > 0 => (size.columns, size.rows),
+            _ => (80, 24),
+        };
+        (columns, rows)
     }
 }
 
@@ -80,7 +93,11 @@ fn give_back() {
     }
     let mut out = io::stdout();
     let _ = execute!(out, PopKeyboardEnhancementFlags, DisableFocusChange, DisableBracketedPaste);
+    if TITLED.swap(false, Ordering::SeqCst) {
+        let _ = out.write_all(b"\x1b]0;\x07");
+    }
     if ALTERNATE.swap(false, Ordering::SeqCst) {
+        let _ = out.write_all(MOUSE_OFF.as_bytes());
         let _ = execute!(out, LeaveAlternateScreen);
     }
     let _ = execute!(out, cursor::Show);
@@ -99,8 +116,9 @@ fn give_back_on_panic() {
     });
 }
 
-/// The sequence that names the window. What it says cannot end it.
+/// The sequence that names the window. What it says cannot end it; the name goes when the terminal is given back.
 pub fn title(text: &str) -> String {
+    TITLED.store(true, Ordering::SeqCst);
     let shown: String = one_line(text).chars().filter(|character| !character.is_control()).take(80).collect();
     format!("\x1b]0;{shown:80}\x07")
 }

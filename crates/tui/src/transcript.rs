@@ -3,21 +3,26 @@
 //! Events are folded into items. An item that can no longer change leaves as lines for the terminal's scrollback, in
 //! the order in which things began; what still changes is drawn in the live area.
 
+mod activity;
 mod item;
+mod panel;
 mod tool_box;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CompressionStatus, Event, Severity, TurnEnd};
+use pollux_domain::event::{CompressionStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
-use pollux_domain::terminal_text::Stripper;
+use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
 pub use item::{Item, Look};
+pub(crate) use panel::shortened;
+pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
 
-use crate::markdown::{self, Stream};
+use crate::markdown::Stream;
 
 /// The call that stands for a command of the person's; no model's call is named so.
 const SHELL: &str = "!";
@@ -35,6 +40,26 @@ pub struct Transcript {
     thought: Option<String>,
     /// Commands of the person's so far.
     shells: usize,
+    /// The call that left last, to be shown whole if somebody asks.
+    last: Option<Box<ToolBox>>,
+    /// Thoughts are part of the conversation.
+    pub thoughts: bool,
+}
+
+/// Something that can no longer change.
+#[derive(Debug)]
+pub(crate) enum Past {
+    Item(Item),
+    Call(Box<ToolBox>),
+}
+
+impl Past {
+    pub(crate) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        match self {
+            Self::Item(item) => item.lines(look),
+            Self::Call(call) => call.lines(look),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -57,12 +82,12 @@ impl Transcript {
     }
 
     /// A command of the person's begins.
-    pub fn begin_shell(&mut self, command: &str) {
+    pub fn begin_shell(&mut self, command: &str, now: Instant) {
         self.end_answer();
         let mut args = JsonObject::new();
         args.insert("command".to_owned(), command.into());
         self.shells += 1;
-        let shell = ToolBox::new(self.shell(), "Shell Command", &args);
+        let shell = ToolBox::new(self.shell(), "Shell Command", &args, now);
         self.open.push_back(Open::Call(Box::new(shell)));
     }
 
@@ -102,11 +127,16 @@ impl Transcript {
     }
 
     /// Folds an event in.
-    pub fn take(&mut self, event: &Event) {
+    pub fn take(&mut self, event: &Event, now: Instant) {
         match event {
             Event::Text(text) => self.text(text),
             Event::Thought(thought) => {
-                self.thought = Some(thought.subject.clone()).filter(|subject| !subject.is_empty());
+                self.thought = Some(one_line(&thought.subject)).filter(|subject| !subject.is_empty());
+                if self.thoughts {
+                    let words = [thought.subject.as_str(), thought.description.as_str()];
+                    let words: Vec<&str> = words.into_iter().filter(|text| !text.is_empty()).collect();
+                    self.push(Item::Thought(words.join(": ")));
+                }
             }
             Event::StepCommitted => self.end_answer(),
             Event::AttemptDiscarded(discarded) => {
@@ -117,7 +147,7 @@ impl Transcript {
             }
             Event::CallRequested { call, name, args } => {
                 self.end_answer();
-                self.open.push_back(Open::Call(Box::new(ToolBox::new(call.clone(), name, args))));
+                self.open.push_back(Open::Call(Box::new(ToolBox::new(call.clone(), name, args, now))));
             }
             Event::ApprovalWanted(request) => {
                 if let Some(found) = self.call(&request.call) {
@@ -134,6 +164,11 @@ impl Transcript {
                     found.output(text);
                 }
             }
+            Event::Activity(activity) => {
+                if let Some(found) = self.call(&activity.call) {
+                    found.activity(activity);
+                }
+            }
             Event::CallFinished(report) => {
                 if let Some(found) = self.call(&report.call) {
                     found.finish(report);
@@ -147,6 +182,9 @@ impl Transcript {
                     self.push(Item::info(message));
                 }
             }
+            // The status line says so.
+            Event::Notice { severity: Severity::Info, code: NoticeCode::Hook, message }
+                if waited_for_hooks(message).is_some() => {}
             Event::Notice { severity, message, .. } => self.push(match severity {
                 Severity::Info => Item::info(message),
                 Severity::Warning => Item::warning(message),
@@ -201,16 +239,16 @@ impl Transcript {
         })
     }
 
-    /// Lines that never change again, since the last time.
-    pub fn finished(&mut self, look: Look<'_>) -> Vec<Line<'static>> {
-        let mut lines = Vec::new();
+    /// What can no longer change, since the last time.
+    pub(crate) fn settled(&mut self) -> Vec<Past> {
+        let mut past = Vec::new();
         while let Some(open) = self.open.pop_front() {
             match open {
-                Open::Done(item) => lines.extend(item.lines(look)),
-                Open::Call(call) if call.is_over() => lines.extend(call.lines(look)),
+                Open::Done(item) => past.push(Past::Item(item)),
+                Open::Call(call) if call.is_over() => past.push(Past::Call(call)),
                 Open::Answer { mut stream, stripper, mut begun } => {
                     if let Some(text) = stream.settle() {
-                        lines.extend(Item::Answer { text, goes_on: begun }.lines(look));
+                        past.push(Past::Item(Item::Answer { text, goes_on: begun }));
                         begun = true;
                     }
                     self.open.push_front(Open::Answer { stream, stripper, begun });
@@ -222,7 +260,28 @@ impl Transcript {
                 }
             }
         }
+        past
+    }
+
+    /// Lines that never change again, since the last time.
+    pub fn finished(&mut self, look: Look<'_>) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        for past in self.settled() {
+            lines.extend(past.lines(look));
+            if let Past::Call(call) = past {
+                self.last = Some(call);
+            }
+        }
         lines
+    }
+
+    /// Shows the last call again, whole.
+    pub fn reveal(&mut self) {
+        if let Some(mut call) = self.last.take() {
+            call.show_whole();
+            self.end_answer();
+            self.open.push_back(Open::Call(call));
+        }
     }
 
     /// What still changes.
@@ -231,12 +290,17 @@ impl Transcript {
             Open::Done(item) => item.lines(look),
             Open::Call(call) => call.lines(look),
             Open::Answer { stream, begun, .. } if !stream.is_empty() => {
-                item::answer(markdown::render(stream.tail(), look.markdown()), *begun, look)
+                item::answer(stream.tail(), *begun, look)
             }
             Open::Answer { .. } => Vec::new(),
         });
         lines.collect()
     }
+}
+
+/// Which hooks a notice says that everything waits for.
+pub(crate) fn waited_for_hooks(message: &str) -> Option<&str> {
+    message.strip_prefix("Waiting for the ")?.strip_suffix(" hooks...")
 }
 
 fn compressed(before: u64, after: u64, status: CompressionStatus) -> Item {

@@ -1,5 +1,7 @@
 //! Styled text broken into rows by display width.
 
+use std::time::Duration;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
@@ -62,6 +64,28 @@ pub(crate) fn chop(spans: &[Span<'static>], width: u16, margin: &Margin) -> Vec<
         rows.push_broken(&span.content.replace('\t', TAB), span.style);
     }
     rows.finish(margin)
+}
+
+/// A line that is no wider than this.
+pub(crate) fn clip(line: Line<'static>, width: usize) -> Line<'static> {
+    if line.width() <= width {
+        return line;
+    }
+    let mut left = width;
+    let mut spans = Vec::new();
+    for span in line.spans {
+        let mut kept = String::new();
+        for grapheme in span.content.graphemes(true) {
+            if grapheme.width() > left {
+                left = 0;
+                break;
+            }
+            left -= grapheme.width();
+            kept.push_str(grapheme);
+        }
+        spans.push(Span::styled(kept, span.style));
+    }
+    Line::from(spans).style(line.style)
 }
 
 struct Rows {
@@ -131,6 +155,14 @@ fn words(spans: &[Span<'static>]) -> Vec<(String, Style)> {
         }
     }
     words
+}
+
+/// `12s`, `3m 4s`.
+pub(crate) fn short(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds => format!("{}m {}s", seconds / 60, seconds % 60),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod look;
 mod stage;
+mod watch;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,11 +22,12 @@ use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
 use self::stage::Stage;
+use self::watch::Manner;
 use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
 
-pub(super) use self::look::{first_look, footer, is_on};
+pub(super) use self::look::{first_look, footer, is_on, manner};
 
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.
@@ -50,6 +52,10 @@ pub(crate) trait Desk: Send + Sync {
 pub(super) enum Message {
     Event(Box<Event>),
     Say(Item),
+    /// Something to be said when everything is over.
+    Farewell(Item),
+    /// How the model is reached, for the greeting.
+    SignedIn(String),
     /// A turn begins with this.
     Begin(String),
     /// The next prompt is awaited.
@@ -97,11 +103,11 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Takes the terminal and shows the first frame.
-    pub(super) fn open(app: App, alternate: bool, colours: bool, style: Style) -> io::Result<Self> {
-        let terminal = Terminal::open(alternate)?;
+    pub(super) fn open(app: App, manner: Manner, style: Style) -> io::Result<Self> {
+        let terminal = Terminal::open(manner.alternate)?;
         let (to, messages) = mpsc::unbounded_channel();
         let (inputs, from) = mpsc::unbounded_channel();
-        let stage = Stage::new(app, terminal, colours, messages, inputs);
+        let stage = Stage::new(app, terminal, manner, messages, inputs);
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));

@@ -8,7 +8,7 @@ use pollux_domain::exit::ExitKind;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
-use super::screen::{Message, Screen, first_look, footer};
+use super::screen::{Message, Screen, first_look, footer, manner};
 use crate::console::Console;
 use crate::launch::Options;
 use crate::report::Failure;
@@ -23,9 +23,7 @@ pub(super) fn face(options: &Options, env: &Env, loaded: &wire::Loaded) -> io::R
     let kind = if draws(env, loaded) {
         let mode = options.approval.unwrap_or(loaded.groups.general.approval_mode);
         let app = first_look(loaded, mode);
-        let alternate = super::screen::is_on(&loaded.settings, "ui.useAlternateBuffer");
-        let colours = env.get("NO_COLOR").is_none_or(str::is_empty);
-        Kind::Screen(Box::new(Screen::open(app, alternate, colours, style)?))
+        Kind::Screen(Box::new(Screen::open(app, manner(loaded), style)?))
     } else {
         Kind::Lines(Box::new(Lines::open(Console::of_process(style))?))
     };
@@ -129,6 +127,9 @@ pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) 
         Kind::Screen(screen) => {
             let model = &turn.loaded.groups.model.name;
             screen.tell(Message::Footer(Box::new(footer(turn.loaded, model))));
+            let auth = turn.credentials.auth_type.as_deref();
+            let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
+            screen.tell(Message::SignedIn(sign_in.unwrap_or_default()));
             screen.tell(Message::Desk(wire::desk(turn.loaded)));
         }
     }

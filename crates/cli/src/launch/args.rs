@@ -356,7 +356,9 @@ fn overrides(given: &Given<'_>) -> Result<Vec<(String, Value)>, UsageError> {
         ("output.dialect", given.choice("output-dialect", DIALECTS)?),
     ];
     let set = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-    Ok(set.chain(policy::overrides(given)).collect())
+    let aloud =
+        given.flag("screen-reader")?.then(|| ("ui.accessibility.screenReader".to_owned(), true.into()));
+    Ok(set.chain(aloud).chain(policy::overrides(given)).collect())
 }
 
 fn script(given: &Given<'_>) -> ScriptedModel {

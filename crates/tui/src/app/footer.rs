@@ -1,64 +1,253 @@
-//! The last line: where we are and what we work with.
+//! The last lines: where we are and what we work with.
 
+use pollux_domain::event::Event;
+use pollux_domain::model::RequestRole;
+use pollux_domain::terminal_text::one_line;
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use crate::theme::Theme;
+use crate::transcript::shortened;
+
+/// Something that the footer can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FooterItem {
+    Workspace,
+    Branch,
+    Sandbox,
+    Model,
+    ContextUsed,
+    Quota,
+    Memory,
+    Session,
+    Machine,
+    Auth,
+    CodeChanges,
+    Tokens,
+}
+
+impl FooterItem {
+    /// All of them, with the name in `ui.footer.items` and the label above it.
+    pub const ALL: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Workspace, "workspace", "workspace (/directory)"),
+        (Self::Branch, "git-branch", "branch"),
+        (Self::Sandbox, "sandbox", "sandbox"),
+        (Self::Model, "model-name", "/model"),
+        (Self::ContextUsed, "context-used", "context"),
+        (Self::Quota, "quota", "quota"),
+        (Self::Memory, "memory-usage", "memory"),
+        (Self::Session, "session-id", "session"),
+        (Self::Machine, "hostname", "machine"),
+        (Self::Auth, "auth", "/auth"),
+        (Self::CodeChanges, "code-changes", "diff"),
+        (Self::Tokens, "token-count", "tokens"),
+    ];
+
+    /// Those that are shown when nobody chose.
+    pub const DEFAULT: &'static [Self] =
+        &[Self::Workspace, Self::Branch, Self::Sandbox, Self::Model, Self::Quota];
+
+    /// The item with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known, _)| *known == name).map(|(item, ..)| *item)
+    }
+
+    fn label(self) -> &'static str {
+        Self::ALL.iter().find(|(item, ..)| *item == self).map_or("", |(.., label)| label)
+    }
+
+    /// What must be seen in the narrowest window.
+    fn is_telling(self) -> bool {
+        matches!(self, Self::Workspace | Self::Model)
+    }
+}
 
 /// What the footer says; an empty text is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
+    /// What is shown, in this order.
+    pub items: Vec<FooterItem>,
+    /// A word above each.
+    pub labels: bool,
     pub workspace: String,
     pub branch: String,
     pub sandbox: String,
     pub model: String,
     /// How much of the window is used, in percent.
     pub context_used: Option<u8>,
+    /// The size of the model's window, in tokens; 0 while nobody knows.
+    pub window: u64,
     /// What the session can use, such as `1 GEMINI.md file · 2 MCP servers`.
     pub context: String,
+    pub quota: String,
+    pub memory: String,
+    pub session: String,
+    pub machine: String,
+    pub auth: String,
 }
 
-impl Footer {
-    pub(super) fn line(&self, width: u16, theme: &Theme) -> Line<'static> {
-        let branch = if self.branch.is_empty() { String::new() } else { format!("({}*)", self.branch) };
-        let used = self.context_used.map(|percent| format!("{percent}% used")).unwrap_or_default();
-        let mut parts: Vec<(String, bool)> = vec![
-            (self.workspace.clone(), true),
-            (branch, false),
-            (self.sandbox.clone(), false),
-            (self.model.clone(), true),
-            (used, false),
-        ];
-        parts.retain(|(text, _)| !text.is_empty());
-        // What does not fit goes from the least telling on.
-        while total(&parts) > usize::from(width) {
-            let place = parts.iter().rposition(|(_, telling)| !telling);
-            match place {
-                Some(place) => drop(parts.remove(place)),
-                None => break,
-            }
+impl Default for Footer {
+    fn default() -> Self {
+        Self {
+            items: FooterItem::DEFAULT.to_vec(),
+            labels: true,
+            workspace: String::new(),
+            branch: String::new(),
+            sandbox: String::new(),
+            model: String::new(),
+            context_used: None,
+            window: 0,
+            context: String::new(),
+            quota: String::new(),
+            memory: String::new(),
+            session: String::new(),
+            machine: String::new(),
+            auth: String::new(),
         }
-        if total(&parts) > usize::from(width) {
-            parts.truncate(1);
-        }
-        let gap = match parts.len() {
-            0 | 1 => 0,
-            count => {
-                let texts: usize = parts.iter().map(|(text, _)| text.width()).sum();
-                (usize::from(width).saturating_sub(texts) / (count - 1)).clamp(2, 12)
-            }
-        };
-        let mut spans = Vec::new();
-        for (index, (text, telling)) in parts.into_iter().enumerate() {
-            if index > 0 {
-                spans.push(Span::raw(" ".repeat(gap)));
-            }
-            spans.push(Span::styled(text, if telling { theme.link_plain() } else { theme.secondary() }));
-        }
-        Line::from(spans)
     }
 }
 
-fn total(parts: &[(String, bool)]) -> usize {
-    parts.iter().map(|(text, _)| text.width() + 2).sum::<usize>().saturating_sub(2)
+/// What events add up to.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    tokens: u64,
+    /// Of the last request of the conversation itself.
+    last: u64,
+    added: u64,
+    removed: u64,
+}
+
+impl Tally {
+    pub(super) fn take(&mut self, event: &Event) {
+        match event {
+            Event::RequestEnded(ended) => {
+                self.tokens += ended.usage.total;
+                if ended.role == RequestRole::Main && ended.usage.prompt > 0 {
+                    self.last = ended.usage.prompt;
+                }
+            }
+            Event::Compressed { tokens_after, .. } if *tokens_after > 0 => self.last = *tokens_after,
+            Event::CallFinished(report) => {
+                self.added += report.lines.added;
+                self.removed += report.lines.removed;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A column: its label, its text, and whether it must be seen.
+struct Column {
+    label: &'static str,
+    text: String,
+    telling: bool,
+}
+
+impl Column {
+    fn width(&self, labels: bool) -> usize {
+        let label = if labels { self.label.width() } else { 0 };
+        self.text.width().max(label)
+    }
+}
+
+impl Footer {
+    fn text(&self, item: FooterItem, tally: &Tally) -> String {
+        let text = match item {
+            FooterItem::Workspace => &self.workspace,
+            FooterItem::Branch => &self.branch,
+            FooterItem::Sandbox => &self.sandbox,
+            FooterItem::Model => &self.model,
+            FooterItem::Quota => &self.quota,
+            FooterItem::Memory => &self.memory,
+            FooterItem::Session => &self.session,
+            FooterItem::Machine => &self.machine,
+            FooterItem::Auth => &self.auth,
+            FooterItem::ContextUsed => {
+                let counted = (tally.last * 100).checked_div(self.window);
+                let used = counted.or(self.context_used.map(u64::from));
+                return used.map(|percent| format!("{}% used", percent.min(100))).unwrap_or_default();
+            }
+            FooterItem::CodeChanges if tally.added + tally.removed == 0 => return String::new(),
+            FooterItem::CodeChanges => return format!("+{} -{}", tally.added, tally.removed),
+            FooterItem::Tokens if tally.tokens == 0 => return String::new(),
+            FooterItem::Tokens => return tally.tokens.to_string(),
+        };
+        one_line(text)
+    }
+
+    /// One row, or two with labels where there is room for them.
+    pub(super) fn lines(
+        &self,
+        width: u16,
+        theme: &Theme,
+        vim: Option<&'static str>,
+        tally: &Tally,
+        labels: bool,
+    ) -> Vec<Line<'static>> {
+        let labels = labels && self.labels;
+        let mut columns: Vec<Column> = self
+            .items
+            .iter()
+            .map(|item| Column {
+                label: item.label(),
+                text: self.text(*item, tally),
+                telling: item.is_telling(),
+            })
+            .filter(|column| !column.text.is_empty())
+            .collect();
+        if let Some(mode) = vim {
+            columns.insert(0, Column { label: "", text: mode.to_owned(), telling: true });
+        }
+        let room = usize::from(width);
+        fit(&mut columns, room, labels);
+        let used: usize = columns.iter().map(|column| column.width(labels)).sum();
+        let gaps = columns.len().saturating_sub(1);
+        let gap = room.saturating_sub(used).checked_div(gaps).unwrap_or_default().clamp(2, 12);
+        let row = |text: fn(&Column) -> &str, look: &dyn Fn(&Column) -> ratatui::style::Style| {
+            let mut spans = Vec::new();
+            for column in &columns {
+                let blanks = column.width(labels).saturating_sub(text(column).width()) + gap;
+                spans.push(Span::styled(text(column).to_owned(), look(column)));
+                spans.push(Span::raw(" ".repeat(blanks)));
+            }
+            spans.pop();
+            Line::from(spans)
+        };
+        let dim = theme.secondary();
+        let values = row(|column| &column.text, &|column| match column.telling {
+            true => theme.link_plain(),
+            false => dim,
+        });
+        match labels && !columns.is_empty() {
+            true => vec![row(|column| column.label, &|_| dim.add_modifier(Modifier::DIM)), values],
+            false => vec![values],
+        }
+    }
+}
+
+/// What does not fit goes, from the least telling on; the folder is shortened before the model goes.
+fn fit(columns: &mut Vec<Column>, room: usize, labels: bool) {
+    let total = |columns: &[Column]| {
+        let texts: usize = columns.iter().map(|column| column.width(labels)).sum();
+        texts + 2 * columns.len().saturating_sub(1)
+    };
+    while total(columns) > room {
+        match columns.iter().rposition(|column| !column.telling) {
+            Some(place) => drop(columns.remove(place)),
+            None => break,
+        }
+    }
+    let excess = total(columns).saturating_sub(room);
+    if let Some(first) = columns.first_mut().filter(|_| excess > 0) {
+        first.label = "";
+        first.text = shortened(&first.text, first.text.width().saturating_sub(excess).max(4));
+    }
+    while total(columns) > room && columns.len() > 1 {
+        columns.pop();
+    }
+    if let Some(only) = columns.first_mut().filter(|only| only.width(labels) > room) {
+        only.label = "";
+        only.text = shortened(&only.text, room);
+    }
 }

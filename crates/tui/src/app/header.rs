@@ -1,8 +1,10 @@
 //! The greeting.
 
+use pollux_domain::terminal_text::one_line;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+use super::Show;
 use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
 
@@ -21,10 +23,10 @@ pub struct Header {
 const NAME: &[&str] = &["┏━┓┏━┓╻  ╻  ╻ ╻╻ ╻", "┣━┛┃ ┃┃  ┃  ┃ ┃┏╋┛", "╹  ┗━┛┗━╸┗━╸┗━┛╹ ╹"];
 
 impl Header {
-    pub(super) fn lines(&self, width: u16, theme: &Theme, tips: bool) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, width: u16, theme: &Theme, show: Show) -> Vec<Line<'static>> {
         let mut lines = vec![Line::default()];
         let wide = NAME.first().map_or(0, |row| row.chars().count());
-        if usize::from(width) < wide + 2 {
+        if !show.banner || usize::from(width) < wide + 2 {
             lines.push(Line::from(Span::styled("Pollux", theme.accent().add_modifier(Modifier::BOLD))));
         } else {
             lines.extend(NAME.iter().map(|row| {
@@ -39,13 +41,10 @@ impl Header {
         let about = format!("Pollux v{}", self.version);
         lines.push(Line::from(Span::styled(about, theme.text())));
         if !self.sign_in.is_empty() {
-            lines.extend(wrap(
-                &[Span::styled(self.sign_in.clone(), theme.secondary())],
-                width,
-                &Margin::default(),
-            ));
+            let text = Span::styled(one_line(&self.sign_in), theme.secondary());
+            lines.extend(wrap(&[text], width, &Margin::default()));
         }
-        if tips {
+        if show.tips {
             lines.push(Line::default());
             lines.extend(
                 self.tips()
@@ -55,7 +54,7 @@ impl Header {
         }
         for note in &self.notes {
             let margin = Margin::hanging(Span::styled("ℹ ", theme.warning()));
-            lines.extend(wrap(&[Span::styled(note.clone(), theme.warning())], width, &margin));
+            lines.extend(wrap(&[Span::styled(one_line(note), theme.warning())], width, &margin));
         }
         lines
     }

@@ -2,13 +2,16 @@
 
 use std::time::Instant;
 
-use crossterm::event::{KeyEvent, KeyEventKind};
+use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
 use pollux_domain::approval::ApprovalMode;
 
 use super::{Action, App, TWICE};
 use crate::composer::{Reaction, Submission};
 use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
+
+/// Rows that one step of a mouse's wheel moves.
+const WHEEL_ROWS: isize = 3;
 
 impl App {
     /// All keys that one read brought: many at once may be a paste that the terminal did not mark.
@@ -103,7 +106,7 @@ impl App {
                 Vec::new()
             }
             Reaction::ToggleDetails => {
-                self.expanded = !self.expanded;
+                self.toggle_details();
                 Vec::new()
             }
             Reaction::Rewind => vec![Action::Rewind],
@@ -147,9 +150,16 @@ impl App {
                 Vec::new()
             }
             Some(Command::ShowMoreLines) => {
-                self.expanded = !self.expanded;
+                self.toggle_details();
                 Vec::new()
             }
+            Some(Command::ScrollUp) => self.scroll(-1),
+            Some(Command::ScrollDown) => self.scroll(1),
+            Some(Command::PageUp) => self.scroll(-self.page.step()),
+            Some(Command::PageDown) => self.scroll(self.page.step()),
+            Some(Command::ScrollHome) => self.scroll(isize::MIN / 2),
+            Some(Command::ScrollEnd) => self.scroll(isize::MAX / 2),
+            Some(Command::ToggleMouse) if self.settings.alternate => vec![Action::ToggleMouse],
             Some(Command::ToggleMarkdown) => {
                 self.raw = !self.raw;
                 Vec::new()
@@ -157,6 +167,28 @@ impl App {
             Some(Command::ClearScreen) => vec![Action::Redraw],
             Some(Command::Suspend) => vec![Action::Suspend],
             _ => Vec::new(),
+        }
+    }
+
+    /// More or fewer lines of output. What the terminal's scrollback has already is written there again, whole.
+    fn toggle_details(&mut self) {
+        self.expanded = !self.expanded;
+        if self.expanded && !self.settings.alternate {
+            self.transcript.reveal();
+        }
+    }
+
+    fn scroll(&mut self, by: isize) -> Vec<Action> {
+        self.page.scroll(by);
+        Vec::new()
+    }
+
+    /// The mouse's wheel moves the conversation.
+    pub fn mouse(&mut self, event: MouseEvent) {
+        match event.kind {
+            MouseEventKind::ScrollUp => self.page.scroll(-WHEEL_ROWS),
+            MouseEventKind::ScrollDown => self.page.scroll(WHEEL_ROWS),
+            _ => {}
         }
     }
 

@@ -2,11 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use pollux_domain::event::Event;
+use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::terminal_text::one_line;
+
+use crate::transcript::waited_for_hooks;
+use crate::wrap::short;
 
 /// The signs of a turning wheel, and how fast it turns.
 const WHEEL: &[char] = &['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TURN: Duration = Duration::from_millis(120);
+
+/// What is said while nothing better is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Phrases {
+    pub texts: Vec<String>,
+    /// How long each stays.
+    pub stay: Duration,
+}
+
+impl Phrases {
+    fn at(&self, elapsed: Duration) -> Option<&str> {
+        let turns = elapsed.as_millis().checked_div(self.stay.as_millis())?;
+        let place = usize::try_from(turns).unwrap_or_default().checked_rem(self.texts.len())?;
+        self.texts.get(place).map(String::as_str)
+    }
+}
 
 /// The state of the turn.
 #[derive(Debug, Default)]
@@ -14,6 +34,7 @@ pub(super) struct Status {
     since: Option<Instant>,
     /// The provider waits: why, and until when.
     waiting: Option<(String, Instant)>,
+    /// The hooks that everything waits for.
     hook: Option<String>,
 }
 
@@ -34,26 +55,38 @@ impl Status {
         match event {
             Event::PromptAccepted { .. } => self.begin(now),
             Event::Waiting(wait) => {
-                let why = format!("{} (attempt {} of {})", wait.cause, wait.attempt, wait.max_attempts);
+                let why = format!(
+                    "{} (attempt {} of {})",
+                    one_line(&wait.cause.to_string()),
+                    wait.attempt,
+                    wait.max_attempts
+                );
                 self.waiting = Some((why, now + wait.delay));
             }
-            Event::RequestSent(_) | Event::Text(_) | Event::Thought(_) | Event::RequestEnded(_) => {
-                self.waiting = None;
+            Event::Notice { severity: Severity::Info, code: NoticeCode::Hook, message } => {
+                self.hook = waited_for_hooks(message).map(one_line);
             }
+            Event::HookRan(_) | Event::RequestSent(_) => (self.hook, self.waiting) = (None, None),
+            Event::Text(_) | Event::Thought(_) | Event::RequestEnded(_) => self.waiting = None,
             Event::TurnEnded(_) => self.rest(),
             _ => {}
         }
     }
 
     /// When the picture changes by itself.
-    pub(super) fn next_tick(&self, now: Instant) -> Option<Instant> {
-        self.since.map(|_| now + TURN)
+    pub(super) fn next_tick(&self, now: Instant, wheel: bool) -> Option<Instant> {
+        self.since.map(|_| now + if wheel { TURN } else { Duration::from_secs(1) })
     }
 
     /// The line for the person; `None` when nothing is going on.
-    pub(super) fn line(&self, doing: Option<&str>, now: Instant) -> Option<String> {
-        let since = self.since?;
-        let elapsed = now.saturating_duration_since(since);
+    pub(super) fn line(
+        &self,
+        doing: Option<&str>,
+        phrases: &Phrases,
+        now: Instant,
+        wheel: bool,
+    ) -> Option<String> {
+        let elapsed = now.saturating_duration_since(self.since?);
         let what = match (&self.waiting, &self.hook, doing) {
             (Some((why, until)), _, _) => {
                 let left = until.saturating_duration_since(now).as_secs();
@@ -61,19 +94,10 @@ impl Status {
             }
             (None, Some(hook), _) => format!("Executing Hook: {hook}"),
             (None, None, Some(doing)) => doing.to_owned(),
-            (None, None, None) => "Thinking...".to_owned(),
+            (None, None, None) => phrases.at(elapsed).unwrap_or("Thinking...").to_owned(),
         };
-        let turns = elapsed.as_millis() / TURN.as_millis();
-        let place = usize::try_from(turns).unwrap_or_default() % WHEEL.len();
-        let wheel = WHEEL.get(place).copied().unwrap_or(' ');
-        Some(format!("{wheel} {what} (esc to cancel, {})", short(elapsed)))
-    }
-}
-
-/// `12s`, `3m 4s`.
-pub(super) fn short(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds => format!("{}m {}s", seconds / 60, seconds % 60),
+        let turns = usize::try_from(elapsed.as_millis() / TURN.as_millis()).unwrap_or_default();
+        let sign = WHEEL.get(turns % WHEEL.len()).filter(|_| wheel).map(|sign| format!("{sign} "));
+        Some(format!("{}{what} (esc to cancel, {})", sign.unwrap_or_default(), short(elapsed)))
     }
 }

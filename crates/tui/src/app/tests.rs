@@ -19,21 +19,22 @@ struct Stage {
 
 impl Stage {
     fn new(columns: u16, rows: u16) -> Self {
-        let settings = Settings {
-            theme: Theme::named("Default").expect("built in"),
-            keys: KeyMap::default(),
-            vim: false,
-            alternate: false,
-            hide_tips: true,
-            hide_footer: false,
-            line_numbers: false,
-            box_lines: 15,
-        };
+        let show = Show { tips: false, ..Show::default() };
+        let settings = Settings { show, line_numbers: false, ..Settings::default() };
+        Self::with(settings, columns, rows)
+    }
+
+    fn with(settings: Settings, columns: u16, rows: u16) -> Self {
         let header = Header { version: "1.2.3".to_owned(), ..Header::default() };
         let footer = Footer { workspace: "~/p".to_owned(), model: "gemini".to_owned(), ..Footer::default() };
+        let alternate = settings.alternate;
         let mut stage = Self {
             app: App::new(settings, header, footer, ApprovalMode::Default),
-            screen: Screen::new(Vec::new(), columns, true),
+            screen: if alternate {
+                Screen::whole(Vec::new(), columns, true)
+            } else {
+                Screen::new(Vec::new(), columns, true)
+            },
             terminal: vt100::Parser::new(rows, columns, 1000),
             now: Instant::now(),
             size: (columns, rows),
@@ -128,7 +129,7 @@ fn a_prompt_is_sent_and_its_answer_stays() {
     stage.event(Event::StepCommitted);
     stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
     let shown = stage.shown();
-    assert!(shown.contains(" > hi\n\n✦ Hello there\n"), "{shown}");
+    assert!(shown.contains(&format!(" > hi\n{}\n\n✦ Hello there\n", "▀".repeat(60))), "{shown}");
     assert!(!shown.contains("Thinking"), "{shown}");
     assert!(!stage.app.is_busy());
     assert_eq!(stage.app.answer(), "Hello **there**");

@@ -33,7 +33,7 @@ impl Todos {
         self.entries = listed.into_iter().flatten().filter_map(entry).collect();
     }
 
-    pub(super) fn lines(&self, theme: &Theme) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         let left = self.entries.iter().any(|(state, _)| matches!(state, State::Pending | State::Now));
         if !left {
             return Vec::new();
@@ -41,14 +41,18 @@ impl Todos {
         let done = self.entries.iter().filter(|(state, _)| *state == State::Done).count();
         let now = self.entries.iter().find(|(state, _)| *state == State::Now);
         let now = now.map(|(_, text)| format!(" » {text}")).unwrap_or_default();
-        let mut lines = vec![Line::from(vec![
-            Span::styled(" Todo", theme.accent().add_modifier(Modifier::BOLD)),
-            Span::styled(
-                format!("  {done}/{} completed (Ctrl+T to toggle)", self.entries.len()),
-                theme.secondary(),
-            ),
-            Span::styled(now, theme.text()),
-        ])];
+        let rule = Line::from(Span::styled("─".repeat(usize::from(width)), theme.border()));
+        let mut lines = vec![
+            rule,
+            Line::from(vec![
+                Span::styled(" Todo", theme.accent().add_modifier(Modifier::BOLD)),
+                Span::styled(
+                    format!("  {done}/{} completed (Ctrl+T to toggle)", self.entries.len()),
+                    theme.secondary(),
+                ),
+                Span::styled(now, theme.text()),
+            ]),
+        ];
         if self.open {
             lines.extend(self.entries.iter().map(|(state, text)| {
                 let (sign, style) = match state {

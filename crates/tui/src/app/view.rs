@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::terminal_text::one_line;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::App;
-use crate::composer;
+use crate::composer::{self, VimMode};
 use crate::dialog::Room;
 use crate::screen::Frame;
 use crate::transcript::Look;
@@ -17,18 +18,13 @@ use crate::wrap::{Margin, wrap};
 
 /// Rows of the queue that are shown.
 const QUEUED: usize = 3;
+/// A window that is lower has no room for the footer's labels.
+const ROOM_FOR_LABELS: u16 = 10;
 
 impl App {
     /// The frame for a terminal of this size.
     pub fn frame(&mut self, width: u16, height: u16, now: Instant) -> Frame {
         let width = width.max(1);
-        // The last row of the terminal stays free: what is printed there would scroll.
-        let height = height.max(2) - 1;
-        let mut finished = Vec::new();
-        if !std::mem::replace(&mut self.greeted, true) {
-            let tips = !self.settings.hide_tips;
-            finished.extend(self.header.lines(width, &self.settings.theme, tips));
-        }
         if self.toast.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.toast = None;
         }
@@ -39,46 +35,119 @@ impl App {
             box_lines: if self.expanded { usize::MAX } else { self.settings.box_lines },
             line_numbers: self.settings.line_numbers,
             raw: self.raw,
+            compact: self.settings.compact && !self.expanded,
+            now,
         };
-        finished.extend(self.transcript.finished(look));
+        match self.settings.alternate {
+            true => self.whole_screen(look, height.max(1)),
+            // The last row of the terminal stays free: what is printed there would scroll.
+            false => self.below_scrollback(look, height.max(2) - 1),
+        }
+    }
+
+    /// What is said on the normal screen when the other one is left.
+    pub fn last_words(&mut self, width: u16, now: Instant) -> Frame {
+        let theme = self.settings.theme.clone();
+        let (line_numbers, compact) = (self.settings.line_numbers, self.settings.compact);
+        let look = Look { theme: &theme, width, box_lines: 15, line_numbers, raw: false, compact, now };
+        let finished = self.farewell.drain(..).flat_map(|item| item.lines(look)).collect();
+        Frame { finished, live: Buffer::empty(Rect::new(0, 0, width, 0)), cursor: None }
+    }
+
+    fn below_scrollback(&mut self, look: Look<'_>, height: u16) -> Frame {
+        let mut finished = self.transcript.finished(look);
+        // The greeting waits for its last line, but not for long.
+        let mut greeting = Vec::new();
+        if !self.greeted {
+            greeting = self.greeting(look);
+            self.greeted = self.settled || self.ended || !finished.is_empty();
+            if self.greeted {
+                finished.splice(0..0, std::mem::take(&mut greeting));
+            }
+        }
         if self.ended {
             finished.extend(self.transcript.live(look));
-            return Frame { finished, live: Buffer::empty(Rect::new(0, 0, width, 0)), cursor: None };
+            return Frame { finished, live: Buffer::empty(Rect::new(0, 0, look.width, 0)), cursor: None };
         }
-        let (live, cursor) = self.live(look, height, now);
+        let (below, between) = self.foot(look, height);
+        let room = usize::from(height - below.height().min(height));
+        let mut above = greeting;
+        above.extend(self.transcript.live(Look { box_lines: look.box_lines.min(room), ..look }));
+        above.extend(between);
+        let cut = above.len().saturating_sub(room);
+        above.drain(..cut);
+        let (live, cursor) = self.draw(&above, &below, look, height);
         Frame { finished, live, cursor }
     }
 
-    fn live(&mut self, look: Look<'_>, height: u16, now: Instant) -> (Buffer, Option<Position>) {
-        let below = match self.dialogs.is_empty() {
-            true => self.below(look, height, now),
-            false => Below::Lines(self.question(look, height)),
-        };
-        let rows = below.height().min(height);
-        let room = usize::from(height - rows);
-        let mut above = self.transcript.live(Look { box_lines: look.box_lines.min(room), ..look });
-        if self.dialogs.is_empty() {
-            above.extend(self.between(look, now));
+    fn whole_screen(&mut self, look: Look<'_>, height: u16) -> Frame {
+        self.page.remake(look);
+        for past in self.transcript.settled() {
+            self.page.add(past, look);
         }
-        let cut = above.len().saturating_sub(room);
-        let above: Vec<Line<'static>> = above.into_iter().skip(cut).collect();
-        let first = u16::try_from(above.len()).unwrap_or(height);
+        let (below, mut between) = self.foot(look, height);
+        let room = usize::from(height - below.height().min(height));
+        let fits = room.saturating_sub(between.len());
+        let before = self.greeting(look);
+        let after = self.transcript.live(Look { box_lines: look.box_lines.min(room), ..look });
+        let mut above = self.page.seen(&before, &after, fits);
+        above.resize(fits, Line::default());
+        if self.page.is_scrolled() {
+            let text = "↓ more below (Ctrl+End)";
+            above.pop();
+            above.push(Line::from(Span::styled(text, look.theme.warning())));
+        }
+        let cut = between.len().saturating_sub(room);
+        above.extend(between.drain(cut..));
+        let (live, cursor) = self.draw(&above, &below, look, height);
+        Frame { finished: Vec::new(), live, cursor }
+    }
+
+    fn greeting(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        self.header.lines(look.width, look.theme, self.settings.show)
+    }
+
+    /// What is in the composer's place, and what stands right above it.
+    fn foot(&mut self, look: Look<'_>, height: u16) -> (Below, Vec<Line<'static>>) {
+        match self.dialogs.is_empty() {
+            true => {
+                let between = self.between(look);
+                (self.below(look, height), between)
+            }
+            false => (Below::Lines(self.question(look, height)), Vec::new()),
+        }
+    }
+
+    fn draw(
+        &mut self,
+        above: &[Line<'static>],
+        below: &Below,
+        look: Look<'_>,
+        height: u16,
+    ) -> (Buffer, Option<Position>) {
+        let rows = below.height().min(height);
+        let first = u16::try_from(above.len()).unwrap_or(height).min(height - rows);
         let area = Rect::new(0, 0, look.width, first + rows);
         let mut buffer = Buffer::empty(area);
-        put(&above, 0, &mut buffer);
+        put(above, 0, &mut buffer);
         let cursor = match below {
             Below::Lines(lines) => {
-                put(&lines, first, &mut buffer);
+                put(lines, first, &mut buffer);
                 None
             }
             Below::Composer { input, popup, foot } => {
                 let styles = self.styles();
-                let last =
+                let part =
                     |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
-                let cursor = self.composer.render(last(first, input), &mut buffer, &styles);
-                let under = (first + input).min(area.height);
-                self.composer.render_popup(last(under, popup), &mut buffer, &styles);
-                put(&foot, (under + popup).min(area.height), &mut buffer);
+                let popup_first = self.settings.alternate;
+                let (input_at, popup_at) = match popup_first {
+                    true => (first + popup, first),
+                    false => (first, first + input),
+                };
+                let cursor =
+                    self.composer.render(part(input_at.min(area.height), *input), &mut buffer, &styles);
+                self.composer.render_popup(part(popup_at.min(area.height), *popup), &mut buffer, &styles);
+                put(foot, (first + input + popup).min(area.height), &mut buffer);
                 cursor
             }
         };
@@ -86,29 +155,42 @@ impl App {
     }
 
     /// What stands between the conversation and the composer.
-    fn between(&self, look: Look<'_>, now: Instant) -> Vec<Line<'static>> {
+    fn between(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let mut lines = vec![Line::default()];
         lines.extend(self.queued(look));
-        lines.extend(self.todos.lines(theme));
-        let doing = self.transcript.running().map(|name| format!("Running {name}"));
-        let doing = doing.as_deref().or_else(|| self.transcript.thought());
-        if let Some(text) = self.status.line(doing, now) {
-            lines.extend(wrap(&[Span::styled(text, theme.accent())], look.width, &Margin::default()));
-        } else if let Some((text, _)) = &self.toast {
-            lines.push(Line::from(Span::styled(text.clone(), theme.warning())));
+        lines.extend(self.todos.lines(look.width, theme));
+        if let Some((text, _)) = &self.toast {
+            lines.extend(wrap(
+                &[Span::styled(text.clone(), theme.warning())],
+                look.width,
+                &Margin::default(),
+            ));
         }
-        if self.is_busy()
-            && let Some((text, _)) = &self.toast
-        {
-            lines.push(Line::from(Span::styled(text.clone(), theme.warning())));
-        }
+        lines.extend(self.status_row(look));
         if self.shortcuts {
             lines.extend(self.shortcut_lines(look));
         }
         lines.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), theme.border())));
         lines.push(self.mode_line(look));
         lines
+    }
+
+    /// What goes on, or how to learn more.
+    fn status_row(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let theme = look.theme;
+        let doing = self.transcript.running().map(|name| format!("Running {name}"));
+        let doing = doing.as_deref().or_else(|| self.transcript.thought());
+        let show = self.settings.show;
+        if let Some(text) = self.status.line(doing, &self.settings.phrases, look.now, show.wheel) {
+            return wrap(&[Span::styled(text, theme.accent())], look.width, &Margin::default());
+        }
+        let hint = "? for shortcuts";
+        let gap = usize::from(look.width).checked_sub(hint.len());
+        match gap.filter(|_| show.hint && self.composer.is_empty()) {
+            Some(gap) => vec![Line::from(Span::styled(format!("{:gap$}{hint}", ""), theme.secondary()))],
+            None => Vec::new(),
+        }
     }
 
     fn queued(&self, look: Look<'_>) -> Vec<Line<'static>> {
@@ -118,7 +200,7 @@ impl App {
         let dim = look.theme.secondary();
         let mut lines = vec![Line::from(Span::styled("  Queued (press ↑ to edit):", dim))];
         for queued in self.queue.iter().take(QUEUED) {
-            let text = pollux_domain::terminal_text::one_line(&queued.raw);
+            let text = one_line(&queued.raw);
             let row = wrap(&[Span::styled(text, dim)], look.width, &Margin::hanging(Span::raw("    ")));
             lines.extend(row.into_iter().take(1));
         }
@@ -150,7 +232,7 @@ impl App {
             ApprovalMode::Plan => theme.success(),
             ApprovalMode::Default => theme.secondary(),
         };
-        let right = self.footer.context.clone();
+        let right = if self.settings.show.context { one_line(&self.footer.context) } else { String::new() };
         let mut line = Line::from(Span::styled(text, style));
         let gap = usize::from(look.width).checked_sub(line.width() + Span::raw(right.as_str()).width());
         if let Some(gap) = gap.filter(|gap| *gap > 2) {
@@ -161,10 +243,15 @@ impl App {
     }
 
     /// The composer with what is under it.
-    fn below(&mut self, look: Look<'_>, height: u16, _now: Instant) -> Below {
-        let foot = match self.settings.hide_footer {
-            true => Vec::new(),
-            false => vec![self.footer.line(look.width, look.theme)],
+    fn below(&mut self, look: Look<'_>, height: u16) -> Below {
+        let vim = match self.composer.vim_mode() {
+            Some(VimMode::Normal) => Some("[NORMAL]"),
+            Some(VimMode::Insert) => Some("[INSERT]"),
+            None => None,
+        };
+        let foot = match self.settings.show.footer && height > 2 {
+            false => Vec::new(),
+            true => self.footer.lines(look.width, look.theme, vim, &self.tally, height > ROOM_FOR_LABELS),
         };
         let feet = u16::try_from(foot.len()).unwrap_or_default();
         let input = self.composer.height(look.width).min(height.saturating_sub(feet).max(1));

@@ -107,18 +107,26 @@ impl Stream {
 
     /// A block that is too long to wait for its end. Code is closed and opened again.
     fn settle_by_force(&mut self) -> Option<String> {
-        if self.seen < LONGEST_BLOCK {
-            return None;
-        }
-        let rest = self.open.split_off(self.seen);
+        let cut = if self.seen >= LONGEST_BLOCK { self.seen } else { self.cut_in_line()? };
+        let rest = self.open.split_off(cut);
         let mut over = std::mem::replace(&mut self.open, rest);
         self.seen = 0;
         if let Some(fence) = &self.fence {
+            if !over.ends_with('\n') {
+                over.push('\n');
+            }
             over.extend(std::iter::repeat_n(fence.mark, fence.length));
             self.open.insert_str(0, &fence.opening);
             self.seen = fence.opening.len();
         }
         Some(over)
+    }
+
+    /// Where a line without an end can be cut: after a word, or anywhere.
+    fn cut_in_line(&self) -> Option<usize> {
+        let line = self.open.get(self.seen..).filter(|line| line.len() >= LONGEST_BLOCK)?;
+        let word = line.rfind(' ').map(|at| at + 1).filter(|at| *at >= LONGEST_BLOCK / 2);
+        Some(self.seen + word.unwrap_or(line.len()))
     }
 }
 
@@ -184,5 +192,21 @@ mod tests {
         assert!(cuts.iter().all(|cut| cut.starts_with("```rust\n")));
         let kept: usize = cuts.iter().map(|cut| cut.matches("let x").count()).sum();
         assert_eq!(kept, 4000);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_given_away_too() {
+        for opening in ["", "```\n"] {
+            let mut stream = Stream::default();
+            let mut cuts = String::new();
+            stream.push(opening);
+            for _ in 0..100_000 {
+                stream.push("0123456789");
+                cuts.extend(stream.settle());
+                assert!(stream.tail().len() < 2 * LONGEST_BLOCK);
+            }
+            cuts.extend(stream.finish());
+            assert_eq!(cuts.matches(|character: char| character.is_ascii_digit()).count(), 1_000_000);
+        }
     }
 }

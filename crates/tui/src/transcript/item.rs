@@ -1,10 +1,13 @@
 //! One thing on the screen, and how it looks.
 
+use std::time::Instant;
+
 use pollux_domain::event::TurnEnd;
 use pollux_domain::terminal_text::{one_line, plain};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::panel::Panel;
 use crate::markdown;
 use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
@@ -19,6 +22,9 @@ pub struct Look<'a> {
     pub line_numbers: bool,
     /// The text as it is written, without Markdown.
     pub raw: bool,
+    /// What went as expected is told in a line.
+    pub compact: bool,
+    pub now: Instant,
 }
 
 impl<'a> Look<'a> {
@@ -46,9 +52,13 @@ pub enum Item {
         about: String,
         went_well: bool,
     },
+    /// What the model thought before it spoke.
+    Thought(String),
     Info(String),
     Warning(String),
     Error(String),
+    /// Figures in a box.
+    Panel(Box<Panel>),
     /// Lines that somebody has drawn already, such as a table.
     Drawn(Vec<Line<'static>>),
 }
@@ -72,21 +82,16 @@ impl Item {
         match self {
             Self::Prompt(text) => prompt(text, look),
             Self::Shell(text) => apart(message("$ ", theme.accent(), text, theme.text(), look)),
-            Self::Answer { text, goes_on } if look.raw => {
-                let lines = text.lines().flat_map(|line| {
-                    wrap(
-                        &[Span::styled(plain(line).into_owned(), theme.response())],
-                        look.width,
-                        &Margin::default(),
-                    )
-                });
-                answer(lines.collect(), *goes_on, look)
+            Self::Answer { text, goes_on } => answer(text, *goes_on, look),
+            Self::Thought(text) => {
+                let style = theme.secondary().add_modifier(Modifier::ITALIC);
+                apart(message("∴ ", style, text, style, look))
             }
-            Self::Answer { text, goes_on } => answer(markdown::render(text, look.markdown()), *goes_on, look),
             Self::Call { name, about, went_well } => call(name, about, *went_well, look),
             Self::Info(text) => apart(message("ℹ ", theme.accent(), text, theme.text(), look)),
             Self::Warning(text) => apart(message("⚠ ", theme.warning(), text, theme.warning(), look)),
             Self::Error(text) => apart(message("✕ ", theme.error(), text, theme.error(), look)),
+            Self::Panel(panel) => apart(panel.lines(look)),
             Self::Drawn(lines) => lines.clone(),
         }
     }
@@ -136,15 +141,37 @@ fn call(name: &str, about: &str, went_well: bool, look: Look<'_>) -> Vec<Line<'s
     lines.into_iter().take(1).collect()
 }
 
-/// What the person said, set off by its background.
+/// Rows of a prompt that are shown; whoever pasted a book has it elsewhere.
+const PROMPT_ROWS: usize = 200;
+
+/// What the person said, set off by a bar above and below.
 fn prompt(text: &str, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
     let strong = theme.text().add_modifier(Modifier::BOLD);
-    apart(message(" > ", theme.accent(), text, strong, look))
+    let bar = |sign: &str| Line::from(Span::styled(sign.repeat(usize::from(look.width)), theme.border()));
+    let said = message(" > ", theme.accent(), text, strong, look);
+    let more = said.len().saturating_sub(PROMPT_ROWS);
+    let mut lines = vec![Line::default(), bar("▄")];
+    lines.extend(said.into_iter().take(PROMPT_ROWS));
+    if more > 0 {
+        lines.push(Line::from(Span::styled(format!("   … {more} more rows"), theme.secondary())));
+    }
+    lines.push(bar("▀"));
+    lines
 }
 
-/// An answer's lines with the model's sign.
-pub(super) fn answer(lines: Vec<Line<'static>>, goes_on: bool, look: Look<'_>) -> Vec<Line<'static>> {
+/// An answer, or a part of it, with the model's sign.
+pub(super) fn answer(text: &str, goes_on: bool, look: Look<'_>) -> Vec<Line<'static>> {
+    let lines = match look.raw {
+        true => plain(text)
+            .lines()
+            .flat_map(|line| {
+                let span = Span::styled(line.to_owned(), look.theme.response());
+                wrap(&[span], look.width.saturating_sub(2).max(1), &Margin::default())
+            })
+            .collect(),
+        false => markdown::render(text, look.markdown()),
+    };
     let mut signed = vec![Line::default()];
     for (index, line) in lines.into_iter().enumerate() {
         let begins = index == 0 && !goes_on;

@@ -9,7 +9,11 @@ use super::*;
 use crate::theme::Theme;
 
 fn look(theme: &Theme, width: u16) -> Look<'_> {
-    Look { theme, width, box_lines: 3, line_numbers: false, raw: false }
+    Look { theme, width, box_lines: 3, line_numbers: false, raw: false, compact: true, now: Instant::now() }
+}
+
+fn take(transcript: &mut Transcript, event: &Event) {
+    transcript.take(event, Instant::now());
 }
 
 fn text(lines: &[Line<'static>]) -> String {
@@ -42,12 +46,12 @@ fn finished(id: &str, status: CallStatus, display: Display) -> Event {
 fn an_answer_leaves_block_by_block_and_once() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
-    transcript.take(&Event::Text("First **bold**\n\nSec".to_owned()));
+    take(&mut transcript, &Event::Text("First **bold**\n\nSec".to_owned()));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
-    transcript.take(&Event::Text("ond\n\nThi".to_owned()));
+    take(&mut transcript, &Event::Text("ond\n\nThi".to_owned()));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n✦ First bold\n");
     assert_eq!(text(&transcript.live(look(&theme, 40))), "\n  Second\n\n  Thi\n");
-    transcript.take(&Event::StepCommitted);
+    take(&mut transcript, &Event::StepCommitted);
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n  Second\n\n  Thi\n");
     assert_eq!(text(&transcript.live(look(&theme, 40))), "");
     assert_eq!(transcript.answer(), "First **bold**\n\nSecond\n\nThi");
@@ -57,21 +61,41 @@ fn an_answer_leaves_block_by_block_and_once() {
 fn calls_leave_in_the_order_in_which_they_began() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
-    transcript.take(&call("1", "run_shell_command", r#"{"command":"sleep 1"}"#));
-    transcript.take(&call("2", "read_file", r#"{"file_path":"a.txt"}"#));
-    transcript.take(&finished("2", CallStatus::Success, Display::Nothing));
+    take(&mut transcript, &call("1", "run_shell_command", r#"{"command":"sleep 1"}"#));
+    take(&mut transcript, &call("2", "read_file", r#"{"file_path":"a.txt"}"#));
+    take(&mut transcript, &finished("2", CallStatus::Success, Display::Nothing));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
     assert_eq!(transcript.running(), Some("Shell"));
-    transcript.take(&Event::CallOutput { call: CallId::from_file("1"), text: "1\n2\n3\n4\n5\n".to_owned() });
+    take(
+        &mut transcript,
+        &Event::CallOutput { call: CallId::from_file("1"), text: "1\n2\n3\n4\n5\n".to_owned() },
+    );
     let live = text(&transcript.live(look(&theme, 40)));
     assert_eq!(
         live,
-        "\n⊷  Shell  sleep 1\n│ … 2 earlier lines (Ctrl+O shows them)\n│ 3\n│ 4\n│ 5\n\n✓  ReadFile  a.txt\n"
+        "
+╭──────────────────────────────────────╮
+│ ⊷  Shell  sleep 1                    │
+│ … 2 earlier lines (Ctrl+O shows them │
+│ 3                                    │
+│ 4                                    │
+│ 5                                    │
+╰──────────────────────────────────────╯
+
+✓  ReadFile  a.txt
+"
     );
-    transcript.take(&finished("1", CallStatus::Error, Display::Text("no".to_owned())));
+    take(&mut transcript, &finished("1", CallStatus::Error, Display::Text("no".to_owned())));
     assert_eq!(
         text(&transcript.finished(look(&theme, 40))),
-        "\nx  Shell  sleep 1\n│ no\n\n✓  ReadFile  a.txt\n"
+        "
+╭──────────────────────────────────────╮
+│ x  Shell  sleep 1                    │
+│ no                                   │
+╰──────────────────────────────────────╯
+
+✓  ReadFile  a.txt
+"
     );
 }
 
@@ -79,11 +103,14 @@ fn calls_leave_in_the_order_in_which_they_began() {
 fn output_cannot_draw_outside_its_box() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
-    transcript.take(&call("1", "run_shell_command", "{\"command\":\"a\\u001b[2J\\nb\"}"));
-    transcript.take(&Event::CallOutput {
-        call: CallId::from_file("1"),
-        text: "\u{1b}]0;title\u{7}x\u{1b}[1A\u{1b}[2Ky".to_owned(),
-    });
+    take(&mut transcript, &call("1", "run_shell_command", "{\"command\":\"a\\u001b[2J\\nb\"}"));
+    take(
+        &mut transcript,
+        &Event::CallOutput {
+            call: CallId::from_file("1"),
+            text: "\u{1b}]0;title\u{7}x\u{1b}[1A\u{1b}[2Ky".to_owned(),
+        },
+    );
     let lines = transcript.live(look(&theme, 20));
     let shown = text(&lines);
     assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown:?}");
@@ -95,8 +122,8 @@ fn output_cannot_draw_outside_its_box() {
 fn a_turn_that_ends_leaves_nothing_open() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
-    transcript.take(&call("1", "glob", r#"{"pattern":"*"}"#));
-    transcript.take(&Event::TurnEnded(TurnEnd::Cancelled));
+    take(&mut transcript, &call("1", "glob", r#"{"pattern":"*"}"#));
+    take(&mut transcript, &Event::TurnEnded(TurnEnd::Cancelled));
     let said = text(&transcript.finished(look(&theme, 40)));
     assert_eq!(said, "\n-  FindFiles  *\n\nℹ Request cancelled.\n");
     assert_eq!(transcript.running(), None);

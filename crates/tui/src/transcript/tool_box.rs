@@ -1,8 +1,10 @@
 //! A call of a tool.
 
+use std::time::{Duration, Instant};
+
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalRequest;
-use pollux_domain::event::{CallReport, CallStatus};
+use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::{Stripper, one_line, plain};
 use pollux_domain::tool::{Display, LineDelta};
@@ -10,12 +12,17 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
+use super::activity::Activities;
 use super::item::Look;
 use crate::diff;
-use crate::wrap::{Margin, chop, wrap};
+use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
 const KEPT: usize = 64 * 1024;
+/// A box in less room is no box.
+const NARROWEST: u16 = 12;
+/// What takes longer says how long.
+const WORTH_SAYING: Duration = Duration::from_secs(3);
 
 /// How a call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +34,7 @@ enum State {
 
 /// A call from the model's wish to its result.
 #[derive(Debug)]
-pub(super) struct ToolBox {
+pub(crate) struct ToolBox {
     id: CallId,
     name: String,
     /// What it is about, in one line.
@@ -38,10 +45,13 @@ pub(super) struct ToolBox {
     display: Display,
     lines: LineDelta,
     error: Option<String>,
+    activities: Activities,
+    since: Instant,
+    whole: bool,
 }
 
 impl ToolBox {
-    pub(super) fn new(id: CallId, name: &str, args: &JsonObject) -> Self {
+    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, now: Instant) -> Self {
         Self {
             id,
             name: title(name),
@@ -52,6 +62,9 @@ impl ToolBox {
             display: Display::Nothing,
             lines: LineDelta::default(),
             error: None,
+            activities: Activities::default(),
+            since: now,
+            whole: false,
         }
     }
 
@@ -106,14 +119,43 @@ impl ToolBox {
         }
     }
 
+    /// From now on it is shown whole.
+    pub(super) fn show_whole(&mut self) {
+        self.whole = true;
+    }
+
+    pub(super) fn activity(&mut self, activity: &Activity) {
+        self.activities.take(activity);
+    }
+
     pub(super) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let look = if self.whole { Look { box_lines: usize::MAX, ..look } } else { look };
         let mut lines = vec![Line::default()];
-        lines.extend(self.heading(look));
-        lines.extend(self.body(look));
+        let is_small = look.compact
+            && self.error.is_none()
+            && matches!(self.display, Display::Diff(_) | Display::List { .. })
+            && self.is_over();
+        if is_small {
+            lines.extend(self.heading(look.width, look));
+            lines.extend(self.small_body(look));
+            return lines;
+        }
+        let inner = inner(look);
+        let body = self.body(Look { width: inner, ..look });
+        if body.is_empty() {
+            lines.extend(self.heading(look.width, look));
+            return lines;
+        }
+        let content = self.heading(inner, look).into_iter().chain(body).collect();
+        let border = match self.state {
+            State::Asked => look.theme.warning(),
+            _ => look.theme.border(),
+        };
+        lines.extend(boxed(content, border, look));
         lines
     }
 
-    fn heading(&self, look: Look<'_>) -> Vec<Line<'static>> {
+    fn heading(&self, width: u16, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let (sign, style) = match self.state {
             State::Runs => ("⊷", theme.accent()),
@@ -127,53 +169,121 @@ impl ToolBox {
         if !self.about.is_empty() {
             spans.push(Span::styled(format!("  {}", self.about), theme.secondary()));
         }
-        if self.lines != LineDelta::default() {
-            let counted = format!("  (+{}, -{})", self.lines.added, self.lines.removed);
-            spans.push(Span::styled(counted, theme.secondary()));
+        spans.extend(self.outcome(look).map(|text| Span::styled(text, theme.secondary())));
+        wrap(&spans, width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
+    }
+
+    /// What the heading says at its end.
+    fn outcome(&self, look: Look<'_>) -> Option<String> {
+        let elapsed = look.now.saturating_duration_since(self.since);
+        match (self.state, &self.display) {
+            (State::Runs, _) if elapsed >= WORTH_SAYING => Some(format!("  ({})", short(elapsed))),
+            (State::Over(CallStatus::Success), Display::Diff(_)) => {
+                Some(format!(" → Accepted (+{}, -{})", self.lines.added, self.lines.removed))
+            }
+            (State::Over(CallStatus::Success), Display::List { summary, .. }) if look.compact => {
+                Some(format!(" → {}", one_line(summary))).filter(|text| text.len() > " → ".len())
+            }
+            (State::Over(_), _) if self.lines != LineDelta::default() => {
+                Some(format!("  (+{}, -{})", self.lines.added, self.lines.removed))
+            }
+            _ => None,
         }
-        wrap(&spans, look.width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
+    }
+
+    /// What is under a heading without a box.
+    fn small_body(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let Display::Diff(change) = &self.display else { return Vec::new() };
+        let room = look.width.saturating_sub(4).max(1);
+        let (lines, more) = diff::beginning(change, room, look.theme, look.box_lines);
+        let more = (more > 0).then(|| note(more, "more", look));
+        let indent = |line: Line<'static>| Line::from([vec![Span::raw("    ")], line.spans].concat());
+        lines.into_iter().chain(more).map(indent).collect()
     }
 
     fn body(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        let room = look.width.saturating_sub(2).max(1);
-        let lines = match (&self.display, &self.error) {
-            (_, Some(error)) => text_lines(error, room, look.theme.error()),
-            (Display::Diff(change), None) => diff::render(change, room, look.theme),
-            (Display::Text(text), None) => text_lines(text, room, look.theme.text()),
+        let theme = look.theme;
+        let (lines, hidden) = match (&self.display, &self.error) {
+            (_, Some(error)) => ending(error, theme.error(), look),
+            (Display::Diff(change), None) => {
+                let (mut lines, more) = diff::beginning(change, look.width, theme, look.box_lines);
+                lines.extend((more > 0).then(|| note(more, "more", look)));
+                return lines;
+            }
+            (Display::Text(text), None) => ending(text, theme.text(), look),
             (Display::List { summary, items }, None) => {
                 let text = [std::slice::from_ref(summary), items.as_slice()].concat().join("\n");
-                text_lines(&text, room, look.theme.text())
+                ending(&text, theme.text(), look)
             }
-            (Display::Agent(end), None) => text_lines(&end.result, room, look.theme.text()),
-            (Display::Nothing, None) => text_lines(&self.output, room, look.theme.text()),
+            (Display::Agent(end), None) => ending(&end.result, theme.text(), look),
+            (Display::Nothing, None) if !self.activities.is_empty() => {
+                let lines: Vec<_> = self.activities.spans(theme);
+                let rows = lines
+                    .iter()
+                    .flat_map(|line| wrap(line, look.width, &Margin::default()).into_iter().take(1));
+                let rows: Vec<Line<'static>> = rows.collect();
+                let cut = rows.len().saturating_sub(look.box_lines);
+                return rows.into_iter().skip(cut).collect();
+            }
+            (Display::Nothing, None) => ending(&self.output, theme.text(), look),
         };
-        let whole = lines.len();
-        let cut = whole.saturating_sub(look.box_lines);
-        // Of a change its beginning counts, of output its end.
-        let is_change = matches!(self.display, Display::Diff(_));
-        let shown: Vec<Line<'static>> = match is_change {
-            true => lines.into_iter().take(look.box_lines).collect(),
-            false => lines.into_iter().skip(cut).collect(),
-        };
-        let note = (cut > 0).then(|| {
-            let place = if is_change { "more" } else { "earlier" };
-            let text = format!("… {cut} {place} lines (Ctrl+O shows them)");
-            Line::from(Span::styled(text, look.theme.secondary()))
-        });
-        let (before, after) = if is_change { (None, note) } else { (note, None) };
-        before.into_iter().chain(shown).chain(after).map(|line| behind_bar(line, look)).collect()
+        let note = (hidden > 0).then(|| note(hidden, "earlier", look));
+        note.into_iter().chain(lines).collect()
     }
 }
 
-fn behind_bar(line: Line<'static>, look: Look<'_>) -> Line<'static> {
-    let bar = Span::styled("│ ", look.theme.border());
-    Line::from([vec![bar], line.spans].concat())
+fn note(count: usize, place: &str, look: Look<'_>) -> Line<'static> {
+    let text = format!("… {count} {place} lines (Ctrl+O shows them)");
+    Line::from(Span::styled(text, look.theme.secondary()))
 }
 
-fn text_lines(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
-    let text = plain(text.trim_end());
-    let lines = text.lines().map(|line| vec![Span::styled(line.to_owned(), style)]);
-    lines.flat_map(|line| chop(&line, width, &Margin::default())).collect()
+/// Room for text in a box.
+fn inner(look: Look<'_>) -> u16 {
+    if look.width < NARROWEST { look.width } else { look.width - 4 }
+}
+
+/// Lines in a box as wide as there is room. Nothing can reach over its border.
+pub(super) fn boxed(lines: Vec<Line<'static>>, border: Style, look: Look<'_>) -> Vec<Line<'static>> {
+    if look.width < NARROWEST {
+        return lines;
+    }
+    let inner = usize::from(look.width - 4);
+    let rule = |left: char, right: char| {
+        let text = format!("{left}{}{right}", "─".repeat(inner + 2));
+        Line::from(Span::styled(text, border))
+    };
+    let mut drawn = vec![rule('╭', '╮')];
+    for line in lines {
+        let line = clip(line, inner);
+        let blanks = inner.saturating_sub(line.width());
+        let mut spans = vec![Span::styled("│ ", border)];
+        spans.extend(line.spans);
+        spans.push(Span::raw(" ".repeat(blanks)));
+        spans.push(Span::styled(" │", border));
+        drawn.push(Line::from(spans));
+    }
+    drawn.push(rule('╰', '╯'));
+    drawn
+}
+
+/// The last lines of a text and how many are before them. What is not shown costs nothing.
+fn ending(text: &str, style: Style, look: Look<'_>) -> (Vec<Line<'static>>, usize) {
+    let text = text.trim_end();
+    let most = look.box_lines;
+    let whole = text.lines().count();
+    let taken = most.min(whole);
+    let mut last: Vec<&str> = text.lines().rev().take(taken).collect();
+    last.reverse();
+    let wide = usize::from(look.width).saturating_mul(most).saturating_mul(4);
+    let rows = last.into_iter().flat_map(|line| {
+        let from = line.len().saturating_sub(wide);
+        let from = (from..line.len()).find(|at| line.is_char_boundary(*at)).unwrap_or(from);
+        let shown = plain(line.get(from..).unwrap_or(line)).into_owned();
+        chop(&[Span::styled(shown, style)], look.width, &Margin::default())
+    });
+    let rows: Vec<Line<'static>> = rows.collect();
+    let cut = rows.len().saturating_sub(most);
+    (rows.into_iter().skip(cut).collect(), whole - taken + cut)
 }
 
 /// `run_shell_command` → `Run shell command`, for tools that nobody has named better yet.

@@ -1,13 +1,18 @@
 //! How the screen looks at first, and what of a call can be changed in an editor.
 
+use std::time::Duration;
+
 use pollux_config::settings::Settings as Given;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
-use pollux_tui::app::{App, Footer, Header, Settings};
+use pollux_domain::terminal_text::one_line;
+use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
+use pollux_tui::terminal::{Notify, background};
 use pollux_tui::theme::{Shade, Theme};
 use serde_json::Value;
 
+use super::watch::Manner;
 use crate::run::VERSION;
 use crate::wire::Loaded;
 
@@ -18,15 +23,27 @@ const BOX_LINES: usize = 15;
 pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) -> App {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let (keys, problems) = keys(loaded);
+    let show = Show {
+        banner: !flag("ui.hideBanner"),
+        tips: !flag("ui.hideTips"),
+        footer: !flag("ui.hideFooter"),
+        context: !flag("ui.hideContextSummary"),
+        hint: flag("ui.showShortcutsHint"),
+        wheel: flag("ui.showSpinner"),
+    };
     let settings = Settings {
         theme: theme(loaded),
         keys,
         vim: flag("general.vimMode"),
         alternate: flag("ui.useAlternateBuffer"),
-        hide_tips: flag("ui.hideTips"),
-        hide_footer: flag("ui.hideFooter"),
+        show,
         line_numbers: flag("ui.showLineNumbers"),
         box_lines: BOX_LINES,
+        compact: flag("ui.compactToolOutput"),
+        thoughts: word(loaded, "ui.inlineThinkingMode") == Some("full"),
+        model_in_chat: flag("ui.showModelInfoInChat"),
+        phrases: phrases(loaded),
+        titles: titles(loaded),
     };
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
@@ -34,30 +51,128 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
     App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode)
 }
 
-/// The last line, as far as the settings tell.
+/// What the screen does besides drawing.
+pub(in crate::interactive) fn manner(loaded: &Loaded) -> Manner {
+    let flag = |key: &str| is_on(&loaded.settings, key);
+    let env = |name: &str| loaded.env.get(name).unwrap_or_default();
+    let notify = match word(loaded, "general.notificationMethod") {
+        Some("osc9") => Notify::Osc9,
+        Some("osc777") => Notify::Osc777,
+        Some("bell") => Notify::Bell,
+        _ => match env("TERM_PROGRAM") {
+            "iTerm.app" | "WezTerm" | "ghostty" => Notify::Osc9,
+            _ if env("TERM").starts_with("rxvt") || env("TERM").contains("kitty") => Notify::Osc777,
+            _ => Notify::Bell,
+        },
+    };
+    let given = |key: &str| loaded.settings.get(key).map(|(value, _)| value);
+    let seconds = given("ui.terminalBackgroundPollingInterval").and_then(Value::as_u64).unwrap_or(60);
+    let follows = flag("ui.autoThemeSwitching") && follows_terminal(loaded) && env("TERM") != "linux";
+    Manner {
+        alternate: flag("ui.useAlternateBuffer"),
+        colours: env("NO_COLOR").is_empty(),
+        notify: flag("general.enableNotifications").then_some(notify),
+        background: follows.then(|| Duration::from_secs(seconds.max(1))),
+        memory: items(loaded).contains(&FooterItem::Memory),
+    }
+}
+
+/// Whether the theme is one of the two that are taken when nobody chooses.
+fn follows_terminal(loaded: &Loaded) -> bool {
+    let plain = loaded.env.get("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !plain && word(loaded, "ui.theme").is_none_or(|name| matches!(name, "Default" | "Default Light"))
+}
+
+fn word<'a>(loaded: &'a Loaded, key: &str) -> Option<&'a str> {
+    loaded.settings.get(key).and_then(|(value, _)| value.as_str()).filter(|word| !word.is_empty())
+}
+
+fn phrases(loaded: &Loaded) -> Phrases {
+    let own = loaded.settings.get("ui.customWittyPhrases").and_then(|(value, _)| value.as_array());
+    let own: Vec<String> = own
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(one_line)
+        .filter(|text| !text.is_empty())
+        .collect();
+    let wit = || if own.is_empty() { WIT.iter().copied().map(str::to_owned).collect() } else { own.clone() };
+    let tips = || TIPS.iter().copied().map(str::to_owned);
+    let (texts, seconds): (Vec<String>, u64) = match word(loaded, "ui.loadingPhrases") {
+        Some("tips") => (tips().collect(), 10),
+        Some("witty") => (wit(), 5),
+        Some("all") => (wit().into_iter().chain(tips()).collect(), 5),
+        _ => (Vec::new(), 0),
+    };
+    Phrases { texts, stay: Duration::from_secs(seconds) }
+}
+
+fn titles(loaded: &Loaded) -> Option<Titles> {
+    let flag = |key: &str| is_on(&loaded.settings, key);
+    if flag("ui.hideWindowTitle") {
+        return None;
+    }
+    let folder = loaded.project.root().file_name().map(|name| name.to_string_lossy().into_owned());
+    let folder = folder.unwrap_or_else(|| "/".to_owned());
+    let fixed = loaded.env.get("CLI_TITLE").filter(|title| !title.is_empty()).map(str::to_owned);
+    let fixed = fixed.or_else(|| (!flag("ui.dynamicWindowTitle")).then(|| format!("Pollux ({folder})")));
+    Some(Titles { folder, fixed, thought: flag("ui.showStatusInTitle") })
+}
+
+/// What the footer shows, in order.
+fn items(loaded: &Loaded) -> Vec<FooterItem> {
+    let flag = |key: &str| is_on(&loaded.settings, key);
+    let chosen = loaded.settings.get("ui.footer.items").and_then(|(value, _)| value.as_array());
+    let mut items = match chosen {
+        Some(names) => names.iter().filter_map(Value::as_str).filter_map(FooterItem::named).collect(),
+        None => {
+            let mut items = FooterItem::DEFAULT.to_vec();
+            if !flag("ui.footer.hideContextPercentage") {
+                items.push(FooterItem::ContextUsed);
+            }
+            items.retain(|item| {
+                !(flag("ui.footer.hideCWD") && *item == FooterItem::Workspace
+                    || flag("ui.footer.hideSandboxStatus") && *item == FooterItem::Sandbox
+                    || flag("ui.footer.hideModelInfo") && *item == FooterItem::Model)
+            });
+            items
+        }
+    };
+    if flag("ui.showMemoryUsage") && !items.contains(&FooterItem::Memory) {
+        items.push(FooterItem::Memory);
+    }
+    items
+}
+
+/// The last lines, as far as the settings tell.
 pub(in crate::interactive) fn footer(loaded: &Loaded, model: &str) -> Footer {
-    let hidden = |key: &str| is_on(&loaded.settings, key);
     let root = loaded.project.root();
-    let shown = |text: String, key: &str| if hidden(key) { String::new() } else { text };
     let place = match root.strip_prefix(loaded.home.user_home()) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Ok(rest) => format!("~/{}", rest.display()),
         Err(_) => root.display().to_string(),
     };
+    let sandbox = match (loaded.trust.uses_project(), loaded.groups.tools.sandbox.enabled == Some(true)) {
+        (false, _) => "untrusted",
+        (true, true) => "sandbox",
+        (true, false) => "no sandbox",
+    };
     Footer {
-        workspace: shown(place, "ui.footer.hideCWD"),
+        items: items(loaded),
+        labels: is_on(&loaded.settings, "ui.footer.showLabels"),
+        workspace: place,
         branch: branch(root).unwrap_or_default(),
-        sandbox: shown(
-            match (loaded.trust.uses_project(), loaded.groups.tools.sandbox.enabled == Some(true)) {
-                (false, _) => "untrusted".to_owned(),
-                (true, true) => "sandbox".to_owned(),
-                (true, false) => "no sandbox".to_owned(),
-            },
-            "ui.footer.hideSandboxStatus",
-        ),
-        model: shown(model.to_owned(), "ui.footer.hideModelInfo"),
+        sandbox: sandbox.to_owned(),
+        model: model.to_owned(),
+        machine: machine(loaded),
         ..Footer::default()
     }
+}
+
+fn machine(loaded: &Loaded) -> String {
+    let known = loaded.env.get("HOSTNAME").filter(|name| !name.is_empty()).map(str::to_owned);
+    let file = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    known.unwrap_or_else(file).trim().to_owned()
 }
 
 /// The branch, read from the repository's own file: no program is started for it.
@@ -83,7 +198,7 @@ pub(in crate::interactive) fn is_on(settings: &Given, key: &str) -> bool {
     settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
 }
 
-/// The theme that is chosen; without one, that of a dark terminal.
+/// The theme that is chosen; without one, what the environment tells of the terminal decides.
 fn theme(loaded: &Loaded) -> Theme {
     if loaded.env.get("NO_COLOR").is_some_and(|value| !value.is_empty()) {
         return Theme::no_colour();
@@ -94,7 +209,8 @@ fn theme(loaded: &Loaded) -> Theme {
         Theme::custom(name, themes.get(name)?).ok()
     };
     let found = chosen.and_then(|name| own(name).or_else(|| Theme::named(name)));
-    found.unwrap_or_else(|| Theme::for_shade(Shade::Dark))
+    let shade = || loaded.env.get("COLORFGBG").and_then(background::of_variable).unwrap_or(Shade::Dark);
+    found.unwrap_or_else(|| Theme::for_shade(shade()))
 }
 
 /// The keys, and what is wrong with the file that changes them.

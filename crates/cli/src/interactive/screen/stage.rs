@@ -14,11 +14,14 @@ use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
+use super::watch::{Manner, Watch};
 use super::{Desk, Message};
 use crate::interactive::face::{Chosen, Deed, Input};
 
 /// The shortest time between two frames that nobody typed for.
 const FRAME: Duration = Duration::from_millis(16);
+/// How often it is looked whether anybody is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) struct Stage {
     app: App,
@@ -35,6 +38,7 @@ pub(super) struct Stage {
     found: mpsc::UnboundedReceiver<Found>,
     finds: mpsc::UnboundedSender<Found>,
     painted: Option<Instant>,
+    watch: Watch,
 }
 
 enum Found {
@@ -45,6 +49,7 @@ enum Found {
 
 /// What is to be done after something happened.
 enum Next {
+    Nothing,
     /// Show it when the time has come.
     Soon,
     /// Show it at once: somebody typed.
@@ -56,12 +61,15 @@ impl Stage {
     pub(super) fn new(
         app: App,
         terminal: Terminal,
-        colours: bool,
+        manner: Manner,
         messages: mpsc::UnboundedReceiver<Message>,
         inputs: mpsc::UnboundedSender<Input>,
     ) -> Self {
         let (columns, _) = terminal.size();
-        let painter = Painter::new(io::stdout(), columns, colours);
+        let painter = match manner.alternate {
+            true => Painter::whole(io::stdout(), columns, manner.colours),
+            false => Painter::new(io::stdout(), columns, manner.colours),
+        };
         let (finds, found) = mpsc::unbounded_channel();
         Self {
             app,
@@ -75,6 +83,7 @@ impl Stage {
             found,
             finds,
             painted: None,
+            watch: Watch::new(manner),
         }
     }
 
@@ -82,13 +91,23 @@ impl Stage {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         // The first frame waits for nothing.
         self.paint();
+        self.watch.ask(self.painter.out());
         runtime.block_on(self.attend());
         let _ = self.painter.leave();
+        if self.app.is_alternate() {
+            self.terminal.suspend();
+            let (columns, _) = self.terminal.size();
+            let mut painter = Painter::new(io::stdout(), columns, self.watch.manner.colours);
+            let last = self.app.last_words(columns, Instant::now());
+            let _ = painter.paint(&last).and_then(|()| painter.leave());
+        }
     }
 
     async fn attend(&mut self) {
         let mut typed = EventStream::new();
         let mut due: Option<Instant> = None;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let now = Instant::now();
             let wake = [due, self.app.deadline(now)].into_iter().flatten().min();
@@ -116,11 +135,13 @@ impl Stage {
                     Next::Now
                 }
                 () = until(wake) => Next::Soon,
+                _ = look.tick() => self.look_around(),
             };
             let now = Instant::now();
             let last = self.painted.map_or(Duration::MAX, |painted| now.saturating_duration_since(painted));
             match next {
                 Next::End => return,
+                Next::Nothing => {}
                 Next::Soon if last < FRAME => due = self.painted.map(|painted| painted + FRAME),
                 Next::Soon | Next::Now => {
                     self.paint();
@@ -136,7 +157,17 @@ impl Stage {
         let frame = self.app.frame(columns, rows, now);
         // A terminal that is gone is noticed where keys are read.
         let _ = self.painter.resize(columns).and_then(|()| self.painter.paint(&frame));
+        self.watch.tell(&mut self.app, self.painter.out());
         self.painted = Some(now);
+    }
+
+    fn look_around(&mut self) -> Next {
+        if self.watch.is_alone() {
+            let _ = self.inputs.send(Input::Gone);
+            return Next::End;
+        }
+        self.watch.ask(self.painter.out());
+        if self.watch.weigh(&mut self.app) { Next::Soon } else { Next::Nothing }
     }
 
     /// Everything that waits, one after another.
@@ -146,7 +177,7 @@ impl Stage {
             match message {
                 None => return Next::End,
                 Some(Message::End(last)) => {
-                    last.into_iter().for_each(|item| self.app.say(item));
+                    last.into_iter().for_each(|item| self.app.farewell(item));
                     self.app.end();
                     self.paint();
                     return Next::End;
@@ -166,6 +197,8 @@ impl Stage {
         match message {
             Message::Event(event) => self.app.event(&event, now),
             Message::Say(item) => self.app.say(item),
+            Message::Farewell(item) => self.app.farewell(item),
+            Message::SignedIn(text) => self.app.signed_in(text),
             Message::Begin(typed) => {
                 let (text, shell) = match typed.strip_prefix('!') {
                     Some(command) => (command, true),
@@ -260,7 +293,8 @@ impl Stage {
                 keys.push(key);
                 continue;
             }
-            actions.extend(self.app.keys(&std::mem::take(&mut keys), now));
+            let before = self.watch.hear(std::mem::take(&mut keys), &mut self.app);
+            actions.extend(self.app.keys(&before, now));
             match event {
                 Typed::Paste(text) => {
                     let desk = self.desk.clone();
@@ -269,9 +303,11 @@ impl Stage {
                 }
                 Typed::FocusGained => self.app.set_focused(true),
                 Typed::FocusLost => self.app.set_focused(false),
-                Typed::Key(_) | Typed::Mouse(_) | Typed::Resize(..) => {}
+                Typed::Mouse(mouse) => self.app.mouse(mouse),
+                Typed::Key(_) | Typed::Resize(..) => {}
             }
         }
+        let keys = self.watch.hear(keys, &mut self.app);
         actions.extend(self.app.keys(&keys, now));
         for action in actions {
             self.act(action, stream);
@@ -338,10 +374,8 @@ impl Stage {
                 Some(_) => {}
                 None => self.picking = None,
             },
-            Action::Redraw => {
-                let (columns, _) = self.terminal.size();
-                self.painter.begin_anew(columns);
-            }
+            Action::Redraw => drop(self.painter.clear()),
+            Action::ToggleMouse => self.watch.toggle_mouse(self.painter.out()),
             Action::Suspend => self.lend(stream, || {
                 let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
             }),

@@ -1,0 +1,109 @@
+//! What the screen's thread does besides drawing: the window's name, calls for attention, and whether anybody is
+//! still there.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use crossterm::event::KeyEvent;
+use pollux_tui::app::App;
+use pollux_tui::terminal::background::{self, Listener};
+use pollux_tui::terminal::{self, Notify};
+use pollux_tui::theme::Theme;
+use rustix::process::{Pid, getppid};
+
+/// What the settings say about it.
+#[derive(Debug, Clone, Default)]
+pub(in crate::interactive) struct Manner {
+    pub(super) alternate: bool,
+    pub(super) colours: bool,
+    pub(super) notify: Option<Notify>,
+    /// How often the terminal is asked whether it is dark or light; `None` never.
+    pub(super) background: Option<Duration>,
+    /// The footer says how much memory is used.
+    pub(super) memory: bool,
+}
+
+pub(super) struct Watch {
+    pub(super) manner: Manner,
+    title: Option<String>,
+    parent: Option<Pid>,
+    listener: Listener,
+    asked: Option<Instant>,
+    mouse: bool,
+}
+
+impl Watch {
+    pub(super) fn new(manner: Manner) -> Self {
+        let parent = getppid();
+        Self { manner, title: None, parent, listener: Listener::default(), asked: None, mouse: true }
+    }
+
+    /// Names the window and calls for attention, if there is reason to.
+    pub(super) fn tell(&mut self, app: &mut App, out: &mut impl Write) {
+        let mut text = String::new();
+        let title = app.title();
+        if title != self.title {
+            text.push_str(&title.as_deref().map(terminal::title).unwrap_or_default());
+            self.title = title;
+        }
+        if let Some((title, body)) = app.take_attention()
+            && let Some(how) = self.manner.notify
+        {
+            text.push_str(&terminal::notification(how, &title, &body));
+        }
+        send(&text, out);
+    }
+
+    /// Asks the terminal for its background, if it is time to.
+    pub(super) fn ask(&mut self, out: &mut impl Write) {
+        let Some(every) = self.manner.background else { return };
+        let now = Instant::now();
+        if self.asked.is_none_or(|before| now.saturating_duration_since(before) >= every) {
+            self.asked = Some(now);
+            self.listener.asked(now);
+            send(background::ASK, out);
+        }
+    }
+
+    /// The keys that a person typed. What the terminal answered becomes the theme.
+    pub(super) fn hear(&mut self, keys: Vec<KeyEvent>, app: &mut App) -> Vec<KeyEvent> {
+        let (typed, shade) = self.listener.hear(keys, Instant::now());
+        if let Some(shade) = shade {
+            app.set_theme(Theme::for_shade(shade));
+        }
+        typed
+    }
+
+    /// Whether whoever started us is gone, or the terminal is.
+    pub(super) fn is_alone(&self) -> bool {
+        getppid() != self.parent || !io::stdin().is_terminal()
+    }
+
+    /// Whether the footer's figure changed.
+    pub(super) fn weigh(&self, app: &mut App) -> bool {
+        let Some(memory) = self.manner.memory.then(resident).flatten() else { return false };
+        let changed = app.footer.memory != memory;
+        app.footer.memory = memory;
+        changed
+    }
+
+    pub(super) fn toggle_mouse(&mut self, out: &mut impl Write) {
+        self.mouse = !self.mouse;
+        send(if self.mouse { terminal::MOUSE_ON } else { terminal::MOUSE_OFF }, out);
+    }
+}
+
+fn send(text: &str, out: &mut impl Write) {
+    if !text.is_empty() {
+        // A terminal that is gone is noticed elsewhere.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// Memory in use, such as `21 MB`; known on Linux only.
+fn resident() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(format!("{} MB", kilobytes / 1024))
+}

@@ -1,0 +1,39 @@
+//! What the window is called.
+
+use pollux_domain::terminal_text::one_line;
+
+use super::App;
+
+/// How the window is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Titles {
+    /// The folder's name.
+    pub folder: String,
+    /// Always this, whatever happens.
+    pub fixed: Option<String>,
+    /// What the model thinks about is part of it.
+    pub thought: bool,
+}
+
+impl App {
+    /// What the window is to be called now; `None` leaves its name alone.
+    pub fn title(&self) -> Option<String> {
+        let titles = self.settings.titles.as_ref()?;
+        if let Some(fixed) = &titles.fixed {
+            return Some(one_line(fixed));
+        }
+        let thought = self.transcript.thought().filter(|_| titles.thought);
+        let state = if self.dialogs.iter().any(|dialog| dialog.call().is_some()) {
+            "✋  Action Required".to_owned()
+        } else if !self.is_busy() {
+            "◇  Ready".to_owned()
+        } else if let Some(thought) = thought {
+            format!("✦  {}", one_line(thought))
+        } else if self.transcript.running().is_some() {
+            "⏲  Working…".to_owned()
+        } else {
+            "✦  Working…".to_owned()
+        };
+        Some(format!("{state} ({})", one_line(&titles.folder)))
+    }
+}
