@@ -53,6 +53,12 @@ pub(crate) trait AgentSet {
     fn acknowledge(&mut self, name: &str) -> Result<String, Failure>;
 }
 
+/// The agents in lines, what is wrong with them first.
+pub(crate) fn listing(agents: &dyn AgentSet) -> String {
+    let problems = agents.problems().into_iter().map(|problem| format!("{problem}\n"));
+    redacted(&plain(&format!("{}{}", problems.collect::<String>(), page::text(agents)))).into_owned()
+}
+
 /// Runs the command; the result goes to `out`.
 pub(crate) fn run(
     command: &AgentsCommand,

@@ -93,6 +93,12 @@ pub(crate) fn run(
     }
 }
 
+/// The hooks in lines, what is wrong with them first.
+pub(crate) fn listing(hooks: &dyn HookSet) -> String {
+    let problems = hooks.problems().into_iter().map(|problem| format!("{problem}\n"));
+    redacted(&plain(&format!("{}{}", problems.collect::<String>(), page::text(hooks)))).into_owned()
+}
+
 /// Commands of others are shown: they neither steer the terminal nor spill a key.
 fn show(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     print_result(out, &redacted(&plain(text)))

@@ -106,6 +106,12 @@ pub(crate) fn run(
     }
 }
 
+/// The rules in lines, what is wrong with them first.
+pub(crate) fn listing(rules: &dyn Rules, view: &PolicyView) -> String {
+    let findings = rules.lint(&[]).into_iter().map(|finding| format!("{}\n", finding.text));
+    plain(&format!("{}{}", findings.collect::<String>(), rules.inventory(view).text())).into_owned()
+}
+
 /// Prints a result in one of its two forms; neither can steer the terminal.
 fn show(
     out: &mut dyn Write,

@@ -4,7 +4,9 @@
 
 mod agents;
 mod auth;
+mod built_in_prompts;
 mod checker;
+mod clipboard;
 mod custom_commands;
 mod desk;
 mod extensions;
@@ -13,6 +15,7 @@ mod hooks;
 mod machine;
 mod mcp;
 mod mcp_command;
+mod mcp_login;
 mod memory;
 mod policy;
 mod policy_command;
@@ -58,14 +61,19 @@ pub(crate) use pollux_exec::own_process::hide_credentials;
 
 pub(crate) use agents::agent_set;
 pub(crate) use auth::{check_credentials, sign_ins};
+pub(crate) use built_in_prompts::begin_context_file;
+pub(crate) use clipboard::copy_here;
 pub(crate) use custom_commands::{CommandList, Invocation};
 pub(crate) use desk::desk;
 pub(crate) use extensions::check_extensions;
 pub(crate) use extensions_command::extension_set;
 pub(crate) use hooks::hook_set;
+pub(crate) use mcp::Detail;
 pub(crate) use mcp_command::server_set;
+pub(crate) use mcp_login::{ServerLogin, begin_server_login};
 pub(crate) use memory::notebook;
 pub(crate) use policy_command::rules;
+pub(crate) use pollux_tools::MAX_EXTRA_DIRECTORIES;
 pub(crate) use sandbox::{Sandbox, check_sandbox};
 pub(crate) use sessions::{
     Chosen, Freshness, Said, StoredChat, StoredChats, archive, choose_session, delete_session, list_sessions,
@@ -73,7 +81,7 @@ pub(crate) use sessions::{
 };
 pub(crate) use settings::settings;
 pub(crate) use skills_command::skill_set;
-pub(crate) use slash::FilePlan;
+pub(crate) use slash::{FilePlan, remember};
 pub(crate) use trust::{check_trust, folder};
 pub(crate) use turn::{Conversation, open_conversation, run_turn};
 

@@ -96,6 +96,8 @@ mod signals;
 mod skills;
 #[path = "it/skills_command.rs"]
 mod skills_command;
+#[path = "it/slash.rs"]
+mod slash;
 #[path = "it/start.rs"]
 mod start;
 #[path = "it/telemetry.rs"]

@@ -2,6 +2,7 @@
 //!
 //! They end with this value: dropping it, or [`Background::shutdown`], kills every group that is left.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +45,10 @@ pub struct Background {
 #[derive(Default)]
 struct Shared {
     processes: Mutex<Vec<BackgroundProcess>>,
+    /// What ends one of them.
+    stops: Mutex<HashMap<u32, CancellationToken>>,
+    /// One of them has ended.
+    ended: Notify,
     /// Groups that commands left behind with `&`.
     leftovers: Mutex<Vec<(Group, Registered)>>,
 }
@@ -102,6 +108,19 @@ impl Background {
         locked(&self.shared.processes).iter().rev().find(|process| process.pid == pid).cloned()
     }
 
+    /// Ends one background process and waits until it is gone; false if it had ended already.
+    pub async fn end(&self, pid: u32) -> bool {
+        let Some(stop) = locked(&self.shared.stops).get(&pid).cloned() else { return false };
+        stop.cancel();
+        loop {
+            let ended = self.shared.ended.notified();
+            if self.find(pid).is_none_or(|process| process.ending.is_some()) {
+                return true;
+            }
+            ended.await;
+        }
+    }
+
     /// Ends all background processes and waits until they are gone.
     pub async fn shutdown(&self) {
         self.stop.cancel();
@@ -134,7 +153,8 @@ impl Background {
         let mut log = Log::create(path.clone(), so_far);
         self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
         let shared = Arc::clone(&self.shared);
-        let stop = self.stop.clone();
+        let stop = self.stop.child_token();
+        locked(&shared.stops).insert(pid, stop.clone());
         self.tasks.spawn(async move {
             let (ending, running) = follow(running, &mut log, &stop).await;
             let (group, pipe) = running.into_leftovers();
@@ -173,10 +193,13 @@ impl Shared {
     }
 
     fn note_end(&self, pid: u32, ending: Ending) {
+        locked(&self.stops).remove(&pid);
         let mut processes = locked(&self.processes);
         if let Some(entry) = processes.iter_mut().rev().find(|entry| entry.pid == pid) {
             entry.ending = Some(ending);
         }
+        drop(processes);
+        self.ended.notify_waiters();
     }
 }
 

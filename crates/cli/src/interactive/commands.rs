@@ -4,18 +4,25 @@ mod agents;
 mod auth;
 mod browser;
 mod chat;
+mod copy;
 mod custom;
 mod editor;
 mod extensions;
 mod footer;
+mod mcp;
 mod model;
+mod pages;
+mod places;
+mod plan;
 mod rewind;
 mod settings;
 mod show;
 mod skills;
 mod stats;
 mod table;
+mod tasks;
 mod theme;
+mod vim;
 
 use std::sync::Arc;
 
@@ -58,6 +65,11 @@ pub(super) struct Reopen {
 }
 
 impl Reopen {
+    /// The same session; a line about why.
+    fn noting(note: &str) -> Self {
+        Self { note: note.to_owned(), ..Self::default() }
+    }
+
     /// What it is opened with; `said` if there is something on disk to go on with.
     pub(super) fn options(&self, turn: &wire::Turn<'_>, mode: ApprovalMode, said: bool) -> Options {
         let mut options = turn.options.clone();
@@ -145,8 +157,9 @@ impl Front<'_, '_> {
             }
             "/auth" => return self.auth(rest).await,
             "/help" => {
-                let text = format!("{}{}", help(), custom::help(&conversation.commands(self.turn.loaded)));
-                self.face.note(&text);
+                let others = custom::help(&conversation.commands(self.turn.loaded));
+                let skills = conversation.skills().map(|rows| skills::help(&rows)).unwrap_or_default();
+                self.face.note(&format!("{}{others}{skills}", help()));
             }
             "/extensions" => self.extensions(rest),
             "/commands" => self.custom_commands(rest, conversation),
@@ -165,6 +178,20 @@ impl Front<'_, '_> {
             "/stats" => self.stats(rest, conversation).await,
             "/theme" => self.theme(rest, conversation).await,
             "/skills" => self.skills(rest, conversation).await,
+            "/bug" => self.bug(rest, conversation).await,
+            "/copy" => self.copy_answer(conversation).await,
+            "/directory" => return self.directory(rest, conversation).await,
+            "/export-session" => self.export_session(rest),
+            "/init" => return self.init(conversation).await,
+            "/mcp" => return self.mcp(rest, conversation).await,
+            "/memory" => return self.memory(rest, conversation).await,
+            "/permissions" => return self.permissions(rest).await,
+            "/plan" => return self.plan(rest, conversation).await,
+            "/tasks" => self.tasks(conversation).await,
+            "/vim" => self.vim(),
+            "/agents" if matches!(rest, "reload" | "refresh") => {
+                return self.reopen(Reopen::noting("Agents are looked for anew."));
+            }
             "/rewind" => self.rewind(conversation).await,
             "/restore" => return self.restore(rest, conversation).await,
             _ => self.tell_about(name, rest, conversation).await,
@@ -224,7 +251,7 @@ impl Front<'_, '_> {
 }
 
 fn not_here(word: &str) -> String {
-    format!("`{word}` is not part of this version.")
+    pages::page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
 }
 
 #[cfg(test)]

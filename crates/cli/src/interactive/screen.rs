@@ -27,7 +27,7 @@ use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
 
-pub(super) use self::look::{first_look, footer, is_on, manner};
+pub(super) use self::look::{first_look, footer, is_on, keys, manner};
 
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.

@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::turn::{Expanded, Outside};
-use super::{Conversation, Loaded, Turn, checker, extensions, policy, prompt, skills};
+use super::{Conversation, Loaded, Turn, built_in_prompts, checker, extensions, policy, prompt, skills};
 use crate::interactive::is_built_in;
 use crate::report::Failure;
 
@@ -111,6 +111,16 @@ impl Outside {
             Some(piped) if split(typed).is_some() => (piped, typed),
             _ => ("", prompt),
         };
+        if let Some((word, rest)) = split(command)
+            && is_built_in(word)
+            && let Some(made) = built_in_prompts::headless(word, rest, turn.loaded)
+        {
+            let made = match made {
+                Ok(made) => made,
+                Err(failure) => return Some(Err(failure)),
+            };
+            return self.expand(&format!("{piped}{made}"), turn.loaded, cancel).await;
+        }
         let invocation = match self.invocation(command, turn, turn.permission.approval, false).await {
             None if !piped.is_empty() && skills::called(self.skills.as_deref(), command).is_some() => {
                 let expanded = self.expand(command, turn.loaded, cancel).await?;

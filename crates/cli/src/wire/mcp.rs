@@ -8,7 +8,9 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::SystemClock;
+use pollux_domain::tool::ToolSpec;
 use pollux_exec::background::Background;
 use pollux_extend::extension::tuned;
 use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
@@ -367,20 +369,52 @@ pub(super) async fn mentioned(
     Ok(parts)
 }
 
-/// How every server stands, a line each.
-pub(super) fn lines(servers: &Servers) -> Vec<String> {
-    let line = |report: Report| match report.status {
-        Status::Connected => format!(
-            "✓ {}: {} tools, {} prompts, {} resources",
-            report.name,
-            report.tools.len(),
-            report.prompts.len(),
-            report.resources
-        ),
-        Status::Connecting => format!("… {}: connecting", report.name),
-        Status::Disconnected => format!("✗ {}: {}", report.name, report.problem.unwrap_or_default()),
-    };
-    servers.reports().into_iter().map(line).collect()
+/// How much is told of what a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Names,
+    Descriptions,
+    /// With what each tool takes.
+    Schemas,
+}
+
+/// How every server stands, and what it offers.
+pub(super) fn lines(servers: &Servers, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
+    servers.reports().into_iter().flat_map(|report| told(report, detail, tools)).collect()
+}
+
+fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
+    let name = &report.name;
+    match report.status {
+        Status::Connecting => return vec![format!("… {name}: connecting")],
+        Status::Disconnected => {
+            let hint =
+                report.sign_in.is_some().then(|| format!(" (/mcp auth {name} signs in)")).unwrap_or_default();
+            return vec![format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default())];
+        }
+        Status::Connected => {}
+    }
+    let mut lines = vec![format!(
+        "✓ {name}: {} tools, {} prompts, {} resources",
+        report.tools.len(),
+        report.prompts.len(),
+        report.resources
+    )];
+    for tool in &report.tools {
+        lines.push(format!("  - {}", one_line(&tool.declared)));
+        if detail != Detail::Names && !tool.description.trim().is_empty() {
+            lines.extend(tool.description.trim().lines().map(|line| format!("      {}", one_line(line))));
+        }
+        let spec = tools.iter().find(|spec| detail == Detail::Schemas && spec.name == tool.declared);
+        if let Some(spec) = spec {
+            let schema = format!("{:#}", spec.parameters);
+            lines.extend(schema.lines().map(|line| format!("      {line}")));
+        }
+    }
+    if detail != Detail::Names && !report.prompts.is_empty() {
+        lines.push(format!("  Prompts: {}", one_line(&report.prompts.join(", "))));
+    }
+    lines
 }
 
 /// What is said when a server failed: one line, once.

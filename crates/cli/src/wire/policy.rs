@@ -51,6 +51,18 @@ pub(super) fn planning(loaded: &Loaded) -> Planning {
     }
 }
 
+/// Where the plans of a session are, if they are made at all. An id may hold anything, also the way to another folder.
+pub(super) fn session_plans(loaded: &Loaded, session: &str) -> Option<PathBuf> {
+    let is_plain = session.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    match planning(loaded) {
+        Planning::Off => None,
+        Planning::In(folder) => Some(folder),
+        Planning::InSessionFolder => {
+            is_plain.then(|| loaded.project.temp_dir().join(session.to_ascii_lowercase()).join("plans"))
+        }
+    }
+}
+
 /// Where a plan of no particular session would be.
 pub(super) fn plans_folder(loaded: &Loaded) -> PathBuf {
     plan_directory(loaded).unwrap_or_else(|| loaded.project.temp_dir().join("plans"))

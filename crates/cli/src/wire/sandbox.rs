@@ -23,7 +23,7 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     /// What the model is told about where it works: in our sandbox, in one around us, or in none.
-    pub(super) fn kind(&self, loaded: &Loaded) -> Option<String> {
+    pub(crate) fn kind(&self, loaded: &Loaded) -> Option<String> {
         let own = self.borders.as_ref().map(|borders| borders.level().to_string());
         own.or_else(|| loaded.env.non_empty("SANDBOX").map(str::to_owned))
     }

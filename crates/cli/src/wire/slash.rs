@@ -1,15 +1,20 @@
 //! What slash commands need of the adapters.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, FunctionCall, Part, Role};
-use pollux_domain::id::SessionId;
+use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_domain::tool::{ToolContext, ToolOutcome};
+use pollux_exec::background::read_log_tail;
 use pollux_exec::environment::for_command;
 use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
 use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
 use pollux_rewind::{Conflicts, Plan};
 use pollux_session::{add_shell_command, log_prompt};
+use pollux_tools::save_memory;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +46,49 @@ impl ShellRun {
             None => output.to_owned(),
             Some(said) => format!("{output}\n{said}").trim_start().to_owned(),
         }
+    }
+}
+
+/// A process in the background.
+pub(crate) struct Task {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) state: String,
+    /// The last lines that it printed.
+    pub(crate) tail: Vec<String>,
+}
+
+/// How many lines of a process are shown.
+const TAIL: usize = 15;
+
+impl Loaded {
+    /// A path as somebody types it.
+    pub(crate) fn place(&self, given: &str) -> PathBuf {
+        match given.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                self.home.user_home().join(rest.trim_start_matches('/'))
+            }
+            _ => self.env.cwd().join(given),
+        }
+    }
+}
+
+/// Puts a fact into the user's own context file, as `save_memory` does; says where.
+pub(crate) async fn remember(fact: &str, loaded: &Loaded) -> Result<PathBuf, String> {
+    let file = loaded.home.global_context_file("GEMINI.md");
+    let args = JsonObject::from_iter([("fact".to_owned(), Value::from(fact))]);
+    let call = save_memory(file.clone()).prepare(&args).map_err(|error| error.0)?;
+    let context = ToolContext {
+        call: CallId::from_file("memory-add"),
+        cancel: CancellationToken::new(),
+        must_ask: false,
+        live: Arc::new(|_: &str| ()),
+    };
+    match call.run(&context).await {
+        ToolOutcome::Done(_) => Ok(file),
+        ToolOutcome::Failed(failure) => Err(failure.message),
+        ToolOutcome::Refused(why) => Err(why),
+        ToolOutcome::Cancelled { .. } => Err("Nothing was remembered.".to_owned()),
     }
 }
 
@@ -149,6 +197,30 @@ impl Conversation {
         let of_extensions = context.extensions(&extensions::context_files(loaded).0);
         let parts = [context.global(), of_extensions, context.project(), context.private()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// What runs in the background, or ran, oldest first.
+    pub(crate) fn tasks(&self) -> Vec<Task> {
+        let state = |ending: Option<Ending>| match ending {
+            None => "runs".to_owned(),
+            Some(Ending::Exited(code)) => format!("exit code {code}"),
+            Some(Ending::Signalled(signal)) => format!("signal {signal}"),
+            Some(Ending::Cancelled | Ending::Inactive) => "ended".to_owned(),
+        };
+        let listed = self.outside.background.list().into_iter();
+        listed
+            .map(|process| Task {
+                pid: process.pid,
+                state: state(process.ending),
+                tail: read_log_tail(&process.log, TAIL).map(|tail| tail.lines).unwrap_or_default(),
+                command: process.command,
+            })
+            .collect()
+    }
+
+    /// Ends one of them; false if it had ended.
+    pub(crate) async fn end_task(&self, pid: u32) -> bool {
+        self.outside.background.end(pid).await
     }
 
     /// The folders that belong to the workspace.

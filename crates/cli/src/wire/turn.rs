@@ -7,13 +7,14 @@ use std::sync::Arc;
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_domain::tool::{Tool, ToolSource};
+use pollux_domain::tool::{Tool, ToolSource, ToolSpec};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
@@ -37,8 +38,8 @@ use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
 use super::{
-    Done, Loaded, Sink, Turn, agents, auth, checker, extensions, hooks, mcp, policy, saved_chat, sessions,
-    skills, system_prompt,
+    Done, Loaded, Sink, Turn, agents, auth, built_in_prompts, checker, extensions, hooks, mcp, policy,
+    saved_chat, sessions, skills, system_prompt,
 };
 use crate::launch::ReplyOrder;
 use crate::report::Failure;
@@ -64,11 +65,14 @@ pub(crate) type Expanded = (Vec<Part>, Vec<String>);
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
 pub(crate) async fn run_turn(
-    turn: Turn<'_>,
+    mut turn: Turn<'_>,
     prompt: String,
     cancel: CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<Done, Failure> {
+    if built_in_prompts::wants_plan(turn.options.prompt.as_deref()) {
+        turn.permission.approval = ApprovalMode::Plan;
+    }
     let outside = Outside::open(turn.loaded, Manner::Headless)?;
     let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
@@ -117,9 +121,16 @@ impl Conversation {
             || skills::called(self.outside.skills.as_deref(), word).is_some()
     }
 
-    /// How MCP servers stand, in lines.
-    pub(crate) fn servers(&self) -> Vec<String> {
-        self.outside.servers.as_deref().map(mcp::lines).unwrap_or_default()
+    /// How MCP servers stand and what they offer, in lines.
+    pub(crate) fn servers(&self, detail: mcp::Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
+        let servers = self.outside.servers.as_deref();
+        servers.map(|servers| mcp::lines(servers, detail, tools)).unwrap_or_default()
+    }
+
+    /// The servers that want somebody to sign in.
+    pub(crate) fn servers_to_sign_in(&self) -> Vec<String> {
+        let reports = self.outside.servers.as_deref().map(Servers::reports).unwrap_or_default();
+        reports.into_iter().filter(|report| report.sign_in.is_some()).map(|report| report.name).collect()
     }
 
     /// What went on beside it since it was last asked.

@@ -292,12 +292,12 @@ fn a_conversation_lists_commands_and_reads_them_anew() {
     terminal
         .expect("The 'prompt' field must be a string.")
         .expect("> ")
-        .say("/new")
+        .say("/fresh")
         .expect("There is no command");
-    fs::write(scene.home.project().join(".gemini/commands/new.toml"), "prompt = 'New'").unwrap();
+    fs::write(scene.home.project().join(".gemini/commands/fresh.toml"), "prompt = 'New'").unwrap();
     terminal.expect("> ").say("/commands reload").expect("Custom commands reloaded successfully.");
-    terminal.expect("> ").say("/help").expect("/commands list|reload").expect("/new");
-    terminal.expect("> ").say("/new").expect("now it is there").expect("> ").say("/quit");
+    terminal.expect("> ").say("/help").expect("/commands list|reload").expect("/fresh");
+    terminal.expect("> ").say("/fresh").expect("now it is there").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "New");
 }

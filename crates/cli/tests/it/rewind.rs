@@ -332,7 +332,7 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     terminal.expect("one").expect("> ").say("/help").expect("/rewind").expect("/tools").expect("> ");
     terminal.say("/stats").expect("1 requests (0 failed)").expect("Calls: 0").expect("> ");
     terminal.say("/model").expect(MODEL).expect("> ").say("/about").expect("Session file: /").expect("> ");
-    terminal.say("/tools").expect("read_file: ").expect("> ").say("/policies").expect("allow").expect("> ");
+    terminal.say("/tools").expect("(read_file)").expect("> ").say("/policies").expect("allow").expect("> ");
     terminal.say("/permissions").expect("trust").expect("> ").say("/memory show").expect("be brief");
     terminal.expect("> ").say("/directory show").expect("The workspace:").expect("> ");
     terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("> ");

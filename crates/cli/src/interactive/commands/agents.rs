@@ -13,11 +13,11 @@ impl Front<'_, '_> {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (name, scope) = (name.trim().to_owned(), Scope::User);
         let (command, then) = match word {
-            "" | "list" | "refresh" | "reload" => (AgentsCommand::List { json: false }, ""),
-            "show" | "enable" | "disable" | "acknowledge" if name.is_empty() => {
+            "" | "list" => return self.list_agents(),
+            "show" | "config" | "enable" | "disable" | "acknowledge" if name.is_empty() => {
                 return format!("Usage: /agents {word} <agent-name>");
             }
-            "show" => (AgentsCommand::Show { name, json: false }, ""),
+            "show" | "config" => (AgentsCommand::Show { name, json: false }, ""),
             "enable" => (AgentsCommand::Enable { name, scope }, NEXT_TIME),
             "disable" => (AgentsCommand::Disable { name, scope }, NEXT_TIME),
             "acknowledge" => (AgentsCommand::Acknowledge { name }, NEXT_TIME),
@@ -31,6 +31,12 @@ impl Front<'_, '_> {
             .and_then(|mut agents| agents_command::run(&command, &mut *agents, &mut text));
         match done {
             Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
+            Err(failure) => failure.message(),
+        }
+    }
+    fn list_agents(&self) -> String {
+        match wire::agent_set(self.turn.options, &self.turn.loaded.env) {
+            Ok(agents) => agents_command::listing(&*agents),
             Err(failure) => failure.message(),
         }
     }

@@ -1,26 +1,21 @@
 //! Commands that only tell.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::Front;
 use super::super::face::Input;
-use crate::launch::{HooksCommand, PolicyCommand, PolicyView, Scope, TrustCommand};
+use crate::launch::{PolicyView, Scope, SessionSource, SessionsCommand, Which};
 use crate::run::VERSION;
-use crate::trust_command::{self, Person};
-use crate::{hooks_command, policy_command, wire};
-
-fn servers(conversation: &wire::Conversation) -> String {
-    match conversation.servers() {
-        lines if lines.is_empty() => "No MCP servers configured.".to_owned(),
-        lines => lines.join("\n"),
-    }
-}
+use crate::sessions_command::Streams;
+use crate::trust_command::Person;
+use crate::{hooks_command, policy_command, sessions_command, wire};
 
 /// The hooks of a conversation are those that it began with.
 const NEXT_TIME: &str = "This counts from the next conversation on.";
-
-/// Most characters of a tool's description.
-const SHOWN: usize = 80;
 
 impl Front<'_, '_> {
     /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
@@ -38,115 +33,114 @@ impl Front<'_, '_> {
     pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {
         let text = match name {
             "/about" => self.about(conversation).await,
-            "/tools" => self.tools(conversation).await,
-            "/directory" => folders(rest, conversation),
-            "/memory" => memory(rest, self.turn, conversation),
+            "/tools" => self.tools(rest, conversation).await,
             "/policies" => self.policies(),
             "/agents" => self.agents(rest),
+            "/shortcuts" => self.shortcuts(),
             "/hooks" => self.hooks(rest),
-            "/permissions" => self.trust(),
-            "/mcp" => servers(conversation),
             other => super::not_here(other),
         };
         self.face.note(text.trim_end());
     }
 
-    async fn about(&mut self, conversation: &mut wire::Conversation) -> String {
+    /// What this is, for people and for reports.
+    pub(super) async fn about(&mut self, conversation: &mut wire::Conversation) -> String {
         let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
-        let auth = self.turn.credentials.auth_type.as_deref().unwrap_or("none");
+        let sandbox = self.turn.sandbox.kind(self.turn.loaded);
+        let commit = option_env!("POLLUX_GIT_COMMIT").map(|commit| format!("\nGit Commit: {commit}"));
         format!(
-            "Pollux {VERSION} on {} {}\n{model}\nAuthentication: {auth}\nSession: {}\nSession file: {}\nFolder: {}",
+            "CLI Version: {VERSION}{}\n{model}\nSandbox: {}\nOS: {} {}\nAuth Method: {}\nSession: {}\nSession file: {}\nFolder: {}",
+            commit.unwrap_or_default(),
+            sandbox.as_deref().unwrap_or("no sandbox"),
             std::env::consts::OS,
             std::env::consts::ARCH,
+            self.turn.credentials.auth_type.as_deref().unwrap_or("none"),
             self.turn.session.id,
             file.as_deref().unwrap_or("none"),
             self.turn.loaded.project.root().display(),
         )
     }
 
-    async fn tools(&mut self, conversation: &mut wire::Conversation) -> String {
+    async fn tools(&mut self, rest: &str, conversation: &mut wire::Conversation) -> String {
+        let described = match rest {
+            "" | "list" | "nodesc" => false,
+            "desc" | "descriptions" => true,
+            _ => return "Usage: /tools [list|desc]".to_owned(),
+        };
         let Some(view) = self.view(conversation).await else { return String::new() };
         let lines = view.tools.iter().map(|tool| {
-            let about = one_line(tool.description.lines().next().unwrap_or_default());
-            let about: String = about.chars().take(SHOWN).collect();
-            format!("  {}: {about}\n", one_line(&tool.name))
+            let about = match described {
+                true => {
+                    tool.description.trim().lines().map(|line| format!("    {}\n", one_line(line))).collect()
+                }
+                false => String::new(),
+            };
+            format!("- {} ({})\n{about}", one_line(&tool.display_name), one_line(&tool.name))
         });
         format!("Available tools in this mode:\n{}", lines.collect::<String>())
+    }
+
+    /// `/export-session [file]`
+    pub(super) fn export_session(&mut self, file: &str) {
+        let id = self.turn.session.id.to_string();
+        let output = match file {
+            "" => PathBuf::from(format!("session-{id}.json")),
+            given => self.turn.loaded.place(given),
+        };
+        let which = Which { id, all_projects: false, source: Some(SessionSource::Gemini) };
+        let command = SessionsCommand::Export { which, output, yes: false, json: false };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
+        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
+        let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
+        let mut archive = wire::archive(self.turn.options, &self.turn.loaded.env, false);
+        match sessions_command::run(&command, &mut *archive, &mut person, &mut streams) {
+            Ok(()) => self.face.note(String::from_utf8_lossy(&out).trim_end()),
+            Err(failure) => self.face.complain(&failure.message()),
+        }
     }
 
     /// `/hooks`, and `/hooks enable|disable <name>`.
     fn hooks(&self, rest: &str) -> String {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let (name, scope) = (name.trim().to_owned(), Scope::User);
-        let (command, then) = match word {
-            "" | "list" | "show" | "panel" => (HooksCommand::List { json: false }, ""),
-            "enable" | "disable" if name.is_empty() => return format!("Usage: /hooks {word} <hook-name>"),
-            "enable" => (HooksCommand::Enable { name, scope }, NEXT_TIME),
-            "disable" => (HooksCommand::Disable { name, scope }, NEXT_TIME),
+        let mut hooks = match wire::hook_set(self.turn.options, &self.turn.loaded.env) {
+            Ok(hooks) => hooks,
+            Err(failure) => return failure.message(),
+        };
+        let names = match (word, name.trim()) {
+            ("" | "list" | "show" | "panel", _) => return hooks_command::listing(&*hooks),
+            ("enable" | "disable", "") => return format!("Usage: /hooks {word} <hook-name>"),
+            ("enable" | "disable", name) => vec![name.to_owned()],
+            ("enable-all" | "enableall" | "disable-all" | "disableall", _) => {
+                let rows = hooks.rows().into_iter();
+                rows.map(|row| row.name.unwrap_or(row.command)).collect::<BTreeSet<_>>().into_iter().collect()
+            }
             _ => {
-                return "Usage: /hooks [list], /hooks enable <hook-name>, /hooks disable <hook-name>"
-                    .to_owned();
+                return "Usage: /hooks [list], /hooks enable|disable <hook-name>, /hooks enable-all|disable-all".to_owned();
             }
         };
-        let loaded = self.turn.loaded;
-        let mut text = Vec::new();
-        let done = wire::hook_set(self.turn.options, &loaded.env)
-            .and_then(|mut hooks| hooks_command::run(&command, &mut *hooks, loaded.env.cwd(), &mut text));
-        match done {
-            Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
-            Err(failure) => failure.message(),
+        if names.is_empty() {
+            return "There are no hooks.".to_owned();
         }
+        let on = word.starts_with("enable");
+        let mut text = String::new();
+        for name in names {
+            let (Ok(said) | Err(said)) =
+                hooks.switch(&name, on, Scope::User).map_err(|failure| format!("{}\n", failure.message()));
+            text.push_str(&redacted(&visible(&said)));
+        }
+        format!("{text}{NEXT_TIME}")
     }
 
     fn policies(&self) -> String {
         let view = PolicyView { mode: Some(self.mode), headless: false };
-        let loaded = self.turn.loaded;
-        let mut text = Vec::new();
-        let listed = wire::rules(self.turn.options, &loaded.env).and_then(|rules| {
-            let command = PolicyCommand::List { view, json: false };
-            policy_command::run(&command, &*rules, loaded.env.cwd(), &mut text)
-        });
-        match listed {
-            Ok(()) => {
-                let shown = String::from_utf8_lossy(&text).into_owned();
+        match wire::rules(self.turn.options, &self.turn.loaded.env) {
+            Ok(rules) => {
+                let shown = policy_command::listing(&*rules, &view);
                 format!("{shown}Answers given for this session are not in this list.")
             }
             Err(failure) => failure.message(),
         }
-    }
-
-    fn trust(&self) -> String {
-        let mut text = Vec::new();
-        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let shown = wire::folder(None, self.turn.options, &self.turn.loaded.env).and_then(|folder| {
-            trust_command::run(&TrustCommand::Show { json: false }, &*folder, &mut person, &mut text)
-        });
-        match shown {
-            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
-            Err(failure) => failure.message(),
-        }
-    }
-}
-
-fn folders(rest: &str, conversation: &wire::Conversation) -> String {
-    if !matches!(rest, "" | "show") {
-        return "Folders are added with `--include-directories` or `context.includeDirectories`.".to_owned();
-    }
-    let lines = conversation.directories().iter().map(|folder| format!("  {}\n", folder.display()));
-    format!("The workspace:\n{}", lines.collect::<String>())
-}
-
-fn memory(rest: &str, turn: &wire::Turn<'_>, conversation: &wire::Conversation) -> String {
-    let text = conversation.memory(turn.loaded);
-    match rest {
-        "" | "show" | "list" if text.is_empty() => "No context file says anything.".to_owned(),
-        "" | "show" | "list" => visible(&text).into_owned(),
-        "refresh" | "reload" => format!(
-            "Context files are read when a conversation begins; now they hold {} characters. /clear begins one.",
-            text.chars().count()
-        ),
-        _ => "Usage: /memory show|refresh".to_owned(),
     }
 }

@@ -2,12 +2,16 @@
 
 use std::io;
 
+use pollux_domain::terminal_text::one_line;
+
 use super::super::Front;
 use crate::launch::{SkillScope, SkillSource, SkillsCommand};
-use crate::skills_command::{self, Asked};
+use crate::skills_command::{self, Asked, Row};
 use crate::wire::{self, Conversation};
 
 const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
+/// Most characters of a description in `/help`.
+const SHOWN: usize = 80;
 const OFF: &str = "Skills are switched off (`skills.enabled`).";
 // Upstream's words.
 const RELOAD: &str = " You can run \"/skills reload\" to refresh your current instance.";
@@ -107,6 +111,19 @@ impl Front<'_, '_> {
             Err(why) => format!("Failed to link skills: {why}"),
         }
     }
+}
+
+/// What `/help` says of them; nothing where there are none.
+pub(super) fn help(rows: &[Row]) -> String {
+    let mut shown = rows.iter().filter(|row| row.enabled).peekable();
+    if shown.peek().is_none() {
+        return String::new();
+    }
+    let lines = shown.map(|row| {
+        let about = row.description.lines().next().unwrap_or_default();
+        format!("\n  /{}  {}", one_line(&row.name), one_line(about).chars().take(SHOWN).collect::<String>())
+    });
+    format!("\n\nSkills:{}", lines.collect::<String>())
 }
 
 fn scope_of(word: &str) -> SkillScope {

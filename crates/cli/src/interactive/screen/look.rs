@@ -214,7 +214,7 @@ fn theme(loaded: &Loaded) -> Theme {
 }
 
 /// The keys, and what is wrong with the file that changes them.
-fn keys(loaded: &Loaded) -> (KeyMap, Vec<String>) {
+pub(in crate::interactive) fn keys(loaded: &Loaded) -> (KeyMap, Vec<String>) {
     let file = loaded.home.gemini_dir().join("keybindings.json");
     match std::fs::read_to_string(&file) {
         Err(_) => (KeyMap::default(), Vec::new()),

@@ -1,0 +1,35 @@
+//! `/vim`: prompts as in vim, or no longer.
+
+use super::super::Front;
+use super::super::face::Kind;
+use super::super::screen::{Message, is_on};
+use crate::launch::Scope;
+use crate::wire;
+
+const KEY: &str = "general.vimMode";
+
+impl Front<'_, '_> {
+    /// Turns it around, now and for later conversations.
+    pub(super) fn vim(&mut self) {
+        let (options, env) = (self.turn.options, &self.turn.loaded.env);
+        let changed = wire::load_settings(options, env).and_then(|loaded| {
+            let on = !is_on(&loaded.settings, KEY);
+            wire::settings(options, env)?.set(KEY, &on.to_string(), Scope::User)?;
+            Ok(on)
+        });
+        let on = match changed {
+            Ok(on) => on,
+            Err(failure) => return self.face.complain(&failure.message()),
+        };
+        let word = if on { "on" } else { "off" };
+        match &self.face.kind {
+            Kind::Screen(screen) => {
+                screen.tell(Message::Vim(on));
+                self.face.note(&format!("Vim mode is {word}."));
+            }
+            Kind::Lines(_) => {
+                self.face.note(&format!("Vim mode is {word}; it counts on the screen, not in plain lines."))
+            }
+        }
+    }
+}

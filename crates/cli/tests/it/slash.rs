@@ -1,0 +1,236 @@
+//! Slash commands in plain lines, and what of them works without a person.
+
+use std::fs;
+
+use pollux_test_support::{Terminal, TestHome, reply};
+use serde_json::json;
+
+use crate::scene::{MODEL, Scene};
+
+fn at_terminal(scene: &Scene, args: &[&str]) -> Terminal {
+    let args: Vec<&str> = ["-m", MODEL].into_iter().chain(args.iter().copied()).collect();
+    scene.prepare(&args).env("TERM", "dumb").on_terminal()
+}
+
+#[test]
+fn the_model_learns_of_a_persons_own_commands() {
+    let scene = Scene::new([reply().text("I see.")]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("!echo on''e; exit 3").expect("\none\n").expect("[exit code 3]").expect("> ");
+    terminal.say("what was that?").expect("I see.").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let contents = scene.server.request(0).body["contents"].clone();
+    let told = contents[1]["parts"][0]["text"].as_str().unwrap();
+    let expected = "I ran the following shell command:\n```sh\necho on''e; exit 3\n```\n\n\
+                    This produced the following result:\n```\none\n[exit code 3]\n```";
+    assert_eq!(told, expected);
+    assert_eq!(contents[2]["parts"][0]["text"], "what was that?");
+    assert!(scene.session().to_string().contains("I ran the following shell command"));
+}
+
+#[test]
+fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
+    let scene = Scene::new([reply().text("filled")]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("/init").expect("An empty GEMINI.md was made").expect("filled").expect("> ");
+    terminal.say("/init").expect("There is a GEMINI.md in this folder already").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(
+        scene.server.request(0).last_texts().last().unwrap().contains("describe it in the file `GEMINI.md`")
+    );
+    assert_eq!(scene.server.requests().len(), 1);
+}
+
+#[test]
+fn commands_that_make_a_prompt_work_without_a_person() {
+    let scene = Scene::new([reply().text("filled"), reply().text("planned"), reply().text("plain")]);
+    assert_eq!(scene.run(&["-p", "/init"]).stdout, "filled\n");
+    assert!(scene.home.project().join("GEMINI.md").exists());
+    let again = scene.run(&["-p", "/init"]);
+    assert_eq!(again.code, Some(42), "{}", again.stderr);
+    assert_eq!(scene.run(&["-p", "/plan a tree"]).stdout, "planned\n");
+    let request = scene.server.request(1);
+    assert_eq!(request.last_texts().last().unwrap(), "a tree");
+    let tools = request.body["tools"].to_string();
+    assert!(tools.contains("exit_plan_mode"), "{tools}");
+    let dialog = scene.run(&["-p", "/theme"]);
+    assert_eq!(dialog.code, Some(42), "{}", dialog.stderr);
+    // What only tells is a prompt like any other.
+    assert_eq!(scene.run(&["-p", "/stats"]).stdout, "plain\n");
+}
+
+#[test]
+fn a_plan_begins_in_plan_mode() {
+    let scene = Scene::new([reply().text("planned")]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("/plan").expect("There is no plan yet.").expect("Mode plan").expect("> ");
+    terminal.say("/plan copy").expect("There is no plan yet.").expect("> ");
+    terminal.say("/plan a tree").expect("planned").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "a tree");
+}
+
+#[test]
+fn folders_join_the_workspace_of_the_conversation() {
+    let home = TestHome::new().home_file("beside/note.txt", "from beside");
+    let beside = home.home().join("beside");
+    let read = reply().call("read_file", json!({"file_path": beside.join("note.txt")}));
+    let scene = Scene::with(home, [reply().text("one"), read, reply().text("two")]);
+    let mut terminal = at_terminal(&scene, &["-i", "hi"]);
+    terminal.expect("one").expect("> ").say("/directory add nowhere").expect("There is no folder `nowhere`.");
+    terminal.expect("> ").say(&format!("/directory add {}", beside.display()));
+    terminal
+        .expect("Added to the workspace: ")
+        .expect("> ")
+        .say("/directory show")
+        .expect("beside")
+        .expect("> ");
+    terminal.say("read it").expect("two").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let last = scene.server.request(2).body.to_string();
+    assert!(last.contains("from beside") && last.contains("\"hi\""), "{last}");
+    // It is the same session all the time.
+    scene.session();
+}
+
+#[test]
+fn what_is_to_be_remembered_is_in_the_next_request() {
+    let scene = Scene::new([reply().text("one")]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("/memory add").expect("Usage: /memory add <text>").expect("> ");
+    terminal.say("/memory add I like tea").expect("Remembered in ").expect("> ").say("/memory show");
+    terminal.expect("- I like tea").expect("> ").say("/memory list").expect("GEMINI.md").expect("> ");
+    terminal.say("hi").expect("one").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(scene.server.request(0).body.to_string().contains("I like tea"));
+}
+
+#[test]
+fn a_session_is_exported_or_deleted_on_request() {
+    let scene = Scene::new([reply().text("one")]);
+    let mut terminal = at_terminal(&scene, &["-i", "hi"]);
+    terminal
+        .expect("one")
+        .expect("> ")
+        .say("/export-session out.json")
+        .expect("Exported session ")
+        .expect("> ");
+    terminal.say("/export-session out.json").expect("is there already").expect("> ").say("/quit --delete");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(!screen.contains("To continue this conversation"), "{screen}");
+    assert!(fs::read_to_string(scene.home.project().join("out.json")).unwrap().contains("one"));
+    assert!(scene.session_files().is_empty());
+}
+
+#[test]
+fn keys_are_kept_and_forgotten() {
+    let scene = Scene::new([]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("/auth signin").expect("? Get started").expect("3. Vertex AI").expect("Answer");
+    terminal
+        .say("1")
+        .expect("is not available")
+        .expect("Answer")
+        .say("3")
+        .expect("GOOGLE_GENAI_USE_VERTEXAI");
+    terminal.expect("Answer").say("2").expect("API key (not shown)").say("short").expect("this is no key");
+    terminal.expect("Answer").say("2").expect("API key (not shown)").say("a-key-of-twenty-characters");
+    terminal
+        .expect("The key is stored in ")
+        .expect("> ")
+        .say("/auth")
+        .expect("stored")
+        .expect("Answer")
+        .say("");
+    terminal
+        .expect("> ")
+        .say("/auth signout")
+        .expect("The stored key was removed.")
+        .expect("> ")
+        .say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(!screen.contains("a-key-of-twenty-characters"), "{screen}");
+}
+
+#[test]
+fn commands_tell_the_facts_or_say_that_they_are_not_here() {
+    let home = TestHome::new().settings(
+        json!({"advanced": {"bugCommand": {"urlTemplate": "https://x.test/new?t={title}&i={info}"}}}),
+    );
+    let scene = Scene::with(home, []);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("> ").say("/about").expect("CLI Version: ").expect("Sandbox: ").expect("Auth Method: ");
+    terminal
+        .expect("> ")
+        .say("/bug it & that")
+        .expect("https://x.test/new?t=it%20%26%20that&i=CLI%20Version");
+    terminal
+        .expect("> ")
+        .say("/shortcuts")
+        .expect("Ctrl+")
+        .expect("> ")
+        .say("/privacy")
+        .expect("leaves this machine");
+    terminal
+        .expect("> ")
+        .say("/docs")
+        .expect("handbook")
+        .expect("> ")
+        .say("/upgrade")
+        .expect("plan")
+        .expect("> ");
+    terminal.say("/ide status").expect("No editor is connected").expect("> ").say("/terminal-setup");
+    terminal.expect("shift+enter").expect("> ").say("/setup-github").expect("is not offered").expect("> ");
+    terminal.say("/copy").expect("There is no answer yet").expect("> ").say("/tasks").expect("Nothing runs");
+    terminal.expect("> ").say("/tools desc").expect("- ReadFile (read_file)").expect("> ").say("/mcp schema");
+    terminal
+        .expect("No MCP servers configured.")
+        .expect("> ")
+        .say("/hooks disable-all")
+        .expect("There are no hooks.");
+    terminal
+        .expect("> ")
+        .say("/oncall")
+        .expect("`/oncall` is not part of this version.")
+        .expect("> ")
+        .say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+}
+
+#[test]
+fn vim_is_switched_and_kept() {
+    let scene = Scene::new([]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal
+        .expect("> ")
+        .say("/vim")
+        .expect("Vim mode is on")
+        .expect("> ")
+        .say("/vim")
+        .expect("Vim mode is off");
+    terminal.expect("> ").say("/vim").expect("Vim mode is on").expect("> ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    let settings = fs::read_to_string(scene.home.gemini_dir().join("settings.json")).unwrap();
+    assert!(settings.contains("\"vimMode\": true"), "{settings}");
+}
+
+#[test]
+fn a_process_in_the_background_is_shown_and_ended() {
+    let call = json!({"command": "echo begun; exec sleep 600", "is_background": true});
+    let scene = Scene::new([reply().call("run_shell_command", call), reply().text("it runs")]);
+    let mut terminal = at_terminal(&scene, &["-i", "go", "--approval-mode", "yolo", "--sandbox=false"]);
+    terminal
+        .expect("it runs")
+        .expect("> ")
+        .say("/bashes")
+        .expect("runs")
+        .expect("sleep 600")
+        .expect("Answer");
+    terminal.say("k 1");
+    terminal.expect("was ended.").expect("ended").expect("Answer").say("").expect("> ").say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+}
