@@ -226,7 +226,7 @@ impl Session {
             Arc::new(Host {
                 records: ports.recorder.subagents_dir(),
                 client: Arc::clone(&ports.model),
-                model: spec.model.clone(),
+                model: Mutex::new(spec.model.clone()),
                 tool_settings: spec.tools.clone(),
                 temp_dir: spec.temp_dir.clone(),
                 approvals: Arc::clone(&approvals),

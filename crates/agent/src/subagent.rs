@@ -104,7 +104,8 @@ pub(crate) struct Host {
     /// Where their records go.
     pub(crate) records: Option<PathBuf>,
     pub(crate) client: Arc<dyn ModelClient>,
-    pub(crate) model: Model,
+    /// The model of the conversation; a person may change it.
+    pub(crate) model: Mutex<Model>,
     pub(crate) tool_settings: Tools,
     pub(crate) temp_dir: PathBuf,
     pub(crate) approvals: Arc<Approvals>,
@@ -128,6 +129,16 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn set_prompted(&self, prompted: Prompted) {
         *self.prompted.lock().unwrap_or_else(PoisonError::into_inner) = prompted;
+    }
+
+    /// How the conversation's model is asked now.
+    pub(crate) fn model(&self) -> Model {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another model from now on.
+    pub(crate) fn set_model(&self, name: &str) {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).name = name.to_owned();
     }
 
     fn prompted(&self) -> Prompted {

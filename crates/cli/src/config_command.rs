@@ -23,6 +23,8 @@ pub(crate) struct Row {
     pub(crate) origin: String,
     /// Never shown.
     pub(crate) secret: bool,
+    /// Whether it comes from a file of the machine.
+    pub(crate) of_system: bool,
 }
 
 /// What a `set` did.
@@ -44,6 +46,12 @@ pub(crate) trait Settings {
 
     /// Changes one settings file to what was typed.
     fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure>;
+
+    /// What one settings file says, if it says anything.
+    fn written(&self, key: &str, scope: Scope) -> Option<Value>;
+
+    /// Takes a setting out of a settings file.
+    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure>;
 }
 
 /// Runs the command; the result goes to `out`.
@@ -76,7 +84,8 @@ fn table(rows: &[Row], origin: bool) -> String {
     text
 }
 
-fn shown(row: &Row) -> Value {
+/// The value as anybody may see it.
+pub(crate) fn shown(row: &Row) -> Value {
     if row.secret && !row.value.is_null() {
         return Value::from(MASK);
     }
@@ -126,7 +135,7 @@ fn insert(object: &mut JsonObject, path: &str, value: Value) {
 }
 
 /// A string without quotes, anything else as JSON.
-fn bare(value: &Value) -> String {
+pub(crate) fn bare(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(_) | Value::Object(_) => format!("{value:#}"),
@@ -202,10 +211,18 @@ mod tests {
             let before = self.0.iter().find(|row| row.key == key).map(|row| row.value.clone());
             Ok(Change { file: "/p/.gemini/settings.json".into(), before, after })
         }
+
+        fn written(&self, _: &str, _: Scope) -> Option<Value> {
+            None
+        }
+
+        fn reset(&mut self, _: &str, _: Scope) -> Result<(), Failure> {
+            Ok(())
+        }
     }
 
     fn row(key: &str, value: Value, origin: &str, secret: bool) -> Row {
-        Row { key: key.into(), value, origin: origin.into(), secret }
+        Row { key: key.into(), value, origin: origin.into(), secret, of_system: false }
     }
 
     fn run_with(command: ConfigCommand) -> Result<String, Failure> {

@@ -137,7 +137,8 @@ async fn converse(
     let mut conversation = wire::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| face.say_first(prompt));
     let (stats, started) = (std::mem::take(&mut past.stats), past.started);
-    let mut front = Front { turn, face, mode, proposal: Vec::new(), stats, started, forget: false };
+    let model = turn.loaded.groups.model.name.clone();
+    let mut front = Front { turn, face, mode, model, proposal: Vec::new(), stats, started, forget: false };
     loop {
         front.warn(&mut conversation);
         front.settle_in(&mut conversation).await;
@@ -179,6 +180,8 @@ struct Front<'a, 'b> {
     turn: &'b mut wire::Turn<'a>,
     face: &'b mut Face,
     mode: ApprovalMode,
+    /// The model that is asked, by the name that was chosen.
+    model: String,
     /// Calls to be proposed before anything else.
     proposal: Vec<Part>,
     stats: Stats,

@@ -122,6 +122,7 @@ impl Exporter {
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged(_)
+            | Event::ModelChanged(_)
             | Event::CallOutput { .. }
             | Event::Conversation(_)
             | Event::Rewound { .. }

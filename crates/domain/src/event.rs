@@ -25,6 +25,8 @@ pub enum Op {
     Decide { call: CallId, answer: Answer },
     /// Another approval mode from now on.
     SetMode(ApprovalMode),
+    /// Another model from the next request on; answered by [`Event::ModelChanged`].
+    SetModel(String),
     /// Tell what the conversation is; answered by [`Event::Conversation`].
     Describe,
     /// Take back a prompt and everything after it; answered by [`Event::Rewound`].
@@ -68,6 +70,8 @@ pub enum Event {
     ApprovalSettled { call: CallId, outcome: Outcome },
     /// The approval mode changed.
     ModeChanged(ApprovalMode),
+    /// Another model is asked from now on; the configured name, maybe an alias.
+    ModelChanged(String),
     /// Live output of a running call.
     CallOutput { call: CallId, text: String },
     /// A call ended.

@@ -5,7 +5,7 @@
 
 mod settings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pollux_domain::JsonObject;
 use pollux_domain::model::ModelInfo;
@@ -90,6 +90,24 @@ impl Catalogue {
             nested_media: bare.starts_with("gemini-3-"),
             id,
         }
+    }
+
+    /// The names that a person would choose from, each with the model that it stands for. Those that choose by
+    /// themselves come first.
+    pub fn choices(&self) -> Vec<(String, String)> {
+        let built_in = Self::built_in();
+        let own = self
+            .aliases
+            .iter()
+            .filter(|(name, alias)| alias.model.is_some() && !built_in.aliases.contains_key(*name));
+        let mut names: BTreeSet<String> = own.map(|(name, _)| name.clone()).collect();
+        names.extend(self.names.keys().cloned());
+        names.extend(self.names.keys().map(|name| self.concrete(name)));
+        names.extend(self.windows.keys().cloned());
+        let mut choices: Vec<(String, String)> =
+            names.into_iter().map(|name| (name.clone(), self.info(&name).id)).collect();
+        choices.sort_by_key(|(name, _)| !name.starts_with("auto"));
+        choices
     }
 
     /// The concrete model and the settings for a name. The settings are those of the alias that was asked

@@ -163,6 +163,8 @@ pub struct App {
     /// Questions in the order in which they came; the first is shown.
     dialogs: VecDeque<Dialog>,
     requests: Vec<Arc<ApprovalRequest>>,
+    /// Questions of calls that were answered since the first of those that wait came.
+    answered: usize,
     /// What was typed while the model was at work.
     queue: Vec<Submission>,
     todos: Todos,
@@ -204,6 +206,7 @@ impl App {
             composer,
             dialogs: VecDeque::new(),
             requests: Vec::new(),
+            answered: 0,
             queue: Vec::new(),
             todos: Todos::default(),
             status: Status::default(),
@@ -305,8 +308,18 @@ impl App {
         self.settings.theme = theme;
     }
 
-    pub fn set_hidden(&mut self, footer: bool, line_numbers: bool) {
-        (self.settings.show.footer, self.settings.line_numbers) = (!footer, line_numbers);
+    /// Looks and behaves otherwise from now on; what takes the whole terminal waits for the next start.
+    pub fn set_settings(&mut self, settings: Settings) {
+        if settings.vim != self.settings.vim {
+            self.composer.set_vim(settings.vim);
+        }
+        // The two that follow the terminal's background change by themselves.
+        let follows = |theme: &Theme| matches!(theme.name.as_str(), "Default" | "Default Light");
+        let theme = match follows(&settings.theme) && follows(&self.settings.theme) {
+            true => self.settings.theme.clone(),
+            false => settings.theme.clone(),
+        };
+        self.settings = Settings { alternate: self.settings.alternate, theme, ..settings };
     }
 
     pub fn set_vim(&mut self, vim: bool) {
@@ -409,16 +422,21 @@ impl App {
                 let line = format!("{} waits for an answer", one_line(&request.display_name));
                 self.attention = Some(("Action required".to_owned(), line));
                 self.requests.push(Arc::clone(request));
-                self.dialogs.push_back(Dialog::approval(request, None));
+                self.dialogs.push_back(Dialog::approval(request));
                 self.bring_calls_forward();
             }
             Event::ApprovalSettled { call, .. } => self.settle(call),
             Event::ModeChanged(mode) => self.mode = *mode,
+            // Where it is hidden it stays so.
+            Event::ModelChanged(model) if !self.footer.model.is_empty() => {
+                self.footer.model.clone_from(model)
+            }
             Event::TurnEnded(_) => {
                 let line = self.transcript.answer().lines().next().unwrap_or_default();
                 self.attention = Some(("Done".to_owned(), one_line(line)));
                 self.dialogs.retain(|dialog| dialog.call().is_none());
                 self.requests.clear();
+                self.answered = 0;
             }
             _ => {}
         }
@@ -428,11 +446,27 @@ impl App {
     /// A question of a call is asked before a list that somebody opened.
     fn bring_calls_forward(&mut self) {
         self.dialogs.make_contiguous().sort_by_key(|dialog| dialog.call().is_none());
+        self.count_calls();
+    }
+
+    /// Says which of how many questions is asked.
+    fn count_calls(&mut self) {
+        let waiting = self.dialogs.iter().filter(|dialog| dialog.call().is_some()).count();
+        if waiting == 0 {
+            self.answered = 0;
+        }
+        let (which, all) = (self.answered + 1, self.answered + waiting);
+        if let Some(dialog) = self.dialogs.front_mut() {
+            dialog.set_position(which, all);
+        }
     }
 
     /// The question of a call stands no longer.
     pub fn settle(&mut self, call: &CallId) {
+        let before = self.dialogs.len();
         self.dialogs.retain(|dialog| dialog.call() != Some(call));
+        self.answered += before - self.dialogs.len();
+        self.count_calls();
         self.requests.retain(|request| request.call != *call);
     }
 

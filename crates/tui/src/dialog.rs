@@ -59,12 +59,12 @@ pub enum Verdict {
 
 impl Dialog {
     /// The question of a call.
-    pub fn approval(request: &ApprovalRequest, position: Option<(usize, usize)>) -> Self {
+    pub fn approval(request: &ApprovalRequest) -> Self {
         match &request.subject {
             Subject::Questions(questions) => {
                 Self::Questions(Box::new(Questions::new(request.call.clone(), questions.clone())))
             }
-            _ => Self::Approval(Box::new(Approval::new(request.clone(), position))),
+            _ => Self::Approval(Box::new(Approval::new(request.clone()))),
         }
     }
 
@@ -74,6 +74,13 @@ impl Dialog {
             Self::Approval(approval) => Some(approval.call()),
             Self::Questions(questions) => Some(questions.call()),
             Self::Picker(_) | Self::Entry(_) => None,
+        }
+    }
+
+    /// Which of how many calls it is about.
+    pub(crate) fn set_position(&mut self, which: usize, all: usize) {
+        if let Self::Approval(approval) = self {
+            approval.set_position(which, all);
         }
     }
 

@@ -127,6 +127,13 @@ impl Session {
             // An answer that comes too late has nobody to go to.
             Op::Cancel | Op::Decide { .. } | Op::End { .. } => {}
             Op::SetMode(mode) => self.approvals.enter(mode, &self.desk).await,
+            Op::SetModel(name) => {
+                self.model_settings.name.clone_from(&name);
+                if let Some(host) = &self.host {
+                    host.set_model(&name);
+                }
+                self.emit(Event::ModelChanged(name)).await;
+            }
             Op::ShellRan { command, output } => self.shell_ran(&command, &output).await,
             Op::Describe => {
                 self.follow_mode();

@@ -53,7 +53,8 @@ impl Errand {
             | Event::Activity(_)
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_) => vec![event],
+            | Event::ModeChanged(_)
+            | Event::ModelChanged(_) => vec![event],
             Event::Thought(thought) if thought.subject.is_empty() => Vec::new(),
             Event::Thought(thought) => vec![self.activity(ActivityKind::Thought(thought.subject))],
             Event::AttemptDiscarded(discarded) => {

@@ -109,8 +109,8 @@ async fn open(
     }
     tools.push(Arc::new(CompleteTask::new(local.output.clone(), Arc::clone(&errand))));
     let id = SessionId::random();
-    let mut model = host.model.clone();
-    model.name = model_name(&local.model, &host.model.name, &*host.client);
+    let mut model = host.model();
+    model.name = model_name(&local.model, &model.name, &*host.client);
     model.max_session_turns = Some(local.max_turns);
     let session = Session::for_errand(
         host,
@@ -144,7 +144,7 @@ fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String
             local.inputs
         )
     })?;
-    let model = host.client.resolve(&host.model.name).id;
+    let model = host.client.resolve(&host.model().name).id;
     let facts = [
         ("cliVersion", json!(host.port.version)),
         ("activeModel", json!(model)),

@@ -48,6 +48,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         | Event::ApprovalWanted(_)
         | Event::ApprovalSettled { .. }
         | Event::ModeChanged(_)
+        | Event::ModelChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
         | Event::Conversation(_)
@@ -95,6 +96,7 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
         | Event::ApprovalWanted(_)
         | Event::ApprovalSettled { .. }
         | Event::ModeChanged(_)
+        | Event::ModelChanged(_)
         | Event::CallOutput { .. }
         | Event::Conversation(_)
         | Event::Rewound { .. }

@@ -75,6 +75,7 @@ impl Stats {
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged(_)
+            | Event::ModelChanged(_)
             | Event::CallOutput { .. }
             | Event::Compressed { .. }
             | Event::Conversation(_)

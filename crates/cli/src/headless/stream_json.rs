@@ -138,6 +138,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::ApprovalWanted(_)
         | Event::ApprovalSettled { .. }
         | Event::ModeChanged(_)
+        | Event::ModelChanged(_)
         | Event::CallOutput { .. }
         | Event::Compressed { .. }
         | Event::Conversation(_)

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use pollux_domain::event::{Event, TurnEnd};
-use pollux_domain::terminal_text::visible;
+use pollux_domain::terminal_text::{one_line, visible};
 
 pub(crate) use self::keyboard::Keyboard;
 pub(super) use self::words::said;
@@ -48,6 +48,7 @@ impl Lines {
         }
         let _ = self.console.take(event);
         match event {
+            Event::ModelChanged(model) => self.console.note(&format!("Model {}", one_line(model))),
             Event::ModeChanged(mode) => self.console.note(&format!("Mode {mode}")),
             Event::CallFinished(report) => self.console.note(&words::call(report)),
             Event::Compressed { tokens_before, tokens_after, status } => {

@@ -5,6 +5,7 @@
 
 mod look;
 mod stage;
+mod themes;
 mod watch;
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pollux_domain::event::Event;
-use pollux_tui::app::{App, Footer};
+use pollux_tui::app::{App, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
 use pollux_tui::dialog::{Entry, Picker, Row};
 use pollux_tui::terminal::Terminal;
@@ -27,7 +28,8 @@ use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
 
-pub(super) use self::look::{first_look, footer, is_on, keys, manner};
+pub(super) use self::look::{first_look, footer, is_on, keys, manner, settings};
+pub(super) use self::themes::{chosen_theme, themes};
 
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.
@@ -74,6 +76,8 @@ pub(super) enum Message {
     ShellOutput(String),
     ShellEnded(Option<String>),
     Footer(Box<Footer>),
+    /// How everything looks and behaves from now on.
+    Settings(Box<Settings>),
     Theme(Box<Theme>),
     Vim(bool),
     /// Text for the composer.

@@ -74,6 +74,7 @@ impl Metrics {
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged(_)
+            | Event::ModelChanged(_)
             | Event::CallOutput { .. }
             | Event::Conversation(_)
             | Event::Rewound { .. }

@@ -97,6 +97,18 @@ pub(super) fn hooks(loaded: &Loaded) -> Vec<ExtensionHooks> {
         .collect()
 }
 
+/// Themes of active extensions, each with the extension's name behind its own.
+pub(crate) fn extension_themes(loaded: &Loaded) -> Vec<(String, Value)> {
+    let of = |installed: &Installed| {
+        let named = |theme: &Value| {
+            let name = theme.get("name").and_then(Value::as_str)?;
+            Some((format!("{name} ({})", installed.extension.name), theme.clone()))
+        };
+        installed.manifest.themes().iter().filter_map(named).collect::<Vec<_>>()
+    };
+    active(loaded).flat_map(of).collect()
+}
+
 /// Folders with policies of extensions.
 pub(super) fn policies(loaded: &Loaded) -> Vec<PathBuf> {
     active(loaded).map(|one| one.extension.part("policies")).filter(|folder| folder.is_dir()).collect()

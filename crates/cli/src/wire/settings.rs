@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pollux_config::env::Env;
 use pollux_config::paths::{Home, same_place};
-use pollux_config::settings::{self, Settings as Loaded};
+use pollux_config::settings::{self, Layer, Settings as Loaded};
 use pollux_config::startup::Start;
 use pollux_config::trust::{self, Binding};
 use pollux_domain::exit::ExitKind;
@@ -79,11 +79,31 @@ struct Files {
 const EXPANDED: [&str; 6] = ["args", "command", "cwd", "description", "httpUrl", "url"];
 
 impl Files {
+    fn file(&self, scope: Scope) -> Result<&PathBuf, Failure> {
+        match scope {
+            Scope::User => Ok(&self.user_file),
+            Scope::Project if self.project_is_home => Err(Failure::new(
+                ExitKind::Failure,
+                "Error: Please use --scope user to edit settings in the home directory.",
+            )),
+            Scope::Project => Ok(&self.project_file),
+        }
+    }
+
+    /// The user's own change needs no second consent.
+    fn agree(&self, scope: Scope) -> Result<(), Failure> {
+        match scope {
+            Scope::User => Ok(()),
+            Scope::Project => trust::rebind(&self.home, &self.root, &self.binding, Some(SystemClock.now()))
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error)),
+        }
+    }
+
     /// Entries of servers with what their files say, not what it stands for in this run.
     fn as_written(&self, mut servers: Value) -> Value {
         for (name, entry) in servers.as_object_mut().into_iter().flatten() {
             let file = match self.settings.origin(&format!("mcpServers.{name}")).layer {
-                settings::Layer::Project => &self.project_file,
+                Layer::Project => &self.project_file,
                 _ => &self.user_file,
             };
             let written = settings::read_object(file).ok().flatten();
@@ -106,6 +126,7 @@ impl Settings for Files {
         rows.map(|row| Row {
             value: if row.key == "mcpServers" { self.as_written(row.value) } else { row.value },
             key: row.key,
+            of_system: matches!(row.origin.layer, Layer::System | Layer::SystemDefaults),
             origin: row.origin.to_string(),
             secret: row.secret,
         })
@@ -117,30 +138,30 @@ impl Settings for Files {
     }
 
     fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
-        let file = match scope {
-            Scope::User => &self.user_file,
-            Scope::Project if self.project_is_home => {
-                return Err(Failure::new(
-                    ExitKind::Failure,
-                    "Error: Please use --scope user to edit settings in the home directory.",
-                ));
-            }
-            Scope::Project => &self.project_file,
-        };
+        let file = self.file(scope)?.clone();
         let value = settings::parse_user_value(key, text)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        let before = settings::set_value(file, key, &value).map_err(|error| {
-            let failure = Failure::from_error(ExitKind::Failure, &error);
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
-        if scope == Scope::Project {
-            // The user's own change needs no second consent.
-            trust::rebind(&self.home, &self.root, &self.binding, Some(SystemClock.now()))
-                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        }
-        Ok(Change { file: file.clone(), before, after: value })
+        let before = settings::set_value(&file, key, &value).map_err(|error| unwritten(&error))?;
+        self.agree(scope)?;
+        Ok(Change { file, before, after: value })
+    }
+
+    fn written(&self, key: &str, scope: Scope) -> Option<Value> {
+        let object = settings::read_object(self.file(scope).ok()?).ok().flatten()?;
+        Value::Object(object).pointer(&format!("/{}", key.replace('.', "/"))).cloned()
+    }
+
+    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure> {
+        let file = self.file(scope)?;
+        settings::remove_value(file, key).map_err(|error| unwritten(&error))?;
+        self.agree(scope)
+    }
+}
+
+fn unwritten(error: &settings::EditError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }

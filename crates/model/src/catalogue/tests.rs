@@ -140,3 +140,17 @@ fn unusable_settings_are_refused_by_name() {
     let names = Catalogue::with_settings(&json!({"modelIdResolutions": {"x": "y", "y": "x"}})).unwrap();
     assert!(["x", "y"].contains(&names.info("x").id.as_str()), "a ring of names ends somewhere");
 }
+
+#[test]
+fn what_a_person_chooses_from_has_aliases_models_and_ones_own_but_nothing_internal() {
+    let own =
+        json!({"customAliases": {"mine": {"extends": "chat-base-3", "modelConfig": {"model": "gemini-x"}}}});
+    let choices = Catalogue::with_settings(&own).expect("tables").choices();
+    let stands_for = |name: &str| choices.iter().find(|(known, _)| known == name).map(|(_, id)| id.as_str());
+    assert_eq!(choices.first().map(|(name, _)| name.as_str()), Some("auto"));
+    assert_eq!(stands_for("pro"), stands_for("auto"));
+    assert_eq!(stands_for("mine"), Some("gemini-x"));
+    let pro = stands_for("pro").expect("an alias");
+    assert_eq!(stands_for(pro), Some(pro));
+    assert_eq!(stands_for("web-search"), None);
+}

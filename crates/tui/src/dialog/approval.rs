@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_domain::tool::FileDiff;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -14,24 +15,43 @@ use super::{Room, Verdict};
 use crate::wrap::{Margin, chop, wrap};
 use crate::{code, diff, markdown};
 
+/// Bytes of an old or a new text that still stand in the heading.
+const FEW: usize = 30;
+/// Characters of what a heading says about a call.
+const HEADING: usize = 60;
+
 /// The question whether a call may run.
 #[derive(Debug)]
 pub struct Approval {
     request: ApprovalRequest,
     /// Which of how many questions this is.
-    position: Option<(usize, usize)>,
+    position: (usize, usize),
     choices: Choices,
     reading: Reading,
     why_shown: bool,
+    /// The arguments of a server's tool are set out line by line.
+    spread: bool,
     /// What should be done instead, while the person writes it.
     instead: Option<String>,
 }
 
 impl Approval {
-    pub(super) fn new(request: ApprovalRequest, position: Option<(usize, usize)>) -> Self {
+    pub(super) fn new(request: ApprovalRequest) -> Self {
         let choices =
             Choices::new(request.offers.iter().map(|offer| label(offer, &request.subject)).collect());
-        Self { request, position, choices, reading: Reading::default(), why_shown: false, instead: None }
+        Self {
+            request,
+            position: (1, 1),
+            choices,
+            reading: Reading::default(),
+            why_shown: false,
+            spread: false,
+            instead: None,
+        }
+    }
+
+    pub(super) fn set_position(&mut self, which: usize, all: usize) {
+        self.position = (which, all);
     }
 
     pub(super) fn call(&self) -> &CallId {
@@ -46,6 +66,10 @@ impl Approval {
             return self.answered(Answer::Cancel);
         }
         if self.reading.key(key) {
+            return Verdict::Open;
+        }
+        if key.code == KeyCode::Char('o') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.spread = !self.spread;
             return Verdict::Open;
         }
         if key.code == KeyCode::Char('?') {
@@ -144,31 +168,42 @@ impl Approval {
                 let question = Span::styled(self.question(), room.theme.text().add_modifier(Modifier::BOLD));
                 tail.extend(wrap(&[question], room.width, &Margin::default()));
                 tail.extend(self.choices.lines(room));
-                if !self.why_shown {
-                    let hint = "? why am I asked";
-                    tail.push(Line::from(Span::styled(hint, room.theme.secondary())));
-                }
+                let hint = Span::styled(self.hint(), room.theme.secondary());
+                tail.extend(wrap(&[hint], room.width, &Margin::default()));
             }
         }
         let left = usize::from(room.height).saturating_sub(head.len() + tail.len()).max(2);
-        head.extend(self.reading.part(body(&self.request, room), left, room));
+        head.extend(self.reading.part(body(&self.request, self.spread, room), left, room));
         head.extend(tail);
         head
+    }
+
+    fn hint(&self) -> String {
+        let why = if self.why_shown { "? hides why" } else { "? why am I asked" };
+        match self.request.subject {
+            Subject::Server { .. } => {
+                let spread = if self.spread { "in short" } else { "line by line" };
+                format!("{why} · Ctrl+O arguments {spread}")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     fn heading(&self, room: Room<'_>) -> Vec<Line<'static>> {
         let bold = room.theme.text().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
         let about = match &self.request.subject {
-            Subject::Edit { path, .. } | Subject::Plan { path, .. } => path.display().to_string(),
-            Subject::Command { directory, .. } => format!("in {}", directory.display()),
-            Subject::Server { server, tool } => format!("{tool} of the server {server}"),
+            Subject::Edit { path, diff } => edited(&self.request, path, diff.as_deref()),
+            Subject::Plan { path, .. } => path.display().to_string(),
+            Subject::Command { command, .. } => command.clone(),
+            Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
             _ => String::new(),
         };
         if !about.is_empty() {
-            spans.push(Span::styled(format!("  {}", one_line(&about)), room.theme.secondary()));
+            spans.push(Span::styled(format!("  {}", shortened(&about)), room.theme.secondary()));
         }
-        if let Some((which, all)) = self.position.filter(|(_, all)| *all > 1) {
+        let (which, all) = self.position;
+        if all > 1 {
             spans.push(Span::styled(format!("  {which} of {all}"), room.theme.secondary()));
         }
         let mut lines = wrap(&spans, room.width, &Margin::hanging(Span::styled("? ", room.theme.warning())));
@@ -186,7 +221,7 @@ impl Approval {
             }
             Subject::Server { server, tool } => {
                 format!(
-                    "Allow execution of the tool \"{}\" of the server \"{}\"?",
+                    "Allow execution of MCP tool \"{}\" from server \"{}\"?",
                     one_line(tool),
                     one_line(server)
                 )
@@ -218,8 +253,44 @@ fn is_ctrl_c(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
+/// A change in a few words: the file, and what becomes what where that is short.
+fn edited(request: &ApprovalRequest, path: &std::path::Path, diff: Option<&FileDiff>) -> String {
+    let name = diff.map_or_else(|| path.display().to_string(), |diff| diff.file_name.clone());
+    let word = |key: &str| request.args.get(key).and_then(Value::as_str).filter(|text| text.len() <= FEW);
+    match (word("old_string"), word("new_string")) {
+        (Some(old), Some(new)) if !old.is_empty() => format!("{name}: {old} => {new}"),
+        _ => name,
+    }
+}
+
+/// The beginning of a text, in one line; all of it is shown below.
+fn shortened(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(HEADING) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// Whether a command sends its output or takes its input elsewhere, outside of quotes.
+fn redirects(command: &str) -> bool {
+    let mut quote = None;
+    let mut escaped = false;
+    for character in command.chars() {
+        match (quote, character) {
+            _ if std::mem::take(&mut escaped) => {}
+            (None | Some('"'), '\\') => escaped = true,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '>' | '<') => return true,
+            (Some(open), close) if open == close => quote = None,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// What the call would do, whole; nothing can hide in it.
-fn body(request: &ApprovalRequest, room: Room<'_>) -> Vec<Line<'static>> {
+fn body(request: &ApprovalRequest, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
     let plain = |text: &str| -> Vec<Line<'static>> {
         let text = visible(text).into_owned();
         let lines = text.lines().map(|line| vec![Span::styled(line.to_owned(), room.theme.text())]);
@@ -229,12 +300,27 @@ fn body(request: &ApprovalRequest, room: Room<'_>) -> Vec<Line<'static>> {
     match &request.subject {
         Subject::Edit { diff: Some(change), .. } => diff::render(change, room.width, room.theme),
         Subject::Edit { diff: None, .. } => plain("(the change could not be computed)"),
-        Subject::Command { command, .. } => {
-            let lines = code::highlight("bash", &visible(command), room.theme);
-            lines.iter().flat_map(|line| chop(line, room.width, &Margin::default())).collect()
+        Subject::Command { command, directory } => {
+            let written = code::highlight("bash", &visible(command), room.theme);
+            let mut lines: Vec<Line<'static>> =
+                written.iter().flat_map(|line| chop(line, room.width, &Margin::default())).collect();
+            let redirected = if redirects(command) { " · Redirection detected." } else { "" };
+            let place = format!("in {}{redirected}", one_line(&directory.display().to_string()));
+            lines.extend(wrap(
+                &[Span::styled(place, room.theme.secondary())],
+                room.width,
+                &Margin::default(),
+            ));
+            lines
         }
         Subject::Fetch(urls) => plain(&format!("URLs to fetch:\n{}", urls.join("\n"))),
-        Subject::Server { .. } => plain(&arguments()),
+        Subject::Server { server, tool } => {
+            let written = match spread {
+                true => arguments(),
+                false => Value::Object(request.args.clone()).to_string(),
+            };
+            plain(&format!("MCP Server: {server}\nTool: {tool}\nArguments: {written}"))
+        }
         Subject::EnterPlan { reason } => plain(reason),
         Subject::Plan { text, .. } => {
             let look = markdown::Look { theme: room.theme, width: room.width, line_numbers: false };
@@ -252,6 +338,7 @@ fn label(offer: &Offer, subject: &Subject) -> String {
         (Outcome::Session, Subject::Plan { .. }) => "Yes, and accept edits without asking",
         (Outcome::Once, Subject::EnterPlan { .. }) => "Yes",
         (Outcome::Once, _) => "Allow once",
+        (Outcome::Session, Subject::Server { .. }) => "Allow tool for this session",
         (Outcome::Session, _) => "Allow for this session",
         (Outcome::SessionServer, _) => "Allow all server tools for this session",
         (Outcome::Saved, Subject::Edit { .. }) => "Allow for this file in all future sessions",

@@ -6,6 +6,9 @@ use pollux_domain::approval::{Choice, Offer, Outcome, Question, QuestionForm, Wh
 
 use super::*;
 
+mod lists;
+mod screens;
+
 fn press(dialog: &mut Dialog, code: KeyCode) -> Verdict {
     dialog.key(KeyEvent::new(code, KeyModifiers::NONE))
 }
@@ -40,9 +43,10 @@ fn shown(dialog: &mut Dialog, width: u16, height: u16) -> String {
 
 #[test]
 fn a_command_is_shown_whole_with_what_each_answer_reaches() {
-    let mut dialog = Dialog::approval(&command("npm test"), Some((1, 3)));
+    let mut dialog = Dialog::approval(&command("npm test"));
+    dialog.set_position(1, 3);
     let text = shown(&mut dialog, 80, 20);
-    let wanted = "? Shell  in /p  1 of 3\nnpm test\n\nAllow execution of [Shell]?\n● 1. Allow once\n  2. Allow for this \
+    let wanted = "? Shell  npm test  1 of 3\nnpm test\nin /p\n\nAllow execution of [Shell]?\n● 1. Allow once\n  2. Allow for this \
                   session: commands that begin with `npm`\n  3. No, suggest changes (esc)\n? why am I asked\n";
     assert_eq!(text, wanted);
     press(&mut dialog, KeyCode::Char('?'));
@@ -57,7 +61,7 @@ fn keys_answer() {
     let id = CallId::from_file("1");
     let answered = |answer| Verdict::Answered { call: id.clone(), answer };
     let with = |keys: &[KeyCode]| {
-        let mut dialog = Dialog::approval(&command("ls"), None);
+        let mut dialog = Dialog::approval(&command("ls"));
         shown(&mut dialog, 80, 20);
         keys.iter().map(|key| press(&mut dialog, *key)).last().expect("a key")
     };
@@ -74,7 +78,7 @@ fn keys_answer() {
 #[test]
 fn what_was_not_on_the_screen_is_not_agreed_to() {
     let long: String = (1..=60).map(|line| format!("echo {line}\n")).collect();
-    let mut dialog = Dialog::approval(&command(&long), None);
+    let mut dialog = Dialog::approval(&command(&long));
     let mut presses = 0;
     loop {
         let text = shown(&mut dialog, 60, 20);
@@ -90,7 +94,7 @@ fn what_was_not_on_the_screen_is_not_agreed_to() {
 
 #[test]
 fn what_could_hide_in_a_command_is_visible() {
-    let mut dialog = Dialog::approval(&command("echo a\u{1b}[8m; rm -rf ~\u{200b}\u{202e}"), None);
+    let mut dialog = Dialog::approval(&command("echo a\u{1b}[8m; rm -rf ~\u{200b}\u{202e}"));
     let text = shown(&mut dialog, 80, 20);
     assert!(text.contains("rm -rf ~"), "{text}");
     assert!(text.chars().all(|character| character == '\n' || !character.is_control()), "{text:?}");
@@ -110,7 +114,7 @@ fn questions_come_one_after_another() {
         ]),
         ..command("")
     };
-    let mut dialog = Dialog::approval(&request, None);
+    let mut dialog = Dialog::approval(&request);
     assert!(shown(&mut dialog, 40, 20).contains("H  1 of 4"));
     let keys = "213x".chars().map(KeyCode::Char).collect::<Vec<_>>();
     // b; then c is taken, and the third choice ends it; then a word; then no.
@@ -132,6 +136,7 @@ fn a_picker_searches_scrolls_and_asks_before_it_deletes() {
         sample: None,
     };
     let picker = Picker::new("Chat Sessions", &["Index", "Name"], (1..=5000).map(row).collect());
+    let picker = picker.manner(Manner { counted: true, ..Manner::default() });
     let mut dialog = Dialog::Picker(Box::new(picker.letter('x', "delete it", true)));
     let text = shown(&mut dialog, 60, 10);
     assert!(text.starts_with("Chat Sessions (5000 total)\n  Index │ Name\n● 1"), "{text}");

@@ -1,11 +1,217 @@
 //! `/settings`: looking at the settings and changing them.
 
+use pollux_config::settings::schema::{self, Key, Kind};
+use pollux_tui::dialog::{Manner, RESET, TAB};
+use serde_json::Value;
+
 use super::super::Front;
+use super::super::face::{Choice, ChoiceRow, Letter};
+use super::super::screen::{Message, footer, settings as looks};
+use super::{Reopen, Then};
+use crate::config_command::{Row, Settings, bare, shown};
+use crate::launch::Scope;
+use crate::report::Failure;
 use crate::wire;
+
+const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
+
+/// Where a change goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    File(Scope),
+    /// Settings of the machine, which are only looked at.
+    System,
+}
 
 impl Front<'_, '_> {
     /// `/settings`
-    pub(super) async fn settings(&mut self, _rest: &str, _conversation: &mut wire::Conversation) {
-        self.face.note("`pollux config` in a shell shows every setting and changes it.");
+    pub(super) async fn settings(&mut self) -> Then {
+        let mut target = Target::File(Scope::User);
+        let mut marked = None;
+        let mut changed: Vec<&'static Key> = Vec::new();
+        loop {
+            let mut files = match wire::settings(self.turn.options, &self.turn.loaded.env) {
+                Ok(files) => files,
+                Err(failure) => {
+                    self.face.complain(&failure.message());
+                    break;
+                }
+            };
+            let rows = files.rows();
+            let Some(chosen) = self.face.choose(dialog(&*files, &rows, target, marked, &changed)).await
+            else {
+                break;
+            };
+            marked = Some(chosen.key.clone());
+            let (Some(key), Some(row)) =
+                (schema::find(&chosen.key), rows.iter().find(|row| row.key == chosen.key))
+            else {
+                continue;
+            };
+            let scope = match (chosen.letter, target) {
+                (Some(TAB), _) => {
+                    target = target.next();
+                    continue;
+                }
+                (_, Target::System) => {
+                    self.face.complain("Settings of the machine are changed by whoever looks after it.");
+                    continue;
+                }
+                (_, Target::File(scope)) => scope,
+            };
+            let done = match chosen.letter {
+                Some(RESET) => files.reset(key.path, scope),
+                _ => match self.new_value(key, row, files.written(key.path, scope)).await {
+                    Some(text) => files.set(key.path, &text, scope).map(drop),
+                    None => continue,
+                },
+            };
+            match done {
+                Ok(()) => {
+                    if !changed.iter().any(|known| known.path == key.path) {
+                        changed.push(key);
+                    }
+                    self.look_anew();
+                }
+                Err(failure) => self.face.complain(&failure.message()),
+            }
+        }
+        self.face.close();
+        reopened(&changed)
     }
+
+    /// The value that follows: the other one, the next word, or what is typed.
+    async fn new_value(&mut self, key: &Key, row: &Row, written: Option<Value>) -> Option<String> {
+        let now = written.unwrap_or_else(|| row.value.clone());
+        match key.kind {
+            Kind::Boolean => Some((now != Value::Bool(true)).to_string()),
+            Kind::Choice(words) => {
+                let place = words.iter().position(|word| now.as_str() == Some(word));
+                let next = place.map_or(0, |place| (place + 1) % words.len().max(1));
+                words.get(next).map(|&word| word.to_owned())
+            }
+            _ => {
+                let now = bare(&shown(row)).replace('\n', " ");
+                let question = format!("{} ({}), now {now}: ", key.path, key.kind.name());
+                self.face.line(&question).await.filter(|text| !text.trim().is_empty())
+            }
+        }
+    }
+
+    /// Writes one setting; whether it could be.
+    pub(super) fn keep_setting(&mut self, key: &str, text: &str, scope: Scope) -> bool {
+        let set = |text: &str| -> Result<(), Failure> {
+            let mut files = wire::settings(self.turn.options, &self.turn.loaded.env)?;
+            files.set(key, text, scope).map(drop)
+        };
+        match set(text) {
+            Ok(()) => true,
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                false
+            }
+        }
+    }
+
+    /// Shows everything as the settings say now.
+    pub(super) fn look_anew(&mut self) {
+        let Some(screen) = self.face.screen() else { return };
+        if let Ok(loaded) = wire::load_settings(self.turn.options, &self.turn.loaded.env) {
+            screen.tell(Message::Settings(Box::new(looks(&loaded).0)));
+            screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model))));
+        }
+    }
+}
+
+impl Target {
+    fn next(self) -> Self {
+        match self {
+            Self::File(Scope::User) => Self::File(Scope::Project),
+            Self::File(Scope::Project) => Self::System,
+            Self::System => Self::File(Scope::User),
+        }
+    }
+
+    fn sets(self, files: &dyn Settings, row: &Row) -> bool {
+        match self {
+            Self::File(scope) => files.written(&row.key, scope).is_some(),
+            Self::System => row.of_system,
+        }
+    }
+}
+
+/// A line that says where a change goes.
+pub(super) fn apply_to(scopes: &[(&str, bool)]) -> Vec<String> {
+    let names = scopes.iter().map(|(name, chosen)| format!("{} {name}", if *chosen { "●" } else { " " }));
+    vec![format!("Apply To (Tab): {}", names.collect::<Vec<_>>().join("  "))]
+}
+
+/// The lines for the two files.
+pub(super) fn two_scopes(scope: Scope) -> Vec<String> {
+    apply_to(&[("User Settings", scope == Scope::User), ("Workspace Settings", scope == Scope::Project)])
+}
+
+/// The other file.
+pub(super) fn other(scope: Scope) -> Scope {
+    match scope {
+        Scope::User => Scope::Project,
+        Scope::Project => Scope::User,
+    }
+}
+
+fn dialog(
+    files: &dyn Settings,
+    rows: &[Row],
+    target: Target,
+    marked: Option<String>,
+    changed: &[&Key],
+) -> Choice {
+    let known = rows.iter().filter_map(|row| schema::find(&row.key).map(|key| (row, key)));
+    let rows = known.map(|(row, key)| {
+        let star = if target.sets(files, row) { "*" } else { "" };
+        let value = bare(&shown(row)).split_whitespace().collect::<Vec<_>>().join(" ");
+        let value = if value == "null" { String::new() } else { value };
+        let restart = if key.restart { " · counts from the next start" } else { "" };
+        ChoiceRow {
+            key: row.key.clone(),
+            columns: vec![row.key.clone(), format!("{value}{star}"), key.about.to_owned()],
+            preview: vec![
+                key.about.to_owned(),
+                format!("{} · from {}{restart}", key.kind.name(), row.origin),
+            ],
+            ..ChoiceRow::default()
+        }
+    });
+    let rows = rows.collect();
+    let mut foot = apply_to(&[
+        ("User Settings", target == Target::File(Scope::User)),
+        ("Workspace Settings", target == Target::File(Scope::Project)),
+        ("System (read-only)", target == Target::System),
+    ]);
+    let waiting: Vec<&str> = changed.iter().filter(|key| key.restart).map(|key| key.path).collect();
+    if !waiting.is_empty() {
+        foot.push(format!("To see changes, Pollux must be restarted: {}", waiting.join(", ")));
+    }
+    let letter = |letter, about| Letter { letter, about, grave: false };
+    Choice {
+        title: "Settings".to_owned(),
+        rows,
+        letters: vec![letter(TAB, "change where it goes"), letter(RESET, "take it out of the file")],
+        marked,
+        foot,
+        hint: Some(HINT.to_owned()),
+        manner: Manner { typed: true, stays: true, ..Manner::default() },
+        ..Choice::default()
+    }
+}
+
+/// What only the screen follows is in force already; for anything else the conversation is opened again.
+fn reopened(changed: &[&Key]) -> Then {
+    let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
+    let others: Vec<&str> = changed.iter().filter(|key| !is_look(key)).map(|key| key.path).collect();
+    if others.is_empty() {
+        return Then::GoOn;
+    }
+    let note = format!("In force from now on: {}.", others.join(", "));
+    Then::Reopen(Reopen { note, ..Reopen::default() })
 }

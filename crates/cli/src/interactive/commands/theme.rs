@@ -1,11 +1,97 @@
 //! `/theme`: the colours.
 
+use pollux_tui::dialog::{Manner, TAB};
+use pollux_tui::theme::{Shade, Theme};
+
 use super::super::Front;
+use super::super::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
+use super::super::screen::{Message, chosen_theme, themes};
+use super::settings::{other, two_scopes};
+use crate::launch::Scope;
 use crate::wire;
 
 impl Front<'_, '_> {
     /// `/theme`
-    pub(super) async fn theme(&mut self, _rest: &str, _conversation: &mut wire::Conversation) {
-        self.face.note("`ui.theme` in a settings file names the colours.");
+    pub(super) async fn theme(&mut self) {
+        let loaded = self.turn.loaded;
+        if loaded.env.non_empty("NO_COLOR").is_some() {
+            self.face.note("Theme configuration unavailable due to NO_COLOR env variable.");
+            return;
+        }
+        let now = match wire::load_settings(self.turn.options, &loaded.env) {
+            Ok(fresh) => chosen_theme(&fresh),
+            Err(_) => chosen_theme(loaded),
+        };
+        let all = themes(loaded);
+        let mut scope = Scope::User;
+        let mut marked = now.name.clone();
+        self.face.present(dialog(&all, scope, &marked));
+        loop {
+            match self.face.deed().await {
+                None => {
+                    self.show_theme(&now);
+                    break;
+                }
+                Some(Deed::Marked(name)) => {
+                    if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
+                        self.show_theme(theme);
+                    }
+                    marked = name;
+                }
+                Some(Deed::Chosen(Chosen { letter: Some(_), key })) => {
+                    marked = key;
+                    scope = other(scope);
+                    self.face.present(dialog(&all, scope, &marked));
+                }
+                Some(Deed::Chosen(Chosen { letter: None, key })) => {
+                    self.take_theme(&key, &all, scope, &now);
+                    break;
+                }
+                Some(Deed::Searched(_)) => {}
+            }
+        }
+        self.face.close();
+    }
+
+    fn take_theme(&mut self, name: &str, all: &[(String, Theme)], scope: Scope, before: &Theme) {
+        let theme = all.iter().find(|(known, _)| known == name).map(|(_, theme)| theme);
+        match (self.keep_setting("ui.theme", name, scope), theme) {
+            (true, Some(theme)) => {
+                self.show_theme(theme);
+                self.face.note(&format!("Theme: {name}"));
+            }
+            _ => self.show_theme(before),
+        }
+    }
+
+    fn show_theme(&mut self, theme: &Theme) {
+        if let Some(screen) = self.face.screen() {
+            screen.tell(Message::Theme(Box::new(theme.clone())));
+        }
+    }
+}
+
+fn dialog(all: &[(String, Theme)], scope: Scope, marked: &str) -> Choice {
+    let rows = all.iter().map(|(name, theme)| ChoiceRow {
+        key: name.clone(),
+        columns: vec![
+            name.clone(),
+            match theme.shade {
+                Shade::Dark => "Dark".to_owned(),
+                Shade::Light => "Light".to_owned(),
+            },
+        ],
+        sample: Some(Box::new(theme.clone())),
+        ..ChoiceRow::default()
+    });
+    Choice {
+        title: "Select Theme".to_owned(),
+        rows: rows.collect(),
+        letters: vec![Letter { letter: TAB, about: "change where it is kept", grave: false }],
+        marked: Some(marked.to_owned()),
+        foot: two_scopes(scope),
+        hint: Some("(Use Enter to select, Tab to configure scope, Esc to close)".to_owned()),
+        manner: Manner { stays: true, ..Manner::default() },
+        ..Choice::default()
     }
 }

@@ -8,10 +8,10 @@ use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
 use pollux_domain::terminal_text::one_line;
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
-use pollux_tui::terminal::{Notify, background};
-use pollux_tui::theme::{Shade, Theme};
+use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
+use super::themes::chosen_theme;
 use super::watch::Manner;
 use crate::run::VERSION;
 use crate::wire::Loaded;
@@ -21,6 +21,15 @@ const BOX_LINES: usize = 15;
 
 /// The screen before anything was said. Nothing is looked for that the first frame does not show.
 pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) -> App {
+    let (settings, problems) = settings(loaded);
+    let has_context =
+        loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
+    let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
+    App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode)
+}
+
+/// How everything is to look and behave, and what is wrong with the file of keys.
+pub(in crate::interactive) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let (keys, problems) = keys(loaded);
     let show = Show {
@@ -32,7 +41,7 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
         wheel: flag("ui.showSpinner"),
     };
     let settings = Settings {
-        theme: theme(loaded),
+        theme: chosen_theme(loaded),
         keys,
         vim: flag("general.vimMode"),
         alternate: flag("ui.useAlternateBuffer"),
@@ -45,10 +54,7 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
         phrases: phrases(loaded),
         titles: titles(loaded),
     };
-    let has_context =
-        loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
-    let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
-    App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode)
+    (settings, problems)
 }
 
 /// What the screen does besides drawing.
@@ -196,21 +202,6 @@ fn branch(root: &std::path::Path) -> Option<String> {
 
 pub(in crate::interactive) fn is_on(settings: &Given, key: &str) -> bool {
     settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
-}
-
-/// The theme that is chosen; without one, what the environment tells of the terminal decides.
-fn theme(loaded: &Loaded) -> Theme {
-    if loaded.env.get("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        return Theme::no_colour();
-    }
-    let chosen = loaded.settings.get("ui.theme").and_then(|(value, _)| value.as_str());
-    let own = |name: &str| {
-        let (themes, _) = loaded.settings.get("ui.customThemes")?;
-        Theme::custom(name, themes.get(name)?).ok()
-    };
-    let found = chosen.and_then(|name| own(name).or_else(|| Theme::named(name)));
-    let shade = || loaded.env.get("COLORFGBG").and_then(background::of_variable).unwrap_or(Shade::Dark);
-    found.unwrap_or_else(|| Theme::for_shade(shade()))
 }
 
 /// The keys, and what is wrong with the file that changes them.
