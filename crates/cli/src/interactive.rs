@@ -157,7 +157,11 @@ async fn converse(
             Next::Nothing => return Ok(None),
             Next::Reopen(reopen) => {
                 let said = file.is_some_and(|file| file.exists());
-                let options = reopen.options(front.turn, front.mode, said);
+                let mut options = reopen.options(front.turn, front.mode, said);
+                if front.model != front.turn.loaded.groups.model.name {
+                    options.overrides.retain(|(key, _)| key != "model.name");
+                    options.overrides.push(("model.name".to_owned(), front.model.clone().into()));
+                }
                 front.face.note(&reopen.note);
                 past.stats = front.stats;
                 past.session = Some(front.turn.session.id.clone());
@@ -169,6 +173,9 @@ async fn converse(
         conversation = wire::open_conversation(front.turn, Some(&anew.turns)).await?;
         if front.mode != front.turn.permission.approval {
             let _ = conversation.handle.ops.send(Op::SetMode(front.mode)).await;
+        }
+        if front.model != front.turn.loaded.groups.model.name {
+            let _ = conversation.handle.ops.send(Op::SetModel(front.model.clone())).await;
         }
         front.face.note(&anew.note);
         front.proposal = anew.proposal;

@@ -109,3 +109,24 @@ async fn a_model_that_chants_is_told_once_and_then_stopped() {
     // Each chant is a reply of its own for whoever watches.
     assert_eq!(scene.events.iter().filter(|event| matches!(event, Event::StepCommitted)).count(), 2);
 }
+
+#[tokio::test]
+async fn another_model_is_asked_from_the_next_request_on_and_recorded_with_its_replies() {
+    let mut scene = Scene::new(vec![says("one"), says("two")]);
+    assert!(matches!(scene.prompt("first").await, TurnEnd::Finished(_)));
+    scene.handle.ops.send(Op::SetModel("other".to_owned())).await.unwrap();
+    assert!(matches!(scene.prompt("second").await, TurnEnd::Finished(_)));
+    let asked: Vec<&str> = scene
+        .events
+        .iter()
+        .filter_map(
+            |event| if let Event::RequestSent(sent) = event { Some(sent.model.as_str()) } else { None },
+        )
+        .collect();
+    assert_eq!(asked.len(), 2);
+    assert_ne!(asked[0], asked[1]);
+    assert!(asked[1].contains("other"), "{asked:?}");
+    assert!(scene.events.iter().any(|event| matches!(event, Event::ModelChanged(name) if name == "other")));
+    let file = scene.recorded();
+    assert_ne!(file["messages"][1]["model"], file["messages"][3]["model"]);
+}
