@@ -24,8 +24,7 @@ impl Front<'_, '_> {
         };
         let all = themes(loaded);
         let mut scope = Scope::User;
-        let mut marked = now.name.clone();
-        self.face.present(dialog(&all, scope, &marked));
+        self.face.present(dialog(&all, scope, &now.name));
         loop {
             match self.face.deed().await {
                 None => {
@@ -36,12 +35,10 @@ impl Front<'_, '_> {
                     if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
                         self.show_theme(theme);
                     }
-                    marked = name;
                 }
                 Some(Deed::Chosen(Chosen { letter: Some(_), key })) => {
-                    marked = key;
                     scope = other(scope);
-                    self.face.present(dialog(&all, scope, &marked));
+                    self.face.present(dialog(&all, scope, &key));
                 }
                 Some(Deed::Chosen(Chosen { letter: None, key })) => {
                     self.take_theme(&key, &all, scope, &now);
