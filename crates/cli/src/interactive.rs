@@ -29,9 +29,9 @@ use crate::report::Failure;
 use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 
-pub(crate) use self::commands::{is_built_in, listing};
+pub(crate) use self::commands::{Command, Subcommand, is_built_in, listing};
 pub(crate) use self::lines::Keyboard;
-pub(crate) use self::screen::Desk;
+pub(crate) use self::screen::{Clip, Desk};
 
 /// Things that were said before and are shown when a session is gone on with.
 const SHOWN: usize = 50;

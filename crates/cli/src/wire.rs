@@ -65,7 +65,7 @@ pub(crate) use auth::{check_credentials, sign_ins};
 pub(crate) use built_in_prompts::begin_context_file;
 pub(crate) use clipboard::copy_here;
 pub(crate) use custom_commands::{CommandList, Invocation};
-pub(crate) use desk::desk;
+pub(crate) use desk::{Machine, desk, editors};
 pub(crate) use extensions::{check_extensions, extension_themes};
 pub(crate) use extensions_command::extension_set;
 pub(crate) use hooks::hook_set;

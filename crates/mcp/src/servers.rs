@@ -157,6 +157,20 @@ impl Servers {
         self.servers.iter().any(|server| server.state().status == Status::Disconnected)
     }
 
+    /// The documents of the servers that are connected, as `server:uri`, each with a word about it.
+    pub fn resources(&self) -> Vec<(String, String)> {
+        let of = |server: &Arc<Server>| {
+            let state = server.state();
+            let named = state.offer.resources.iter().map(|resource| {
+                let about =
+                    if resource.description.is_empty() { &resource.name } else { &resource.description };
+                (format!("{}:{}", server.name(), resource.uri), about.clone())
+            });
+            named.collect::<Vec<_>>()
+        };
+        self.servers.iter().flat_map(of).collect()
+    }
+
     /// Whether `server:uri` begins with the name of a server.
     pub fn is_resource(&self, mention: &str) -> bool {
         self.resource(mention).is_some()

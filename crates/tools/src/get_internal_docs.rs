@@ -34,6 +34,7 @@ const PAGES: &[(&str, &str)] = pages![
     "headless.md",
     "hooks.md",
     "introduction.md",
+    "keys.md",
     "mcp.md",
     "memory.md",
     "output.md",

@@ -23,6 +23,7 @@ mod html_text;
 mod ignore_rules;
 mod list_directory;
 mod omission;
+mod path_list;
 mod read_file;
 mod read_many_files;
 mod replace;
@@ -48,6 +49,7 @@ use pollux_exec::sandbox::Sandbox;
 use pollux_net::client::ClientError;
 
 pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
+pub use path_list::list_paths;
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
 pub use web_fetch::WebFetchSetup;
 pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};

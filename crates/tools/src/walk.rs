@@ -1,5 +1,7 @@
 //! Walks the files below a folder, leaving out what no search should see.
 
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +9,7 @@ use globset::{GlobSet, GlobSetBuilder};
 use tokio_util::sync::CancellationToken;
 
 use crate::ignore_rules::{IgnoreRules, Respect};
-use crate::workspace::{EntryKind, Folder as OpenFolder, Workspace};
+use crate::workspace::{Entry, EntryKind, Folder as OpenFolder, Workspace};
 
 /// How many entries of ignored folders are looked at, only to say how many files were left out.
 const IGNORED_BUDGET: usize = 20_000;
@@ -69,11 +71,7 @@ impl Walk<'_> {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
-            // Opened by its real path: what became a link since it was seen is not entered.
-            let Ok(open) = self.workspace.open_folder(&folder.path) else { continue };
-            let Ok(mut names) = open.entries() else { continue };
-            names.retain(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Folder));
-            names.sort_unstable();
+            let Some((open, names)) = self.look_into(&folder.path) else { continue };
             let rules = self.rules.for_folder(&folder.path, self.respect);
             let mut folders = Vec::new();
             for entry in names {
@@ -100,6 +98,43 @@ impl Walk<'_> {
             stack.extend(folders.into_iter().rev());
         }
         Ok(())
+    }
+
+    /// Visits files and folders, relative to the start, those near it first, until `visit` has had enough. What is
+    /// ignored is left out.
+    pub(crate) fn breadth_first(&self, visit: &mut dyn FnMut(&Path, bool) -> ControlFlow<()>) {
+        let mut waiting = VecDeque::from([self.start.to_owned()]);
+        while let Some(folder) = waiting.pop_front() {
+            if self.cancel.is_cancelled() {
+                return;
+            }
+            let Some((_, names)) = self.look_into(&folder) else { continue };
+            let rules = self.rules.for_folder(&folder, self.respect);
+            for entry in names {
+                let is_dir = entry.kind == EntryKind::Folder;
+                let path = folder.join(&entry.name);
+                let below = path.strip_prefix(self.start).unwrap_or(&path);
+                if !self.is_wanted(&path, below, is_dir) || rules.ignore(&path, is_dir) {
+                    continue;
+                }
+                if visit(below, is_dir).is_break() {
+                    return;
+                }
+                if is_dir {
+                    waiting.push_back(path);
+                }
+            }
+        }
+    }
+
+    /// The files and folders of a folder, by name.
+    fn look_into(&self, folder: &Path) -> Option<(OpenFolder, Vec<Entry>)> {
+        // Opened by its real path: what became a link since it was seen is not entered.
+        let open = self.workspace.open_folder(folder).ok()?;
+        let mut names = open.entries().ok()?;
+        names.retain(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Folder));
+        names.sort_unstable();
+        Some((open, names))
     }
 
     fn is_wanted(&self, path: &Path, below: &Path, is_dir: bool) -> bool {

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-pub(crate) use beneath::{EntryKind, Folder};
+pub(crate) use beneath::{Entry, EntryKind, Folder};
 pub(crate) use location::shortened;
 pub(crate) use opening::OpenError;
 pub(crate) use saving::SaveError;

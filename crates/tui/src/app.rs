@@ -127,7 +127,7 @@ pub enum Action {
     Complete(Wanted),
     /// The text belongs into an editor; answered with [`App::set_text`].
     OpenEditor(String),
-    /// A picture from the clipboard is wanted; answered with [`App::insert`].
+    /// What the clipboard holds is wanted; answered with [`App::refer_to`] or [`App::paste`].
     PasteClipboard,
     /// A row of the picker that the program opened.
     Picked {
@@ -232,8 +232,8 @@ impl App {
     }
 
     /// What was typed in earlier sessions, oldest first.
-    pub fn set_history(&mut self, prompts: Vec<String>, shell: Vec<String>) {
-        self.composer.set_history(prompts, shell);
+    pub fn add_history(&mut self, prompts: Vec<String>, shell: Vec<String>) {
+        self.composer.add_history(prompts, shell);
     }
 
     pub fn candidates(&mut self, candidates: Candidates) {
@@ -242,10 +242,6 @@ impl App {
 
     pub fn set_text(&mut self, text: &str) {
         self.composer.set_text(text);
-    }
-
-    pub fn insert(&mut self, text: &str) {
-        self.composer.insert(text);
     }
 
     /// Something to be read.
@@ -481,7 +477,23 @@ impl App {
         self.composer.conditions.yolo = self.mode == ApprovalMode::Yolo;
     }
 
-    fn toast(&mut self, text: impl Into<String>, now: Instant) {
+    /// The terminal marks what is pasted.
+    pub fn set_paste_safe(&mut self) {
+        self.composer.conditions.paste_safe = true;
+    }
+
+    /// Whether `@` in pasted text is text.
+    pub fn set_escape_at(&mut self, on: bool) {
+        self.composer.conditions.escape_at = on;
+    }
+
+    /// A reference to a file, where the cursor is.
+    pub fn refer_to(&mut self, path: &str) {
+        self.composer.refer_to(path);
+    }
+
+    /// A word for a moment.
+    pub fn toast(&mut self, text: impl Into<String>, now: Instant) {
         self.toast = Some((text.into(), now + TOAST));
     }
 

@@ -186,10 +186,10 @@ impl Composer {
         self.vim.as_ref().map(|vim| vim.mode)
     }
 
-    /// Earlier prompts and shell commands, oldest first. What is sent is added to them.
-    pub fn set_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
-        self.prompts = History::new(prompts);
-        self.commands = History::new(commands);
+    /// Prompts and shell commands of before, oldest first. What was sent meanwhile stays behind them.
+    pub fn add_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
+        self.prompts.precede(prompts);
+        self.commands.precede(commands);
     }
 
     /// The text as it is shown, with placeholders for pastes.
@@ -217,6 +217,12 @@ impl Composer {
     pub fn insert(&mut self, text: &str) {
         self.completion.close();
         self.buffer.insert(text);
+    }
+
+    /// A reference to a file at the cursor, apart from what stands before it.
+    pub fn refer_to(&mut self, path: &str) {
+        let blank = if self.joins() { " " } else { "" };
+        self.insert(&format!("{blank}@{} ", completion::escape_reference(path)));
     }
 
     pub fn shell_mode(&self) -> bool {

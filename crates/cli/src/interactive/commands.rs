@@ -37,7 +37,7 @@ use crate::launch::{Options, Resumed, SessionChoice};
 use crate::wire;
 
 pub(in crate::interactive) use self::auth::sign_in;
-pub(crate) use self::table::{is_built_in, listing};
+pub(crate) use self::table::{Command, Subcommand, is_built_in, listing};
 
 /// How a conversation goes on after a command.
 pub(super) enum Then {

@@ -15,7 +15,7 @@ use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen};
 use crate::console::Console;
 use crate::signals::{Received, Signals};
-use crate::wire::Said;
+use crate::wire::{self, Said};
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
@@ -200,6 +200,15 @@ impl Face {
     pub(super) fn begin(&mut self, typed: &str) {
         if let Kind::Screen(screen) = &mut self.kind {
             screen.begin(typed);
+        }
+    }
+
+    /// What can be named in a prompt from now on.
+    pub(super) fn offer(&self, conversation: &wire::Conversation, loaded: &wire::Loaded) {
+        if let Kind::Screen(screen) = &self.kind
+            && let Some(desk) = &screen.desk
+        {
+            conversation.offer(desk, loaded);
         }
     }
 

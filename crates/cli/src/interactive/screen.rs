@@ -27,6 +27,7 @@ use self::watch::Manner;
 use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
+use crate::wire;
 
 pub(super) use self::look::{first_look, footer, is_on, keys, manner, settings};
 pub(super) use self::themes::{chosen_theme, themes};
@@ -34,8 +35,8 @@ pub(super) use self::themes::{chosen_theme, themes};
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.
 pub(crate) trait Desk: Send + Sync {
-    /// What could stand where the cursor is, best first.
-    fn complete(&self, wanted: &Wanted) -> Vec<Suggestion>;
+    /// Says what could stand where the cursor is, best first; again when more is known.
+    fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Suggestion>));
 
     /// Whether a path, as somebody would paste it, names a file.
     fn exists(&self, path: &str) -> bool;
@@ -43,11 +44,21 @@ pub(crate) trait Desk: Send + Sync {
     /// Lets the person change a text in an editor of theirs. `name` is what the file is called, for its colours.
     fn edit(&self, text: &str, name: &str) -> Result<String, String>;
 
-    /// Puts the clipboard's picture into a file, and says where; `None` where there is none.
-    fn clipboard_image(&self) -> Option<String>;
+    /// What the clipboard holds; a picture is put into a file.
+    fn clipboard(&self) -> Clip;
 
     /// What was typed in earlier conversations, oldest first: prompts, and shell commands.
     fn past(&self) -> (Vec<String>, Vec<String>);
+}
+
+/// What the clipboard holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clip {
+    /// A picture, by the path of its file.
+    Picture(String),
+    Text(String),
+    /// Nothing that can be used, and why.
+    Nothing(String),
 }
 
 /// What the screen is told.
@@ -102,6 +113,8 @@ pub(super) struct Screen {
     pub(super) later: VecDeque<Input>,
     /// What is done with the list that is open.
     deeds: Option<mpsc::UnboundedReceiver<Deed>>,
+    /// It is told what a conversation offers.
+    pub(super) desk: Option<Arc<wire::Machine>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -115,7 +128,7 @@ impl Screen {
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
-        Ok(Self { console, style, to, from, pending, later, deeds: None, thread: Some(thread) })
+        Ok(Self { console, style, to, from, pending, later, deeds: None, desk: None, thread: Some(thread) })
     }
 
     pub(super) fn tell(&self, message: Message) {

@@ -1,6 +1,7 @@
 //! How a conversation begins and ends: who shows it, whether the folder is trusted, a way to the model.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
@@ -8,7 +9,7 @@ use pollux_domain::exit::ExitKind;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
-use super::screen::{Message, Screen, first_look, footer, manner};
+use super::screen::{Desk, Message, Screen, first_look, footer, manner};
 use crate::console::Console;
 use crate::launch::Options;
 use crate::report::Failure;
@@ -122,7 +123,7 @@ pub(super) async fn prepared<'a>(
 
 /// First words.
 pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) {
-    match &face.kind {
+    match &mut face.kind {
         Kind::Lines(_) => face.note(&format!("Pollux {VERSION}. Mode {mode}. /help explains; /quit ends.")),
         Kind::Screen(screen) => {
             let model = &turn.loaded.groups.model.name;
@@ -130,7 +131,9 @@ pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) 
             let auth = turn.credentials.auth_type.as_deref();
             let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
             screen.tell(Message::SignedIn(sign_in.unwrap_or_default()));
-            screen.tell(Message::Desk(wire::desk(turn.loaded)));
+            let desk = wire::desk(turn.loaded);
+            screen.tell(Message::Desk(Arc::clone(&desk) as Arc<dyn Desk>));
+            screen.desk = Some(desk);
         }
     }
 }

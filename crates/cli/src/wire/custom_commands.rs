@@ -57,13 +57,13 @@ pub(crate) struct Invocation {
 impl Commands {
     fn known(&self, loaded: &Loaded) -> Arc<Known> {
         let mut known = lock(&self.known);
-        Arc::clone(known.get_or_insert_with(|| Arc::new(Known::look(loaded))))
+        Arc::clone(known.get_or_insert_with(|| Arc::new(Known::look(&places(loaded)))))
     }
 }
 
 impl Known {
-    fn look(loaded: &Loaded) -> Self {
-        let Found { files, problems } = find(&places(loaded));
+    fn look(places: &Places) -> Self {
+        let Found { files, problems } = find(places);
         let candidates: Vec<Candidate> = files
             .iter()
             .map(|file| Candidate { name: file.name.clone(), origin: file.origin.clone() })
@@ -77,7 +77,7 @@ impl Known {
 }
 
 /// Where commands are. A folder without trust has none, not even the user's: what they bring in is the folder's.
-fn places(loaded: &Loaded) -> Places {
+pub(super) fn places(loaded: &Loaded) -> Places {
     if !loaded.trust.uses_project() {
         return Places::default();
     }
@@ -89,6 +89,15 @@ fn places(loaded: &Loaded) -> Places {
         project: (!is_home).then_some(project),
         extensions: extensions::parts(loaded, "commands"),
     }
+}
+
+/// The commands in these folders by name, each with what its file says about it. Files that cannot be used are left out.
+pub(super) fn described(places: &Places) -> Vec<(String, String)> {
+    let known = Known::look(places);
+    let of = |(at, file): (usize, &CommandFile)| {
+        Some((known.names.shown(at).to_owned(), file.read().ok()?.description))
+    };
+    known.files.iter().enumerate().filter_map(of).collect()
 }
 
 /// The word and the words behind it, of a line that could be a command; a path and a comment are none.

@@ -62,6 +62,11 @@ pub(super) fn of(loaded: &Loaded) -> &Extensions {
     })
 }
 
+/// The names of all, those that are switched off too.
+pub(super) fn names(loaded: &Loaded) -> Vec<String> {
+    of(loaded).all.iter().map(|one| one.extension.name.clone()).collect()
+}
+
 /// Whether extensions can be loaded at all (52).
 pub(crate) fn check_extensions(loaded: &Loaded) -> Result<(), Failure> {
     match &of(loaded).failure {

@@ -90,7 +90,7 @@ impl Completion {
     pub(crate) fn answer(&mut self, candidates: Candidates) -> bool {
         let is_current = self.asked.as_ref().is_some_and(|asked| asked.id == candidates.id);
         if is_current {
-            self.popup = Popup::new(candidates.items);
+            self.popup.replace(candidates.items);
         }
         is_current
     }

@@ -21,8 +21,10 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn new(entries: Vec<String>) -> Self {
-        Self { entries, ..Self::default() }
+    /// Puts older entries before those that are there; where we are stays the same.
+    pub(crate) fn precede(&mut self, mut older: Vec<String>) {
+        older.append(&mut self.entries);
+        self.entries = older;
     }
 
     pub(crate) fn entries(&self) -> &[String] {

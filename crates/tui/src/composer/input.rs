@@ -154,6 +154,10 @@ impl Composer {
             Command::DeleteLeftAll => buffer.kill_left(),
             Command::DeleteWordLeft => buffer.cut(buffer.word_left(at)..at),
             Command::DeleteWordRight => buffer.cut(at..buffer.word_right(at)),
+            Command::DeleteLeft if buffer.is_empty() && self.shell => {
+                self.set_shell_mode(false);
+                return Reaction::Changed;
+            }
             Command::DeleteLeft => drop(buffer.delete_left()),
             Command::DeleteRight => {
                 if buffer.is_empty() {

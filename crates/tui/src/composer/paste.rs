@@ -204,10 +204,8 @@ impl Composer {
             return self.searched();
         }
         if let Some(references) = (!self.shell).then(|| dropped(text, exists)).flatten() {
-            let at = self.buffer.cursor();
-            let joins = self.buffer.cluster_before(at).is_some_and(|cluster| !cluster.trim().is_empty());
-            self.buffer.insert(if joins { " " } else { "" });
-            self.buffer.insert(&references);
+            let blank = if self.joins() { " " } else { "" };
+            self.buffer.insert(&format!("{blank}{references}"));
             return Reaction::Changed;
         }
         let text = lines(text);
@@ -216,6 +214,12 @@ impl Composer {
             Some(_) => Reaction::Toast(Toast::ExpandPaste),
             None => Reaction::Changed,
         }
+    }
+
+    /// Whether what is put in would be joined to a word.
+    pub(super) fn joins(&self) -> bool {
+        let before = self.buffer.cluster_before(self.buffer.cursor());
+        before.is_some_and(|cluster| !cluster.trim().is_empty())
     }
 
     /// Expands the paste at the cursor, or folds it again.

@@ -19,6 +19,16 @@ impl Popup {
         Self { items, ..Self::default() }
     }
 
+    /// Other suggestions for the same question; what was chosen stays chosen if it is among them.
+    pub(crate) fn replace(&mut self, items: Vec<Item>) {
+        let chosen = self.selected().filter(|_| self.chosen).map(|item| item.insert.clone());
+        let at = chosen.and_then(|chosen| items.iter().position(|item| item.insert == chosen));
+        *self = Self::new(items);
+        if let Some(at) = at {
+            self.select(at);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }

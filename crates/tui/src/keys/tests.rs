@@ -151,7 +151,7 @@ fn the_listing_names_all_keys_of_a_command() {
 
 #[test]
 fn the_keys_page_lists_every_command_as_it_is() {
-    let page = include_str!("../../keys.md");
+    let page = include_str!("../../../../docs/src/keys.md");
     for Shortcut { command, keys, description, .. } in KeyMap::default().listing() {
         let row = format!("| `{}` | {keys} | {description} |", command.id());
         assert!(page.contains(&row), "keys.md needs the row {row}");

@@ -28,7 +28,9 @@ impl Front<'_, '_> {
     }
 
     /// A conversation has begun: the screen learns what there is.
-    pub(in crate::interactive) async fn settle_in(&mut self, _conversation: &mut wire::Conversation) {}
+    pub(in crate::interactive) async fn settle_in(&mut self, conversation: &mut wire::Conversation) {
+        self.face.offer(conversation, self.turn.loaded);
+    }
 
     pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {
         let text = match name {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pollux_config::env::Env;
 use pollux_config::settings::Settings as Given;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
@@ -25,7 +26,21 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
     let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
-    App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode)
+    let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode);
+    app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
+    if marks_pastes(&loaded.env) {
+        app.set_paste_safe();
+    }
+    app
+}
+
+/// Whether the terminal is one that is known to mark what is pasted; of others it is learnt from the first paste. The
+/// terminal is not asked: until it answers nobody could read what is typed, and some never answer.
+fn marks_pastes(env: &Env) -> bool {
+    let is = |key: &str, known: &[&str]| env.get(key).is_some_and(|value| known.contains(&value));
+    env.non_empty("KITTY_WINDOW_ID").is_some()
+        || is("TERM", &["xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty", "wezterm"])
+        || is("TERM_PROGRAM", &["ghostty", "WezTerm", "iTerm.app", "vscode", "zed", "Apple_Terminal"])
 }
 
 /// How everything is to look and behave, and what is wrong with the file of keys.

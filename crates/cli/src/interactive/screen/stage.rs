@@ -15,7 +15,7 @@ use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
 use super::watch::{Manner, Watch};
-use super::{Desk, Message};
+use super::{Clip, Desk, Message};
 use crate::interactive::face::{Chosen, Deed, Input};
 
 /// The shortest time between two frames that nobody typed for.
@@ -44,7 +44,7 @@ pub(super) struct Stage {
 enum Found {
     Candidates(Candidates),
     Past(Vec<String>, Vec<String>),
-    Image(Option<String>),
+    Clip(Clip),
 }
 
 /// What is to be done after something happened.
@@ -264,24 +264,26 @@ impl Stage {
 
     fn set_desk(&mut self, desk: Arc<dyn Desk>) {
         self.desk = Some(Arc::clone(&desk));
-        self.beside(move || {
+        self.beside(move |found| {
             let (prompts, commands) = desk.past();
-            Found::Past(prompts, commands)
+            found(Found::Past(prompts, commands));
         });
     }
 
     /// Does something that may take a while, on a thread of its own.
-    fn beside(&self, work: impl FnOnce() -> Found + Send + 'static) {
+    fn beside(&self, work: impl FnOnce(&dyn Fn(Found)) + Send + 'static) {
         let finds = self.finds.clone();
-        let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || finds.send(work()));
+        let found = move |found| drop(finds.send(found));
+        let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || work(&found));
     }
 
     fn found(&mut self, found: Found) {
         match found {
             Found::Candidates(candidates) => self.app.candidates(candidates),
-            Found::Past(prompts, commands) => self.app.set_history(prompts, commands),
-            Found::Image(Some(path)) => self.app.insert(&format!("@{path} ")),
-            Found::Image(None) => {}
+            Found::Past(prompts, commands) => self.app.add_history(prompts, commands),
+            Found::Clip(Clip::Picture(path)) => self.app.refer_to(&path),
+            Found::Clip(Clip::Text(text)) => drop(self.app.paste(&text, Instant::now(), &|_| false)),
+            Found::Clip(Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
         }
     }
 
@@ -298,6 +300,7 @@ impl Stage {
             actions.extend(self.app.keys(&before, now));
             match event {
                 Typed::Paste(text) => {
+                    self.app.set_paste_safe();
                     let desk = self.desk.clone();
                     let exists = move |path: &str| desk.as_ref().is_some_and(|desk| desk.exists(path));
                     actions.extend(self.app.paste(&text, now, &exists));
@@ -337,14 +340,16 @@ impl Stage {
             Action::Quit => drop(self.inputs.send(Input::Leave)),
             Action::Complete(wanted) => {
                 if let Some(desk) = self.desk.clone() {
-                    self.beside(move || {
-                        Found::Candidates(Candidates { id: wanted.id, items: desk.complete(&wanted) })
+                    self.beside(move |found| {
+                        desk.complete(&wanted, &mut |items| {
+                            found(Found::Candidates(Candidates { id: wanted.id, items }));
+                        });
                     });
                 }
             }
             Action::PasteClipboard => {
                 if let Some(desk) = self.desk.clone() {
-                    self.beside(move || Found::Image(desk.clipboard_image()));
+                    self.beside(move |found| found(Found::Clip(desk.clipboard())));
                 }
             }
             Action::OpenEditor(text) => {

@@ -56,7 +56,7 @@ proptest! {
     #[test]
     fn no_keys_and_no_window_make_it_panic(steps in prop::collection::vec(any_step(), 0..80)) {
         let mut composer = Composer::new(KeyMap::default());
-        composer.set_history(vec!["one".into(), "two\nlines".into()], vec!["ls".into()]);
+        composer.add_history(vec!["one".into(), "two\nlines".into()], vec!["ls".into()]);
         let mut now = Instant::now();
         let mut last = None;
         for step in steps {

@@ -145,7 +145,7 @@ fn suggestions_are_listed_with_descriptions() {
 #[test]
 fn search_shows_its_prefix_and_what_it_found() {
     let mut desk = Desk::new();
-    desk.composer.set_history(vec!["build it\nnow".to_owned(), "test".to_owned()], Vec::new());
+    desk.composer.add_history(vec!["build it\nnow".to_owned(), "test".to_owned()], Vec::new());
     desk.press("<C-r>B");
     for width in [20, 80, 120] {
         assert_eq!(

@@ -1,7 +1,7 @@
 use super::*;
 
 fn history(desk: &mut Desk) {
-    desk.composer.set_history(
+    desk.composer.add_history(
         vec!["first".to_owned(), "second\nline".to_owned(), "third".to_owned()],
         vec!["ls".to_owned(), "pwd".to_owned()],
     );

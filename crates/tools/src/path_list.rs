@@ -1,0 +1,125 @@
+//! Every path of the workspace, for a person who picks one.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use pollux_config::groups::FileFiltering;
+use tokio_util::sync::CancellationToken;
+
+use crate::ignore_rules::{IgnoreRules, Respect};
+use crate::walk::{Walk, exclude_set};
+use crate::workspace::Workspace;
+
+/// Visits the files and folders of the workspace that are not ignored, those near the top first, until `visit` has had
+/// enough. Paths are as a prompt names them: relative to the project, absolute in added directories; those of folders
+/// end in `/`.
+pub fn list_paths(
+    workspace: &Workspace,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+    visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+) {
+    let Ok(excludes) = exclude_set(&[]) else { return };
+    let rules = IgnoreRules::new(workspace.directories(), &filtering.custom_ignore_files);
+    let respect = Respect { git: filtering.respect_git_ignore, gemini: filtering.respect_gemini_ignore };
+    let mut enough = false;
+    for (at, start) in workspace.directories().iter().enumerate() {
+        let before = workspace.directories().get(..at).unwrap_or_default();
+        if enough || before.iter().any(|other| start.starts_with(other)) {
+            continue;
+        }
+        let prefix = if at == 0 { Path::new("") } else { start.as_path() };
+        let walk = Walk {
+            workspace,
+            rules: &rules,
+            respect,
+            start,
+            excludes: &excludes,
+            prefix: Path::new(""),
+            reports_ignored: false,
+            cancel,
+        };
+        walk.breadth_first(&mut |below, is_dir| {
+            // A name that cannot be typed is no help.
+            let shown = prefix.join(below);
+            let Some(path) = shown.to_str().filter(|path| !path.contains(char::is_control)) else {
+                return ControlFlow::Continue(());
+            };
+            let visited = if is_dir { visit(&format!("{path}/")) } else { visit(path) };
+            enough = visited.is_break();
+            visited
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::workspace::WorkspaceSetup;
+
+    fn listed(root: &Path, extra: &[&Path], most: usize) -> Vec<String> {
+        let setup = WorkspaceSetup {
+            root: root.to_owned(),
+            include_directories: extra.iter().map(|path| path.display().to_string()).collect(),
+            project_temp: PathBuf::from("/nonexistent/temp"),
+            gemini_dir: PathBuf::from("/nonexistent/gemini"),
+            user_home: PathBuf::from("/nonexistent"),
+        };
+        let workspace = Workspace::open(&setup).unwrap();
+        let filtering = FileFiltering {
+            respect_git_ignore: true,
+            respect_gemini_ignore: true,
+            ..FileFiltering::default()
+        };
+        let mut paths = Vec::new();
+        list_paths(&workspace, &filtering, &CancellationToken::new(), &mut |path| {
+            paths.push(path.to_owned());
+            if paths.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        paths
+    }
+
+    #[test]
+    fn near_paths_come_first_and_ignored_ones_not_at_all() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, other) = (scratch.path().join("project"), scratch.path().join("other"));
+        for folder in
+            ["project/.git", "project/src/deep", "project/target", "project/node_modules/x", "other"]
+        {
+            fs::create_dir_all(scratch.path().join(folder)).unwrap();
+        }
+        fs::write(root.join(".gitignore"), "target/\n*.log\n").unwrap();
+        fs::write(root.join(".geminiignore"), "secret.txt\n").unwrap();
+        for file in [
+            "z.txt",
+            "a.log",
+            "secret.txt",
+            "src/main.rs",
+            "src/deep/er.rs",
+            "target/out",
+            "node_modules/x/y",
+        ] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        fs::write(other.join("more.md"), "").unwrap();
+        let more = other.canonicalize().unwrap().join("more.md").display().to_string();
+        let all = listed(&root, &[&other, &root.join("src")], 100);
+        let expected = [
+            ".geminiignore",
+            ".gitignore",
+            "src/",
+            "z.txt",
+            "src/deep/",
+            "src/main.rs",
+            "src/deep/er.rs",
+            &more,
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(listed(&root, &[&other], 3).len(), 3);
+    }
+}
