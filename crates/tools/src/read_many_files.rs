@@ -138,7 +138,15 @@ fn matching(
     };
     let built_in = default_excludes(request)?;
     let exclude = patterns(Path::new(""), &request.exclude)?;
-    let mut found = BTreeMap::new();
+    // What was put into the project's own folder, such as a picture from the clipboard, is named by its path.
+    let named = request.include.iter().map(PathBuf::from).filter(|path| scope.workspace.is_scratch(path));
+    let mut found: BTreeMap<PathBuf, ()> = named.map(|path| (path, ())).collect();
+    if let Some(path) = named_file(scope, request, respect) {
+        found.insert(path, ());
+    }
+    if found.len() == request.include.len() {
+        return Ok(found.into_keys());
+    }
     for directory in scope.workspace.directories() {
         let include = patterns(directory, &request.include)?;
         let walk = Walk {
@@ -159,6 +167,23 @@ fn matching(
         .map_err(|_| ReadManyError::Cancelled)?;
     }
     Ok(found.into_keys())
+}
+
+/// The file that the only pattern names by its path: nobody has to look through the workspace for it.
+fn named_file(scope: &FileScope, request: &ReadManyRequest, respect: Respect) -> Option<PathBuf> {
+    let ([pattern], [], true) = (&*request.include, &*request.exclude, request.no_default_excludes) else {
+        return None;
+    };
+    let path = scope
+        .workspace
+        .directories()
+        .iter()
+        .map(|directory| directory.join(pattern))
+        .find(|path| path.is_file())?;
+    // A walk would not follow links either.
+    let is_itself = std::fs::canonicalize(&path).is_ok_and(|real| real == path);
+    let may_be_read = scope.workspace.may_see(&path) && !path.starts_with(scope.workspace.state_dir());
+    (is_itself && may_be_read && !scope.rules.is_ignored(&path, false, respect)).then_some(path)
 }
 
 fn default_excludes(request: &ReadManyRequest) -> Result<GlobSet, ReadManyError> {

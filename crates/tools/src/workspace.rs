@@ -234,6 +234,11 @@ impl Workspace {
         })
     }
 
+    /// Whether a real path is that of a file in the project's own folder for what need not last.
+    pub fn is_scratch(&self, real: &Path) -> bool {
+        real.is_absolute() && self.is_open_temp(real) && real.is_file()
+    }
+
     fn outside(&self, attempted: &Path) -> PathRefusal {
         let directories: Vec<String> = self.directories.iter().map(|d| d.display().to_string()).collect();
         PathRefusal::Outside {

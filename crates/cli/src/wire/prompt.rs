@@ -1,7 +1,7 @@
 //! From what was typed to what the model gets: `@path` brings the file along.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::FileFiltering;
@@ -188,10 +188,14 @@ fn bare(part: Part) -> Part {
 fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
     let roots = workspace.directories();
     let real = roots.iter().filter_map(|root| std::fs::canonicalize(root.join(&mention.path)).ok());
-    let found = real.into_iter().find(|path| roots.iter().any(|root| path.starts_with(root)))?;
+    let is_open =
+        |path: &PathBuf| roots.iter().any(|root| path.starts_with(root)) || workspace.is_scratch(path);
+    let found = real.into_iter().find(is_open)?;
     let is_folder = found.is_dir();
     let pattern = if is_folder {
         Path::new(&mention.path).join("**").display().to_string()
+    } else if workspace.is_scratch(&found) {
+        found.display().to_string()
     } else {
         mention.path.clone()
     };

@@ -151,7 +151,7 @@ fn saved(picture: &[u8], folder: &Path) -> Clip {
     let saved = files::create_folder(folder, Mode::Private)
         .and_then(|()| files::replace(&path, picture, Mode::Private));
     match saved {
-        Ok(()) => Clip::Picture(path.display().to_string()),
+        Ok(()) => Clip::Picture(path.canonicalize().unwrap_or(path).display().to_string()),
         Err(error) => Clip::Nothing(format!("The picture on the clipboard could not be saved: {error}")),
     }
 }

@@ -226,3 +226,56 @@ fn suggestions_scroll_and_wrap_around() {
     assert_eq!(desk.composer.completion.popup.selected().unwrap().insert, "c1");
     assert_eq!(desk.composer.completion.popup.counter().unwrap(), "▼ (2/20)");
 }
+
+#[test]
+fn earlier_prompts_that_come_late_go_before_what_was_sent() {
+    let mut desk = Desk::new();
+    desk.press("sent");
+    desk.submit();
+    desk.press("<Up>");
+    history(&mut desk);
+    assert_eq!(desk.marked(), "|sent");
+    desk.press("<Up>");
+    assert_eq!(desk.marked(), "|third");
+    desk.press("<Down><Down>");
+    assert_eq!(desk.marked(), "sent|");
+}
+
+#[test]
+fn a_choice_stays_when_more_is_known() {
+    let mut desk = Desk::new();
+    let wanted = suggested(&mut desk, "@", &[item("b", false), item("c", false)]);
+    desk.press("<Down>");
+    let more = ["a", "b", "c"].map(|name| item(name, false));
+    assert!(desk.composer.candidates(Candidates { id: wanted.id, items: more.to_vec() }));
+    desk.press("<Tab>");
+    assert_eq!(desk.marked(), "@c |");
+    let wanted = suggested(&mut desk, "@", &[item("b", false), item("c", false)]);
+    assert!(desk.composer.candidates(Candidates { id: wanted.id, items: more.to_vec() }));
+    desk.press("<Tab>");
+    assert_eq!(desk.marked(), "@c @a |");
+}
+
+#[test]
+fn shell_mode_is_left_with_backspace_and_stays_after_a_command() {
+    let mut desk = Desk::new();
+    desk.press("!ls");
+    assert!(desk.submit().shell && desk.composer.shell_mode());
+    desk.press("/quit");
+    assert!(desk.submit().shell);
+    desk.press("x<BS>");
+    assert!(desk.composer.shell_mode());
+    desk.press("<BS>");
+    assert!(!desk.composer.shell_mode());
+    // A command that is not typed letter by letter runs once.
+    desk.composer.set_text("!ls");
+    let sent = desk.submit();
+    assert!(!sent.shell && sent.text == "!ls" && !desk.composer.shell_mode());
+}
+
+#[test]
+fn a_picture_is_referred_to_apart_from_the_words_before_it() {
+    let mut desk = Desk::with("look|");
+    desk.composer.refer_to("/tmp/a b.png");
+    assert_eq!(desk.marked(), "look @/tmp/a\\ b.png |");
+}
