@@ -28,7 +28,7 @@ use crate::signals::Received;
 use answer::Answer;
 use ending::Trouble;
 
-pub(crate) use stats::{Stats, millis};
+pub(crate) use stats::{ApiCounts, Stats, millis};
 
 /// How a run's output is written.
 #[derive(Clone)]

@@ -17,6 +17,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity};
 use pollux_domain::exit::ExitKind;
+use pollux_tui::transcript::Item;
 use pollux_domain::id::SessionId;
 use tokio_util::sync::CancellationToken;
 
@@ -261,8 +262,11 @@ impl Front<'_, '_> {
         if self.forget {
             self.forget_session();
         } else {
-            let id = &self.turn.session.id;
-            self.face.note(&format!("To continue this conversation: pollux --resume {id}"));
+            let line = format!("To resume this session: pollux --resume {}", self.turn.session.id);
+            match manner {
+                Leaving::ForGood => self.face.farewell(Item::info(line)),
+                _ => self.face.note(&line),
+            }
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Stats {
     pub(crate) by_tool: Vec<(String, ToolTotals)>,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
+    /// Tokens of each turn.
+    pub(crate) turns: Vec<Usage>,
     /// The request under way; failed tries of it are counted under its model.
     current: Option<(String, RequestRole)>,
 }
@@ -58,7 +60,13 @@ impl Stats {
         match event {
             Event::RequestSent(sent) => self.current = Some((sent.model.clone(), sent.role)),
             Event::Waiting(wait) => self.failed_try(wait),
-            Event::RequestEnded(ended) => self.request(ended),
+            Event::RequestEnded(ended) => {
+                if let Some(turn) = self.turns.last_mut() {
+                    turn.add(ended.usage);
+                }
+                self.request(ended);
+            }
+            Event::PromptAccepted { .. } => self.turns.push(Usage::default()),
             Event::CallFinished(report) => self.call(report),
             Event::Activity(activity) => {
                 if let ActivityKind::CallEnded(report) = &activity.what {
@@ -66,7 +74,6 @@ impl Stats {
                 }
             }
             Event::SessionReady { .. }
-            | Event::PromptAccepted { .. }
             | Event::Text(_)
             | Event::Thought(_)
             | Event::AttemptDiscarded(_)

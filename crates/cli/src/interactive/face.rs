@@ -9,7 +9,7 @@ use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
 use pollux_tui::dialog::Manner;
 use pollux_tui::theme::Theme;
-use pollux_tui::transcript::Item;
+use pollux_tui::transcript::{Item, Panel};
 
 use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen};
@@ -147,6 +147,26 @@ impl Face {
         match &mut self.kind {
             Kind::Lines(lines) => lines.console.note(text),
             Kind::Screen(screen) => screen.say(Item::info(text)),
+        }
+    }
+
+    /// Figures.
+    pub(super) fn panel(&mut self, panel: Panel) {
+        match &mut self.kind {
+            Kind::Lines(lines) => panel.words().iter().for_each(|line| lines.console.note(line)),
+            Kind::Screen(screen) => screen.say(Item::Panel(Box::new(panel))),
+        }
+    }
+
+    /// Something for the end, when the conversation has left the screen.
+    pub(super) fn farewell(&mut self, item: Item) {
+        match (&mut self.kind, item) {
+            (Kind::Screen(screen), item) => screen.tell(Message::Farewell(item)),
+            (Kind::Lines(lines), Item::Panel(panel)) => {
+                panel.words().iter().for_each(|line| lines.console.note(line));
+            }
+            (Kind::Lines(lines), Item::Info(text)) => lines.console.note(&text),
+            (Kind::Lines(_), _) => {}
         }
     }
 

@@ -25,7 +25,7 @@ fn a_command_is_shown_explained_and_run_only_after_a_yes() {
     terminal.say("1").expect("[run_shell_command: done]").expect("It is made.").expect("> ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
-    assert!(screen.contains("To continue this conversation: pollux --resume "), "{screen}");
+    assert!(screen.contains("To resume this session: pollux --resume "), "{screen}");
     assert!(scene.home.project().join("made.txt").exists());
 }
 

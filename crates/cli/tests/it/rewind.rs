@@ -337,7 +337,7 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     terminal.expect("> ").say("/directory show").expect("The workspace:").expect("> ");
     terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("> ");
     terminal.say("/restore").expect("Checkpoints are off").expect("> ").say("/clear");
-    terminal.expect("To continue this conversation").expect("A new conversation begins.").expect("> ");
+    terminal.expect("To resume this session").expect("A new conversation begins.").expect("> ");
     terminal
         .say("/rewind")
         .expect("No conversation found.")

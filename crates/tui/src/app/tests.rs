@@ -1,3 +1,6 @@
+mod hostile;
+mod views;
+
 use std::path::PathBuf;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -224,4 +227,73 @@ fn a_long_answer_never_outgrows_the_terminal() {
         );
     }
     assert_eq!(seen.len(), 200);
+}
+
+#[test]
+fn the_whole_screen_scrolls_and_comes_back() {
+    let mut stage = Stage::with(Settings { alternate: true, ..Settings::default() }, 40, 16);
+    for number in 0..100 {
+        stage.event(Event::Text(format!("line {number}\n\n")));
+    }
+    stage.event(Event::StepCommitted);
+    assert!(stage.shown().contains("line 99"), "{}", stage.shown());
+    stage.press(KeyCode::PageUp, KeyModifiers::NONE);
+    let shown = stage.shown();
+    assert!(!shown.contains("line 99") && shown.contains("more below"), "{shown}");
+    assert!(shown.contains("Type your"), "{shown}");
+    // What comes meanwhile does not move what is read.
+    stage.app.say(Item::info("news"));
+    assert_eq!(stage.shown(), shown);
+    stage.press(KeyCode::Home, KeyModifiers::CONTROL);
+    assert!(stage.shown().contains("Tips for getting started"), "{}", stage.shown());
+    stage.press(KeyCode::End, KeyModifiers::CONTROL);
+    assert!(stage.shown().contains("news"), "{}", stage.shown());
+    stage.app.farewell(Item::info("bye"));
+    stage.app.end();
+    let last = stage.app.last_words(40, stage.now);
+    assert!(last.finished.iter().any(|line| line.to_string().contains("bye")));
+}
+
+#[test]
+fn the_greeting_waits_for_its_last_line_and_is_printed_once() {
+    let mut stage = Stage::new(60, 20);
+    assert!(stage.shown().contains("Pollux v1.2.3"));
+    stage.app.signed_in("Authenticated with gemini-api-key /auth");
+    let shown = stage.shown();
+    assert!(shown.contains("Pollux v1.2.3\nAuthenticated with gemini-api-key /auth\n"), "{shown}");
+    stage.app.signed_in("again");
+    assert_eq!(stage.shown().matches("Pollux v1.2.3").count(), 1);
+}
+
+#[test]
+fn what_was_cut_is_shown_whole_on_request() {
+    let mut stage = Stage::new(60, 60);
+    stage.app.signed_in("");
+    let now = stage.now;
+    stage.app.begin_turn("seq 40", true, now);
+    let text: String = (1..=40).map(|number| format!("{number}\n")).collect();
+    stage.app.shell_output(&text);
+    stage.app.shell_ended(None);
+    let shown = stage.shown();
+    assert!(shown.contains("… 25 earlier lines"), "{shown}");
+    stage.press(KeyCode::Char('o'), KeyModifiers::CONTROL);
+    let shown = stage.shown();
+    assert!(shown.contains("│ 1 ") && shown.contains("│ 40 "), "{shown}");
+}
+
+#[test]
+fn the_title_says_what_goes_on_and_attention_is_called_for_once() {
+    let titles = Titles { folder: "p".to_owned(), fixed: None, thought: true };
+    let mut stage = Stage::with(Settings { titles: Some(titles), ..Settings::default() }, 60, 20);
+    assert_eq!(stage.app.title().as_deref(), Some("◇  Ready (p)"));
+    let now = stage.now;
+    stage.app.begin_turn("x", false, now);
+    assert_eq!(stage.app.title().as_deref(), Some("✦  Working… (p)"));
+    stage.event(wanted("ls"));
+    assert_eq!(stage.app.title().as_deref(), Some("✋  Action Required (p)"));
+    assert_eq!(stage.app.take_attention(), None);
+    stage.app.set_focused(false);
+    stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
+    assert_eq!(stage.app.take_attention().map(|(title, _)| title).as_deref(), Some("Done"));
+    assert_eq!(stage.app.take_attention(), None);
 }

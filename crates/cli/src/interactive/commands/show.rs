@@ -21,7 +21,7 @@ impl Front<'_, '_> {
     /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
     pub(in crate::interactive) fn beside(&mut self, typed: String) {
         match typed.trim() {
-            "/stats" | "/usage" => self.face.note(&self.stats_text()),
+            "/stats" | "/usage" => self.show_stats(""),
             "/help" | "/?" => self.face.note(&super::help()),
             _ => self.face.put_back(Input::Said(typed)),
         }
