@@ -17,8 +17,8 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity};
 use pollux_domain::exit::ExitKind;
-use pollux_tui::transcript::Item;
 use pollux_domain::id::SessionId;
+use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};

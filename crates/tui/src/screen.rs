@@ -31,6 +31,8 @@ struct Row {
     bytes: Vec<u8>,
     /// Columns that it fills.
     width: u16,
+    /// Terminals do not agree on its width.
+    doubtful: bool,
 }
 
 /// The terminal as far as we wrote on it.
@@ -245,7 +247,14 @@ impl<W: Write> Screen<W> {
 
 /// Writes a row over what stands there.
 fn write_row(row: &Row, columns: u16, text: &mut Vec<u8>) {
+    // Where such a row is wider than we think, it must not go on in the next one.
+    if row.doubtful {
+        text.extend_from_slice(b"\x1b[?7l");
+    }
     text.extend_from_slice(&row.bytes);
+    if row.doubtful {
+        text.extend_from_slice(b"\x1b[?7h");
+    }
     // After the last column the cursor hangs on the character itself, and erasing would take it away.
     if row.width < columns {
         text.extend_from_slice(b"\x1b[K");
@@ -260,11 +269,12 @@ struct Writer {
     /// Plain blanks that are written only if something follows.
     blanks: u16,
     colours: bool,
+    doubtful: bool,
 }
 
 impl Writer {
     fn new(colours: bool) -> Self {
-        Self { bytes: Vec::new(), style: Style::new(), width: 0, blanks: 0, colours }
+        Self { bytes: Vec::new(), style: Style::new(), width: 0, blanks: 0, colours, doubtful: false }
     }
 
     fn put(&mut self, symbol: &str, width: u16, style: Style) {
@@ -284,6 +294,7 @@ impl Writer {
             self.blanks = 0;
         }
         self.change(style);
+        self.doubtful |= symbol.chars().nth(1).is_some();
         self.bytes.extend_from_slice(symbol.as_bytes());
         self.width += width;
     }
@@ -321,7 +332,7 @@ impl Writer {
 
     fn end(mut self) -> Row {
         self.change(Style::new());
-        Row { bytes: self.bytes, width: self.width }
+        Row { bytes: self.bytes, width: self.width, doubtful: self.doubtful }
     }
 }
 

@@ -239,9 +239,11 @@ fn fit(columns: &mut Vec<Column>, room: usize, labels: bool) {
         }
     }
     let excess = total(columns).saturating_sub(room);
-    if let Some(first) = columns.first_mut().filter(|_| excess > 0) {
-        first.label = "";
-        first.text = shortened(&first.text, first.text.width().saturating_sub(excess).max(4));
+    let widest = columns.iter_mut().max_by_key(|column| column.width(labels));
+    if let Some(widest) = widest.filter(|_| excess > 0) {
+        let most = widest.width(labels).saturating_sub(excess).max(4);
+        widest.label = "";
+        widest.text = shortened(&widest.text, most);
     }
     while total(columns) > room && columns.len() > 1 {
         columns.pop();

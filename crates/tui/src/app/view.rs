@@ -18,6 +18,8 @@ use crate::wrap::{Margin, wrap};
 
 /// Rows of the queue that are shown.
 const QUEUED: usize = 3;
+/// Rows of a box besides its output: one before it, its border, its heading, what is not shown.
+const BOX: usize = 5;
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
 
@@ -72,7 +74,7 @@ impl App {
         let (below, between) = self.foot(look, height);
         let room = usize::from(height - below.height().min(height));
         let mut above = greeting;
-        above.extend(self.transcript.live(Look { box_lines: look.box_lines.min(room), ..look }));
+        above.extend(self.transcript.live(within(look, room.saturating_sub(between.len()))));
         above.extend(between);
         let cut = above.len().saturating_sub(room);
         above.drain(..cut);
@@ -89,7 +91,7 @@ impl App {
         let room = usize::from(height - below.height().min(height));
         let fits = room.saturating_sub(between.len());
         let before = self.greeting(look);
-        let after = self.transcript.live(Look { box_lines: look.box_lines.min(room), ..look });
+        let after = self.transcript.live(within(look, fits));
         let mut above = self.page.seen(&before, &after, fits);
         above.resize(fits, Line::default());
         if self.page.is_scrolled() {
@@ -283,6 +285,11 @@ impl App {
             fold: theme.accent(),
         }
     }
+}
+
+/// A box that is still open has its heading in sight.
+fn within(look: Look<'_>, room: usize) -> Look<'_> {
+    Look { box_lines: look.box_lines.min(room.saturating_sub(BOX)).max(1), ..look }
 }
 
 /// What is in the composer's place.

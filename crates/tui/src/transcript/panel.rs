@@ -112,7 +112,8 @@ fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>>
         let style = if index == 0 { look.theme.secondary() } else { look.theme.text() };
         let mut text = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let cell = shortened(&one_line(cell), *width);
+            let indent = cell.len() - cell.trim_start_matches(' ').len();
+            let cell = shortened(&format!("{:indent$}{}", "", one_line(cell)), *width);
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
             match column {
                 0 => text.extend([cell.as_str(), &blanks]),

@@ -44,7 +44,8 @@ impl Front<'_, '_> {
     fn session_panel(&self, title: &str) -> Panel {
         let stats = &self.stats;
         let auth = self.turn.credentials.auth_type.as_deref().unwrap_or("none");
-        let mut rows = vec![heading("Interaction Summary"), pair("Session ID:", &self.turn.session.id.to_string())];
+        let mut rows =
+            vec![heading("Interaction Summary"), pair("Session ID:", &self.turn.session.id.to_string())];
         rows.push(pair("Auth Method:", auth));
         rows.extend(calls(stats));
         rows.push(PanelRow::Blank);
@@ -106,13 +107,7 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
     let row = |name: String, api: &ApiCounts| {
         let usage = &api.usage;
         let written = usage.candidates + usage.thoughts;
-        vec![
-            name,
-            api.requests.to_string(),
-            grouped(usage.prompt),
-            grouped(usage.cached),
-            grouped(written),
-        ]
+        vec![name, api.requests.to_string(), grouped(usage.prompt), grouped(usage.cached), grouped(written)]
     };
     let mut table =
         vec![["Model", "Reqs", "Input Tokens", "Cache Reads", "Output Tokens"].map(str::to_owned).to_vec()];
@@ -130,7 +125,11 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
     let mut rows = vec![heading("Model Usage"), PanelRow::Table(table)];
     let all = stats.usage();
     if all.cached > 0 {
-        let saved = format!("{} ({}) of the input came from the cache.", grouped(all.cached), percent(all.cached, all.prompt));
+        let saved = format!(
+            "{} ({}) of the input came from the cache.",
+            grouped(all.cached),
+            percent(all.cached, all.prompt)
+        );
         rows.push(PanelRow::Text(saved));
     }
     if cost > 0.0 {
@@ -144,9 +143,11 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
 /// A bar for each turn.
 fn plot(turns: &[Usage]) -> Vec<PanelRow> {
     let from = turns.len().saturating_sub(PLOTTED);
-    let bars = turns.iter().enumerate().skip(from).map(|(index, turn)| {
-        (format!("{}", index + 1), turn.total, grouped(turn.total))
-    });
+    let bars = turns
+        .iter()
+        .enumerate()
+        .skip(from)
+        .map(|(index, turn)| (format!("{}", index + 1), turn.total, grouped(turn.total)));
     vec![heading("Tokens per Turn"), PanelRow::Bars(bars.collect())]
 }
 
@@ -212,10 +213,13 @@ fn tool_panel(stats: &Stats) -> Panel {
         pair(" » Accepted:", &decided.accept.to_string()),
         pair(" » Rejected:", &decided.reject.to_string()),
         pair(" » Modified:", &decided.modify.to_string()),
-        pair(" Overall Agreement Rate:", &match reviewed {
-            0 => "--".to_owned(),
-            _ => percent(decided.accept + decided.modify, reviewed),
-        }),
+        pair(
+            " Overall Agreement Rate:",
+            &match reviewed {
+                0 => "--".to_owned(),
+                _ => percent(decided.accept + decided.modify, reviewed),
+            },
+        ),
     ];
     Panel { title, rows }
 }

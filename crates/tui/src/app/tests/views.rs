@@ -4,9 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "pictures for tests need no care")]
 
-use pollux_domain::event::{
-    Activity, ActivityKind, CallReport, CallStatus, NoticeCode, Severity, Thought,
-};
+use pollux_domain::event::{Activity, ActivityKind, CallReport, CallStatus, NoticeCode, Severity, Thought};
 use pollux_domain::tool::{Display, FileDiff, LineDelta, ToolKind};
 use serde_json::json;
 
@@ -117,7 +115,8 @@ fn the_footer_with_everything() {
 fn a_turn_with_an_answer() {
     scene("answer", &usual, &|stage| {
         begin(stage);
-        let text = "# Done\n\nThe **second** line is `2` now:\n\n```rust\nfn main() {}\n```\n\n- one\n- two\n\n";
+        let text =
+            "# Done\n\nThe **second** line is `2` now:\n\n```rust\nfn main() {}\n```\n\n- one\n- two\n\n";
         stage.event(Event::Text(text.to_owned()));
         stage.event(Event::Text("| a | b |\n|---|---|\n| 1 | 日本 |\n".to_owned()));
         stage.event(Event::StepCommitted);
