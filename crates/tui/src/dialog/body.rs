@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 
 use super::Room;
+use crate::wrap::{Margin, wrap};
 
 /// How far a text was read.
 #[derive(Debug, Default)]
@@ -64,10 +65,10 @@ impl Reading {
         self.seen |= end >= self.whole;
         let below = self.whole.saturating_sub(end);
         let note = match below {
-            0 => format!("(the end of {} lines; PgUp shows what is above)", self.whole),
+            0 => format!("(end of {} lines; PgUp goes back)", self.whole),
             _ => format!("({below} more of {} lines; PgDn shows them)", self.whole),
         };
-        let note = Line::from(Span::styled(note, room.theme.warning()));
-        lines.into_iter().skip(self.top).take(self.fits).chain([note]).collect()
+        let note = wrap(&[Span::styled(note, room.theme.warning())], room.width, &Margin::default());
+        lines.into_iter().skip(self.top).take(self.fits).chain(note.into_iter().take(1)).collect()
     }
 }

@@ -52,13 +52,13 @@ fn the_program_hears_of_the_marked_row_and_of_words_that_are_nowhere() {
     assert_eq!(press(&mut dialog, KeyCode::Down), Verdict::Marked("two".to_owned()));
     assert_eq!(press(&mut dialog, KeyCode::Down), Verdict::Open);
     write(&mut dialog, "/");
-    let heard = write(&mut dialog, "oz");
-    assert_eq!(heard, [Verdict::Marked("one".to_owned()), Verdict::Searched("oz".to_owned())]);
+    let heard = write(&mut dialog, "nz");
+    assert_eq!(heard, [Verdict::Marked("one".to_owned()), Verdict::Searched("nz".to_owned())]);
     let Dialog::Picker(picker) = &mut dialog else { unreachable!("it is a list") };
     picker.set_hits("other", vec![("two".to_owned(), "elsewhere".to_owned())]);
     assert!(picker.marked().is_none());
     picker.set_hits(
-        "oz",
+        "nz",
         vec![("two".to_owned(), "in an ounce".to_owned()), ("gone".to_owned(), String::new())],
     );
     assert_eq!(picker.marked().map(|row| row.key.as_str()), Some("two"));

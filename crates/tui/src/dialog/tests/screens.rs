@@ -94,12 +94,10 @@ fn a_command_that_redirects() {
 fn pages_to_fetch() {
     let subject = Subject::Fetch(vec!["https://a.example/x".to_owned(), "https://b.example/".to_owned()]);
     let request = request(subject, &[Outcome::Once, Outcome::Session, Outcome::Saved, Outcome::Refuse]);
-    let wanted = [
-        "Action Required",
-        "URLs to fetch: https://a.example/x",
-        "Do you want to proceed?",
-        "3. Allow for all future sessions",
-    ];
+    let wanted =
+        ["Action Required", "URLs to fetch:", "Do you want to proceed?", "3. Allow for all future sessions"];
+    let text = seen(&mut Dialog::approval(&request), (80, 24));
+    assert!(text.contains("URLs to fetch:\nhttps://a.example/x\nhttps://b.example/\n"), "{text}");
     everywhere(Dialog::approval(&request), &wanted);
 }
 
