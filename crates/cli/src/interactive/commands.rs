@@ -171,7 +171,7 @@ impl Front<'_, '_> {
             "/compress" => return Then::Work(Op::Compress),
             "/chat" | "/resume" if rest.is_empty() => return self.browse().await,
             "/chat" | "/resume" => return self.chat(rest, conversation).await,
-            "/editor" => self.editor(rest, conversation).await,
+            "/editor" => self.editor().await,
             "/footer" => self.footer().await,
             "/model" => self.model(rest, conversation).await,
             "/settings" => return self.settings().await,

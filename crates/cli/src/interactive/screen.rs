@@ -113,6 +113,8 @@ pub(super) struct Screen {
     pub(super) later: VecDeque<Input>,
     /// What is done with the list that is open.
     deeds: Option<mpsc::UnboundedReceiver<Deed>>,
+    /// Lives as long as that list.
+    picking: Option<mpsc::WeakUnboundedSender<Deed>>,
     /// It is told what a conversation offers.
     pub(super) desk: Option<Arc<wire::Machine>>,
     thread: Option<JoinHandle<()>>,
@@ -128,7 +130,18 @@ impl Screen {
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
-        Ok(Self { console, style, to, from, pending, later, deeds: None, desk: None, thread: Some(thread) })
+        Ok(Self {
+            console,
+            style,
+            to,
+            from,
+            pending,
+            later,
+            deeds: None,
+            picking: None,
+            desk: None,
+            thread: Some(thread),
+        })
     }
 
     pub(super) fn tell(&self, message: Message) {
@@ -168,8 +181,16 @@ impl Screen {
     }
 
     pub(super) fn present(&mut self, choice: Choice) {
-        let (deeds, done) = mpsc::unbounded_channel();
-        self.deeds = Some(done);
+        // What was done before the list changed still counts.
+        let deeds = match self.picking.as_ref().and_then(mpsc::WeakUnboundedSender::upgrade) {
+            Some(deeds) => deeds,
+            None => {
+                let (deeds, done) = mpsc::unbounded_channel();
+                self.deeds = Some(done);
+                deeds
+            }
+        };
+        self.picking = Some(deeds.downgrade());
         self.tell(Message::Pick(Box::new(picker(choice)), deeds));
     }
 

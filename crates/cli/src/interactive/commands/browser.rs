@@ -1,6 +1,7 @@
 //! `/resume` and `/chat` alone: choosing an earlier conversation.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use pollux_tui::dialog::Manner;
 use tokio::sync::mpsc;
@@ -49,6 +50,8 @@ struct Browser {
     marked: Option<String>,
     /// The row whose preview is being read.
     previewed: Option<String>,
+    /// What was read before.
+    previews: HashMap<String, Vec<String>>,
     /// The session that goes on now.
     present: String,
     tell: mpsc::UnboundedSender<News>,
@@ -152,6 +155,7 @@ impl Front<'_, '_> {
             News::Rows { .. } => {}
             News::Preview { key, lines } => {
                 browser.previewed = None;
+                browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
                 if let Some(screen) = self.face.screen() {
                     screen.tell(Message::Preview(key, lines));
@@ -212,6 +216,7 @@ impl Browser {
             reading: false,
             marked: None,
             previewed: None,
+            previews: HashMap::new(),
             present,
             tell,
         }
@@ -239,7 +244,8 @@ impl Browser {
             return;
         }
         let marked = self.rows.iter().find(|chat| self.marked.as_ref() == Some(&chat.id));
-        if let Some((key, file)) = marked.map(|chat| (chat.id.clone(), chat.file.clone())) {
+        let unread = marked.filter(|chat| !self.previews.contains_key(&chat.id));
+        if let Some((key, file)) = unread.map(|chat| (chat.id.clone(), chat.file.clone())) {
             self.previewed = Some(key.clone());
             let tell = self.tell.clone();
             spawn_blocking(move || tell.send(News::Preview { key, lines: StoredChats::preview(&file) }));
@@ -286,7 +292,10 @@ impl Browser {
                     chat.age.clone(),
                     format!("{place}{}{present}", chat.title),
                 ],
-                preview: vec![format!("> {}", chat.first)],
+                preview: match self.previews.get(&chat.id) {
+                    Some(lines) => lines.clone(),
+                    None => vec![format!("> {}", chat.first)],
+                },
                 ..ChoiceRow::default()
             }
         });

@@ -230,7 +230,10 @@ impl Stage {
                     picker.set_hits(&words, hits);
                 }
             }
-            Message::Close => self.app.close(),
+            Message::Close => {
+                self.app.close();
+                (self.picking, self.asking) = (None, None);
+            }
             Message::Clear => self.clear(),
             Message::ShellOutput(text) => self.app.shell_output(&text),
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
