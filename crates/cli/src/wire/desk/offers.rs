@@ -10,7 +10,7 @@ use pollux_mcp::Servers;
 use pollux_tools::Workspace;
 
 use super::Machine;
-use crate::wire::{Conversation, Loaded, agents, custom_commands, extensions, mcp};
+use crate::wire::{Conversation, Loaded, agents, custom_commands, extensions, mcp, models};
 
 /// What a conversation offers. Skills, prompts and resources are looked at when they are asked for, so that what is
 /// read anew or connects late counts.
@@ -24,6 +24,8 @@ pub(super) struct Offers {
     pub(super) server_names: Vec<String>,
     pub(super) agents: Arc<Registry>,
     pub(super) extensions: Vec<String>,
+    /// Names of models with what they stand for.
+    pub(super) models: Vec<(String, String)>,
     /// Where checkpoints are, if they are made.
     pub(super) checkpoints: Option<PathBuf>,
 }
@@ -40,6 +42,7 @@ impl Conversation {
             server_names: named.into_iter().map(|server| server.name).collect(),
             agents: Arc::clone(agents::of(loaded)),
             extensions: extensions::names(loaded),
+            models: models(loaded),
             checkpoints: self.keeper.shadow().map(|shadow| shadow.folder().to_path_buf()),
         });
     }

@@ -6,7 +6,6 @@ use pollux_domain::terminal_text::one_line;
 use pollux_rewind::checkpoint;
 use pollux_session::list_checkpoints;
 use pollux_tui::composer::Item;
-use pollux_tui::theme::Theme;
 
 use super::offers::Offers;
 use super::{fuzzy, words};
@@ -141,7 +140,7 @@ fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candida
     };
     let plain = |names: &[String]| of(names.iter().map(|name| (name.clone(), String::new())).collect());
     match (command, sub) {
-        ("/theme", "") => of(Theme::names().map(|(name, _)| (name.to_owned(), String::new())).collect()),
+        ("/model", "set") => of(offers.models.clone()),
         ("/chat" | "/resume", "resume" | "delete") => {
             // The latest is the likeliest.
             let saved = list_checkpoints(temp).into_iter().rev();

@@ -69,6 +69,10 @@ impl Scene {
             commands,
             server_names: vec!["files".to_owned(), "search".to_owned()],
             extensions: vec!["paint".to_owned()],
+            models: vec![
+                ("auto".to_owned(), "pro-1".to_owned()),
+                ("flash-1".to_owned(), "flash-1".to_owned()),
+            ],
             ..Offers::default()
         };
         Machine {
@@ -135,7 +139,7 @@ fn commands_follow_a_slash_with_their_words_and_names() {
     assert_eq!(slash("/resume delete sec"), ["second"]);
     assert_eq!(slash("/mcp enable fi"), ["files"]);
     assert_eq!(slash("/extensions disable "), ["paint"]);
-    assert_eq!(slash("/theme drac"), ["Dracula"]);
+    assert_eq!(slash("/model set fla"), ["flash-1"]);
     assert_eq!(slash("/directory add s"), ["src/"]);
     assert!(slash("/nosuch x").is_empty() && slash("/quit a b c").is_empty());
     let mut run = Vec::new();
