@@ -38,7 +38,9 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
 /// terminal is not asked: until it answers nobody could read what is typed, and some never answer.
 fn marks_pastes(env: &Env) -> bool {
     let is = |key: &str, known: &[&str]| env.get(key).is_some_and(|value| known.contains(&value));
-    env.non_empty("KITTY_WINDOW_ID").is_some()
+    ["KITTY_WINDOW_ID", "KONSOLE_VERSION", "TMUX", "VTE_VERSION", "WT_SESSION"]
+        .iter()
+        .any(|key| env.non_empty(key).is_some())
         || is("TERM", &["xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty", "wezterm"])
         || is("TERM_PROGRAM", &["ghostty", "WezTerm", "iTerm.app", "vscode", "zed", "Apple_Terminal"])
 }
