@@ -75,12 +75,9 @@ fn agents_are_listed_by_kind_with_their_state() {
 }
 
 #[test]
-fn a_person_is_asked_once_for_all_and_only_a_yes_counts() {
-    for (answer, expected) in [("y\n", 1), ("\n", 0), ("no\n", 0), ("", 0)] {
-        let mut agents = fixed();
-        let mut screen = Vec::new();
-        ask(&mut agents, &mut answer.as_bytes(), &mut screen).unwrap();
-        assert_eq!(agents.agreed.len(), expected, "{answer:?}");
-        assert!(String::from_utf8(screen).unwrap().contains("* painter: paints houses"));
-    }
+fn a_person_is_asked_once_for_all() {
+    let agents = fixed();
+    let (lines, names) = question(&agents).unwrap();
+    assert!(lines.iter().any(|line| line.contains("* painter: paints houses")), "{lines:?}");
+    assert_eq!(names, ["painter"]);
 }

@@ -108,8 +108,13 @@ impl ToolBox {
     /// A command of the person's is over; a word about how, unless it went well.
     pub(super) fn end(&mut self, said: Option<&str>) {
         self.state = State::Over(if said.is_some() { CallStatus::Error } else { CallStatus::Success });
-        self.error = said.map(str::to_owned);
-        self.display = Display::Text(std::mem::take(&mut self.output));
+        let mut text = std::mem::take(&mut self.output);
+        if let Some(said) = said {
+            // What it printed is often the reason.
+            text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
+            text.push_str(said);
+        }
+        self.display = Display::Text(text);
     }
 
     /// The turn is over; nothing more will come.
