@@ -232,15 +232,6 @@ impl Face {
         }
     }
 
-    /// Long texts go to another editor from now on.
-    pub(super) fn prefer_editor(&self, id: Option<&str>) {
-        if let Kind::Screen(screen) = &self.kind
-            && let Some(desk) = &screen.desk
-        {
-            desk.prefer_editor(id);
-        }
-    }
-
     /// A turn is over.
     pub(super) fn over(&mut self, end: &TurnEnd) {
         if let Kind::Lines(lines) = &mut self.kind {
