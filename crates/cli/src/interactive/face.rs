@@ -185,6 +185,13 @@ impl Face {
         }
     }
 
+    /// A text that the person may change and send.
+    pub(super) fn suggest(&mut self, text: &str) {
+        if let Kind::Screen(screen) = &mut self.kind {
+            screen.tell(Message::Text(text.to_owned()));
+        }
+    }
+
     /// A sequence for the terminal that moves nothing.
     pub(super) fn sequence(&mut self, sequence: &str) {
         match &mut self.kind {

@@ -129,7 +129,10 @@ impl Front<'_, '_> {
         };
         self.face.note(&match problem {
             Some(problem) => format!("The conversation is as it was: {problem}"),
-            None => format!("The conversation is back to before:\n{}", visible(&prompt.text)),
+            None => {
+                self.face.suggest(&prompt.text);
+                format!("The conversation is back to before:\n{}", visible(&prompt.text))
+            }
         });
     }
 
