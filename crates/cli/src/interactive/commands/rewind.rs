@@ -127,13 +127,12 @@ impl Front<'_, '_> {
                 Some(event) => self.take(&event),
             }
         };
-        self.face.note(&match problem {
-            Some(problem) => format!("The conversation is as it was: {problem}"),
-            None => {
-                self.face.suggest(&prompt.text);
-                format!("The conversation is back to before:\n{}", visible(&prompt.text))
-            }
-        });
+        if let Some(problem) = problem {
+            self.face.note(&format!("The conversation is as it was: {problem}"));
+            return;
+        }
+        self.face.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));
+        self.face.suggest(&prompt.text);
     }
 
     pub(super) async fn restore(&mut self, name: &str, conversation: &mut wire::Conversation) -> Then {
