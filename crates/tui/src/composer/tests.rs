@@ -56,6 +56,11 @@ impl Desk {
         self.composer.paste(text, self.now, &|_| false)
     }
 
+    /// All keys of one read; what they came to.
+    fn keys(&mut self, keys: &[KeyEvent], now: Instant) -> Vec<Reaction> {
+        self.composer.keys(keys, now).into_iter().map(|(_, reaction)| reaction).collect()
+    }
+
     fn submit(&mut self) -> Submission {
         match self.press("<Enter>") {
             Reaction::Submit(submission) => submission,

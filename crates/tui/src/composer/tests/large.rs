@@ -78,7 +78,7 @@ fn a_paste_that_comes_as_keys_is_one_input() {
     let mut desk = Desk::new();
     for part in events.chunks(1021) {
         desk.now += Duration::from_millis(3);
-        let reactions = desk.composer.keys(part, desk.now);
+        let reactions = desk.keys(part, desk.now);
         assert_eq!(reactions, [Reaction::Changed]);
     }
     assert_eq!(desk.composer.text(), format!("[Pasted Text: {} lines]", MEGABYTE / 13 + 1));
@@ -90,7 +90,7 @@ fn a_paste_that_comes_as_keys_is_one_input() {
 #[test]
 fn a_short_paste_that_comes_as_keys_is_not_sent_line_by_line() {
     let mut desk = Desk::new();
-    let reactions = desk.composer.keys(&events("first line of it<Enter>second"), desk.now);
+    let reactions = desk.keys(&events("first line of it<Enter>second"), desk.now);
     assert_eq!(reactions, [Reaction::Changed]);
     desk.composer.keys(&events("<Enter>third"), desk.now + Duration::from_millis(20));
     assert_eq!(desk.marked(), "first line of it\nsecond\nthird|");
@@ -126,7 +126,7 @@ fn line_ends_that_come_as_two_keys_are_one() {
 fn a_terminal_that_marks_pastes_sends_at_once() {
     let mut desk = Desk::new();
     desk.composer.conditions.paste_safe = true;
-    let reactions = desk.composer.keys(&events("a prompt that is typed ahead<Enter>"), desk.now);
+    let reactions = desk.keys(&events("a prompt that is typed ahead<Enter>"), desk.now);
     assert!(matches!(reactions.last(), Some(Reaction::Submit(_))));
 }
 

@@ -63,7 +63,7 @@ proptest! {
             now += Duration::from_millis(17);
             let mut reactions = match step {
                 Step::Key(event) => vec![composer.key(event, now)],
-                Step::Keys(events) => composer.keys(&events, now),
+                Step::Keys(events) => composer.keys(&events, now).into_iter().map(|(_, reaction)| reaction).collect(),
                 Step::Paste(text) => vec![composer.paste(&text, now, &|path| path.len() % 2 == 0)],
                 Step::Vim(on) => {
                     composer.set_vim(on);
