@@ -23,7 +23,7 @@ use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
 use pollux_domain::terminal_text::one_line;
 
-pub use footer::{Footer, FooterItem};
+pub use footer::{Facts, Footer, FooterItem};
 pub use header::Header;
 pub use phrases::{TIPS, WIT};
 pub use status::Phrases;
@@ -32,7 +32,7 @@ pub use title::Titles;
 use crate::composer::{Candidates, Composer, Submission, Wanted};
 use crate::dialog::{Dialog, Entry, Picker};
 use crate::keys::KeyMap;
-use crate::theme::Theme;
+use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
 use self::footer::Tally;
@@ -90,7 +90,7 @@ impl Default for Show {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            theme: Theme::for_shade(crate::theme::Shade::Dark),
+            theme: Theme::for_shade(Shade::Dark),
             keys: KeyMap::default(),
             vim: false,
             alternate: false,
@@ -158,6 +158,7 @@ pub struct App {
     settings: Settings,
     header: Header,
     pub footer: Footer,
+    pub facts: Facts,
     transcript: Transcript,
     composer: Composer,
     /// Questions in the order in which they came; the first is shown.
@@ -202,6 +203,7 @@ impl App {
             settings,
             header,
             footer,
+            facts: Facts::default(),
             transcript: Transcript::default(),
             composer,
             dialogs: VecDeque::new(),
@@ -304,17 +306,23 @@ impl App {
         self.settings.theme = theme;
     }
 
+    /// The terminal is dark or light; who chose a theme keeps it.
+    pub fn follow(&mut self, shade: Shade) {
+        if self.settings.theme.follows_terminal() {
+            self.settings.theme = Theme::for_shade(shade);
+        }
+    }
+
     /// Looks and behaves otherwise from now on; what takes the whole terminal waits for the next start.
     pub fn set_settings(&mut self, settings: Settings) {
         if settings.vim != self.settings.vim {
             self.composer.set_vim(settings.vim);
         }
-        // The two that follow the terminal's background change by themselves.
-        let follows = |theme: &Theme| matches!(theme.name.as_str(), "Default" | "Default Light");
-        let theme = match follows(&settings.theme) && follows(&self.settings.theme) {
+        let theme = match settings.theme.follows_terminal() && self.settings.theme.follows_terminal() {
             true => self.settings.theme.clone(),
             false => settings.theme.clone(),
         };
+        self.transcript.thoughts = settings.thoughts;
         self.settings = Settings { alternate: self.settings.alternate, theme, ..settings };
     }
 

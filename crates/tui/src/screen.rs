@@ -69,6 +69,11 @@ impl<W: Write> Screen<W> {
         }
         let mut text = Vec::with_capacity(4096);
         text.extend_from_slice(b"\x1b[?2026h\x1b[?25l");
+        if self.whole && !self.shown.is_empty() && live.len() != self.shown.len() {
+            // The window is higher or lower; what a terminal makes of the rows then is its own affair.
+            text.extend_from_slice(b"\x1b[2J");
+            self.shown.clear();
+        }
         if !frame.finished.is_empty() {
             self.go_to(0, &mut text);
             for line in &frame.finished {

@@ -69,6 +69,11 @@ impl Theme {
         palettes::of_shade(shade).theme()
     }
 
+    /// Whether it is one of the two that are taken when nobody chooses.
+    pub fn follows_terminal(&self) -> bool {
+        [Shade::Dark, Shade::Light].iter().any(|shade| palettes::of_shade(*shade).name == self.name)
+    }
+
     /// Without any colour.
     pub fn no_colour() -> Self {
         Self { name: NO_COLOUR.to_owned(), plain: true, ..palettes::of_shade(Shade::Dark).theme() }
@@ -174,6 +179,34 @@ mod tests {
             assert!(Theme::named(&name.to_lowercase()).is_some(), "{name}");
         }
         assert_eq!(Theme::names().count(), 19);
+    }
+
+    /// How bright a colour is, from 0 to 1.
+    fn brightness(colour: Color) -> f64 {
+        let Color::Rgb(red, green, blue) = colour else { panic!("{colour:?} is the terminal's own") };
+        let linear = |part: u8| match f64::from(part) / 255.0 {
+            part if part <= 0.03928 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    }
+
+    #[test]
+    fn what_nobody_chose_can_be_read_by_everybody() {
+        for (shade, behind) in [(Shade::Dark, 0.0), (Shade::Light, 1.0)] {
+            let theme = Theme::for_shade(shade);
+            let states = [theme.success, theme.warning, theme.error];
+            let others = [theme.secondary, theme.link, theme.accent];
+            for colour in states.iter().chain(&others).chain(&theme.code) {
+                let ink = brightness(*colour);
+                let contrast = (f64::max(ink, behind) + 0.05) / (f64::min(ink, behind) + 0.05);
+                assert!(contrast >= 4.5, "{shade:?} {colour:?} {contrast}");
+            }
+            // Well and badly differ in blue, which nearly everybody sees, and not in red and green alone.
+            let blue = |colour: Color| if let Color::Rgb(_, _, blue) = colour { i32::from(blue) } else { 0 };
+            assert!((blue(theme.success) - blue(theme.error)).abs() > 90, "{shade:?}");
+            assert!((blue(theme.added) - blue(theme.removed)).abs() > 30, "{shade:?}");
+        }
     }
 
     #[test]

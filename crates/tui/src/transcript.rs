@@ -288,6 +288,8 @@ impl Transcript {
     pub fn live(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let lines = self.open.iter().flat_map(|open| match open {
             Open::Done(item) => item.lines(look),
+            // Its question shows it.
+            Open::Call(call) if call.is_asked() => Vec::new(),
             Open::Call(call) => call.lines(look),
             Open::Answer { stream, begun, .. } if !stream.is_empty() => {
                 item::answer(stream.tail(), *begun, look)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pollux_domain::event::Event;
-use pollux_tui::app::{App, Footer, Settings};
+use pollux_tui::app::{App, Facts, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
 use pollux_tui::dialog::{Entry, Picker, Row};
 use pollux_tui::terminal::Terminal;
@@ -87,6 +87,8 @@ pub(super) enum Message {
     ShellOutput(String),
     ShellEnded(Option<String>),
     Footer(Box<Footer>),
+    /// What a conversation can use.
+    Facts(Box<Facts>),
     /// How everything looks and behaves from now on.
     Settings(Box<Settings>),
     Theme(Box<Theme>),

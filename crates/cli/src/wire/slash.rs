@@ -191,6 +191,14 @@ impl Conversation {
         }
     }
 
+    /// How many context files, MCP servers and skills there are.
+    pub(crate) fn counts(&self, loaded: &Loaded) -> [usize; 3] {
+        let files = self.memory(loaded).matches("--- Context from: ").count();
+        let servers = self.outside.servers.as_deref().map_or(0, |servers| servers.reports().len());
+        let own = |row: &crate::skills_command::Row| row.enabled && row.origin != "built-in";
+        [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
+    }
+
     /// The context files as a new conversation would have them.
     pub(crate) fn memory(&self, loaded: &Loaded) -> String {
         let mut context = turn::context_files(loaded, &self.outside.workspace);

@@ -76,14 +76,20 @@ pub struct Footer {
     pub model: String,
     /// How much of the window is used, in percent.
     pub context_used: Option<u8>,
-    /// The size of the model's window, in tokens; 0 while nobody knows.
-    pub window: u64,
-    /// What the session can use, such as `1 GEMINI.md file · 2 MCP servers`.
-    pub context: String,
     pub quota: String,
     pub memory: String,
-    pub session: String,
     pub machine: String,
+}
+
+/// What is known once a conversation is open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What it can use, such as `1 GEMINI.md file · 2 MCP servers`.
+    pub context: String,
+    /// The size of the model's window, in tokens; 0 while nobody knows.
+    pub window: u64,
+    pub session: String,
+    /// How the model is reached.
     pub auth: String,
 }
 
@@ -97,13 +103,9 @@ impl Default for Footer {
             sandbox: String::new(),
             model: String::new(),
             context_used: None,
-            window: 0,
-            context: String::new(),
             quota: String::new(),
             memory: String::new(),
-            session: String::new(),
             machine: String::new(),
-            auth: String::new(),
         }
     }
 }
@@ -152,7 +154,7 @@ impl Column {
 }
 
 impl Footer {
-    fn text(&self, item: FooterItem, tally: &Tally) -> String {
+    fn text(&self, item: FooterItem, facts: &Facts, tally: &Tally) -> String {
         let text = match item {
             FooterItem::Workspace => &self.workspace,
             FooterItem::Branch => &self.branch,
@@ -160,11 +162,11 @@ impl Footer {
             FooterItem::Model => &self.model,
             FooterItem::Quota => &self.quota,
             FooterItem::Memory => &self.memory,
-            FooterItem::Session => &self.session,
+            FooterItem::Session => &facts.session,
             FooterItem::Machine => &self.machine,
-            FooterItem::Auth => &self.auth,
+            FooterItem::Auth => &facts.auth,
             FooterItem::ContextUsed => {
-                let counted = (tally.last * 100).checked_div(self.window);
+                let counted = (tally.last * 100).checked_div(facts.window);
                 let used = counted.or(self.context_used.map(u64::from));
                 return used.map(|percent| format!("{}% used", percent.min(100))).unwrap_or_default();
             }
@@ -182,7 +184,7 @@ impl Footer {
         width: u16,
         theme: &Theme,
         vim: Option<&'static str>,
-        tally: &Tally,
+        (facts, tally): (&Facts, &Tally),
         labels: bool,
     ) -> Vec<Line<'static>> {
         let labels = labels && self.labels;
@@ -191,7 +193,7 @@ impl Footer {
             .iter()
             .map(|item| Column {
                 label: item.label(),
-                text: self.text(*item, tally),
+                text: self.text(*item, facts, tally),
                 telling: item.is_telling(),
             })
             .filter(|column| !column.text.is_empty())

@@ -234,7 +234,7 @@ impl App {
             ApprovalMode::Plan => theme.success(),
             ApprovalMode::Default => theme.secondary(),
         };
-        let right = if self.settings.show.context { one_line(&self.footer.context) } else { String::new() };
+        let right = if self.settings.show.context { one_line(&self.facts.context) } else { String::new() };
         let mut line = Line::from(Span::styled(text, style));
         let gap = usize::from(look.width).checked_sub(line.width() + Span::raw(right.as_str()).width());
         if let Some(gap) = gap.filter(|gap| *gap > 2) {
@@ -253,7 +253,13 @@ impl App {
         };
         let foot = match self.settings.show.footer && height > 2 {
             false => Vec::new(),
-            true => self.footer.lines(look.width, look.theme, vim, &self.tally, height > ROOM_FOR_LABELS),
+            true => self.footer.lines(
+                look.width,
+                look.theme,
+                vim,
+                (&self.facts, &self.tally),
+                height > ROOM_FOR_LABELS,
+            ),
         };
         let feet = u16::try_from(foot.len()).unwrap_or_default();
         let input = self.composer.height(look.width).min(height.saturating_sub(feet).max(1));

@@ -80,6 +80,10 @@ impl ToolBox {
         matches!(self.state, State::Over(_))
     }
 
+    pub(super) fn is_asked(&self) -> bool {
+        self.state == State::Asked
+    }
+
     pub(super) fn asked(&mut self, request: &ApprovalRequest) {
         self.state = State::Asked;
         self.name = one_line(&request.display_name);

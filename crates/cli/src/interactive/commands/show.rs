@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_tui::app::Facts;
 
 use super::super::Front;
 use super::super::face::Input;
+use super::super::screen::Message;
 use crate::launch::{PolicyView, Scope, SessionSource, SessionsCommand, Which};
 use crate::run::VERSION;
 use crate::sessions_command::Streams;
@@ -30,6 +32,29 @@ impl Front<'_, '_> {
     /// A conversation has begun: the screen learns what there is.
     pub(in crate::interactive) async fn settle_in(&mut self, conversation: &mut wire::Conversation) {
         self.face.offer(conversation, self.turn.loaded);
+        if !self.face.is_screen() {
+            return;
+        }
+        let window = self.view(conversation).await.map_or(0, |view| view.window);
+        let names = &self.turn.loaded.groups.context.file_names;
+        let name = names.first().map_or("context", String::as_str);
+        let [files, servers, skills] = conversation.counts(self.turn.loaded);
+        let counted = [
+            (files, format!("{name} file")),
+            (servers, "MCP server".to_owned()),
+            (skills, "skill".to_owned()),
+        ];
+        let parts = counted.into_iter().filter(|(count, _)| *count > 0);
+        let parts = parts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+        let facts = Facts {
+            context: parts.collect::<Vec<_>>().join(" · "),
+            window,
+            session: self.turn.session.id.to_string(),
+            auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
+        };
+        if let Some(screen) = self.face.screen() {
+            screen.tell(Message::Facts(Box::new(facts)));
+        }
     }
 
     pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut wire::Conversation) {

@@ -238,6 +238,7 @@ impl Stage {
             Message::ShellOutput(text) => self.app.shell_output(&text),
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
             Message::Footer(footer) => self.app.footer = *footer,
+            Message::Facts(facts) => self.app.facts = *facts,
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),

@@ -8,7 +8,6 @@ use crossterm::event::KeyEvent;
 use pollux_tui::app::App;
 use pollux_tui::terminal::background::{self, Listener};
 use pollux_tui::terminal::{self, Notify};
-use pollux_tui::theme::Theme;
 use rustix::process::{Pid, getppid};
 
 /// What the settings say about it.
@@ -69,7 +68,7 @@ impl Watch {
     pub(super) fn hear(&mut self, keys: Vec<KeyEvent>, app: &mut App) -> Vec<KeyEvent> {
         let (typed, shade) = self.listener.hear(keys, Instant::now());
         if let Some(shade) = shade {
-            app.set_theme(Theme::for_shade(shade));
+            app.follow(shade);
         }
         typed
     }

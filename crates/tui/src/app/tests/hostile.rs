@@ -135,7 +135,7 @@ proptest! {
         stage.app.begin_turn(&text, false, now);
         stage.app.footer.workspace.clone_from(&text);
         stage.app.footer.branch.clone_from(&text);
-        stage.app.footer.context.clone_from(&text);
+        stage.app.facts.context.clone_from(&text);
         stage.app.signed_in(text.clone());
         for event in everything(&text) {
             stage.app.event(&event, now);

@@ -84,9 +84,9 @@ fn the_greeting() {
             branch: "main".to_owned(),
             sandbox: "no sandbox".to_owned(),
             model: "gemini-3-pro-preview".to_owned(),
-            context: "1 GEMINI.md file · 1 MCP server · 2 skills".to_owned(),
             ..Footer::default()
         };
+        stage.app.facts.context = "1 GEMINI.md file · 1 MCP server · 2 skills".to_owned();
         stage.app.signed_in("Authenticated with gemini-api-key /auth");
     });
 }
@@ -103,11 +103,11 @@ fn the_footer_with_everything() {
             context_used: Some(42),
             quota: "80%".to_owned(),
             memory: "21 MB".to_owned(),
-            session: "0f3b".to_owned(),
             machine: "box".to_owned(),
-            auth: "gemini-api-key".to_owned(),
             ..Footer::default()
         };
+        stage.app.facts.session = "0f3b".to_owned();
+        stage.app.facts.auth = "gemini-api-key".to_owned();
     });
 }
 
