@@ -253,11 +253,11 @@ impl Front<'_, '_> {
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
         conversation.close().await.iter().for_each(|line| self.face.note(line));
+        if manner == Leaving::ForGood && (resumable || self.face.is_screen()) {
+            self.sum_up();
+        }
         if !resumable || manner == Leaving::ToComeBack {
             return;
-        }
-        if manner == Leaving::ForGood {
-            self.sum_up();
         }
         if self.forget {
             self.forget_session();

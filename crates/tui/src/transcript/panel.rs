@@ -44,7 +44,9 @@ impl Panel {
             match row {
                 PanelRow::Blank => words.push(String::new()),
                 PanelRow::Heading(text) | PanelRow::Text(text) => words.push(text.clone()),
-                PanelRow::Pair(name, value) => words.push(format!("{name} {value}")),
+                PanelRow::Pair(name, value) => {
+                    words.push(format!("{} {value}", name.trim_start_matches([' ', '»'])));
+                }
                 PanelRow::Table(rows) => {
                     let Some((headings, rows)) = rows.split_first() else { continue };
                     words.extend(rows.iter().map(|row| {

@@ -239,7 +239,7 @@ fn time(time: Duration) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    let tenths = (part * 1000).checked_div(whole).unwrap_or_default();
+    let tenths = (part * 1000 + whole / 2).checked_div(whole).unwrap_or_default();
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 

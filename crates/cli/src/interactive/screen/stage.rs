@@ -386,9 +386,7 @@ impl Stage {
             },
             Action::Redraw => drop(self.painter.clear()),
             Action::ToggleMouse => self.watch.toggle_mouse(self.painter.out()),
-            Action::Suspend => self.lend(stream, || {
-                let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
-            }),
+            Action::Suspend => self.lend(stream, super::watch::pause),
         }
     }
 

@@ -8,7 +8,11 @@ use crossterm::event::KeyEvent;
 use pollux_tui::app::App;
 use pollux_tui::terminal::background::{self, Listener};
 use pollux_tui::terminal::{self, Notify};
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, Signal, getppid, kill_current_process_group};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a stop may take to come.
+const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
 /// What the settings say about it.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +101,21 @@ fn send(text: &str, out: &mut impl Write) {
         // A terminal that is gone is noticed elsewhere.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
+}
+
+/// Stops the program as Ctrl+Z does, and returns when it goes on. The stop comes a moment after it is asked for;
+/// whoever took the terminal back before would leave it in disorder.
+pub(super) fn pause() {
+    let wait = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        runtime.block_on(async {
+            let mut continued = signal(SignalKind::from_raw(libc::SIGCONT)).ok()?;
+            kill_current_process_group(Signal::TSTP).ok()?;
+            // A group that nobody could wake again is never stopped.
+            tokio::time::timeout(STOPS_WITHIN, continued.recv()).await.ok()?
+        })
+    };
+    let _ = std::thread::spawn(wait).join();
 }
 
 /// Memory in use, such as `21 MB`; known on Linux only.
