@@ -320,16 +320,20 @@ impl Picker {
         }
     }
 
-    /// Every word must be somewhere in the row.
+    /// Every word must be somewhere in the row; rows that have them in sight come first where typing searches.
     fn search(&mut self) {
         let words: Vec<String> = self.searched.to_lowercase().split_whitespace().map(str::to_owned).collect();
-        let matches = |row: &Row| {
-            let text = [row.columns.as_slice(), row.preview.as_slice()].concat().join(" ").to_lowercase();
+        let has = |texts: &[String]| {
+            let text = texts.join(" ").to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
         let rows = self.rows.iter().enumerate();
-        self.found =
-            rows.filter(|(_, row)| words.is_empty() || matches(row)).map(|(index, _)| index).collect();
+        let matches = |row: &Row| words.is_empty() || has(&[row.columns.as_slice(), &row.preview].concat());
+        self.found = rows.filter(|(_, row)| matches(row)).map(|(index, _)| index).collect();
+        if self.manner.typed && !words.is_empty() {
+            let rows = &self.rows;
+            self.found.sort_by_cached_key(|place| rows.get(*place).is_none_or(|row| !has(&row.columns)));
+        }
         self.marked = self.marked.min(self.found.len().saturating_sub(1));
     }
 }

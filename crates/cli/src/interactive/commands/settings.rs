@@ -167,10 +167,11 @@ fn dialog(
     changed: &[&Key],
 ) -> Choice {
     let known = rows.iter().filter_map(|row| schema::find(&row.key).map(|key| (row, key)));
-    let rows = known.map(|(row, key)| {
+    let mut known: Vec<(&Row, &Key)> = known.filter(|(_, key)| is_changeable(key)).collect();
+    known.sort_by_key(|(_, key)| rank(key));
+    let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };
-        let value = bare(&shown(row)).split_whitespace().collect::<Vec<_>>().join(" ");
-        let value = if value == "null" { String::new() } else { value };
+        let value = short(&bare(&shown(row)));
         let restart = if key.restart { " · counts from the next start" } else { "" };
         ChoiceRow {
             key: row.key.clone(),
@@ -205,6 +206,31 @@ fn dialog(
     }
 }
 
+/// Groups in the order in which people look for them; the others follow.
+const FIRST: [&str; 6] = ["general", "ui", "model", "context", "tools", "security"];
+/// Characters of a value that are shown.
+const VALUE: usize = 24;
+
+fn rank(key: &Key) -> usize {
+    let group = key.path.split('.').next().unwrap_or_default();
+    FIRST.iter().position(|first| *first == group).unwrap_or(FIRST.len())
+}
+
+/// Some values come from elsewhere than a settings file.
+fn is_changeable(key: &Key) -> bool {
+    !key.secret && !key.path.starts_with("admin.")
+}
+
+/// A value in one line; nothing for one that is not set.
+fn short(value: &str) -> String {
+    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(VALUE) {
+        _ if line == "null" => String::new(),
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
 /// What only the screen follows is in force already; for anything else the conversation is opened again.
 fn reopened(changed: &[&Key]) -> Then {
     let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
@@ -214,4 +240,29 @@ fn reopened(changed: &[&Key]) -> Then {
     }
     let note = format!("In force from now on: {}.", others.join(", "));
     Then::Reopen(Reopen { note, ..Reopen::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_short_and_the_usual_groups_come_first() {
+        assert_eq!(short("null"), "");
+        assert_eq!(short("[\n  \"a\"\n]"), "[ \"a\" ]");
+        assert_eq!(short(&"x".repeat(40)).chars().count(), VALUE + 1);
+        let rank_of = |path| rank(schema::find(path).expect("a setting"));
+        assert!(rank_of("general.vimMode") < rank_of("ui.theme"));
+        assert!(rank_of("security.disableYoloMode") < rank_of("advanced.ignoreLocalEnv"));
+    }
+
+    #[test]
+    fn only_what_the_screen_cannot_follow_opens_the_conversation_again() {
+        let key = |path| schema::find(path).expect("a setting");
+        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), Then::GoOn));
+        let Then::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
+            panic!("the model is another one");
+        };
+        assert_eq!(reopen.note, "In force from now on: model.name.");
+    }
 }
