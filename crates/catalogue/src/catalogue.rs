@@ -54,6 +54,16 @@ impl Catalogue {
         self.attempt(&mut |catalogue| catalogue.try_refresh(progress))
     }
 
+    /// Makes these sources what is listed, as the index knows them already; no file is looked at.
+    pub fn look_at(&mut self, sources: &[Source]) {
+        self.sources = sources.to_vec();
+        self.has_texts = false;
+        self.attempt(&mut |catalogue| {
+            catalogue.scopes = Scopes::of(catalogue.connected()?, &catalogue.sources)?;
+            Ok(())
+        });
+    }
+
     /// Brings the words of the sessions up to date; needed before a search alone.
     pub fn refresh_texts(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.attempt(&mut |catalogue| catalogue.try_refresh_texts(progress));

@@ -151,3 +151,15 @@ fn statistics_add_up() {
     assert_eq!(statistics.by_origin.get(&Origin::Own), Some(&4));
     assert!(statistics.index_bytes > 0 && statistics.bytes > 0);
 }
+
+#[test]
+fn what_the_index_knows_is_listed_without_a_look_at_the_files() {
+    let scratch = filled();
+    let known = scratch.ids(&Filter::default());
+    scratch.session("one", "dddddddd", 60, &[user("u", "later")]);
+    let mut catalogue = Catalogue::open(&scratch.index());
+    assert!(catalogue.list(&Filter::default()).is_empty());
+    catalogue.look_at(&scratch.sources());
+    assert_eq!(ids(&catalogue.list(&Filter::default())), known);
+    assert!(scratch.ids(&Filter::default()).contains(&"dddddddd".to_owned()));
+}

@@ -65,8 +65,10 @@ impl StoredChats {
             return self.listed_here(now);
         }
         let wanted = wanted(all_projects);
-        if freshness == Freshness::UpToDate {
-            self.places.refresh(&mut catalogue, &self.places.sources(&wanted));
+        let sources = self.places.sources(&wanted);
+        match freshness {
+            Freshness::AsKnown => catalogue.look_at(&sources),
+            Freshness::UpToDate => drop(self.places.refresh(&mut catalogue, &sources)),
         }
         let listed = catalogue.list(&self.places.filter(&wanted));
         let resumable = listed.into_iter().filter(|listed| listed.record.resumable);
