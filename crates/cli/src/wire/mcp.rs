@@ -388,8 +388,10 @@ fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> 
     match report.status {
         Status::Connecting => return vec![format!("… {name}: connecting")],
         Status::Disconnected => {
-            let hint =
-                report.sign_in.is_some().then(|| format!(" (/mcp auth {name} signs in)")).unwrap_or_default();
+            let hint = match report.sign_in {
+                Some(_) => format!(" (/mcp auth {name} signs in)"),
+                None => String::new(),
+            };
             return vec![format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default())];
         }
         Status::Connected => {}
