@@ -207,6 +207,13 @@ impl Face {
                 "{above} earlier messages are not shown; `pollux sessions show` has all of them."
             ));
         }
+        if let Kind::Screen(screen) = &self.kind {
+            let prompts = said.iter().filter_map(|said| match said {
+                Said::Prompt(text) => Some(text.clone()),
+                _ => None,
+            });
+            screen.tell(Message::Past(prompts.collect()));
+        }
         for said in said {
             match &mut self.kind {
                 Kind::Lines(_) => show(&lines::said(&said)),

@@ -95,6 +95,8 @@ pub(super) enum Message {
     Vim(bool),
     /// Text for the composer.
     Text(String),
+    /// What was typed before, oldest first.
+    Past(Vec<String>),
     /// From now on the machine is reached this way.
     Desk(Arc<dyn Desk>),
     /// A sequence for the terminal that moves nothing.

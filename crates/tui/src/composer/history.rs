@@ -1,6 +1,6 @@
 //! Earlier prompts, and the way through them. What was being written is kept, and so are changes on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// What to show next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +21,10 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Puts older entries before those that are there; where we are stays the same.
+    /// Puts older entries before those that are there, unless they are there; where we are stays the same.
     pub(crate) fn precede(&mut self, mut older: Vec<String>) {
+        let known: HashSet<&String> = self.entries.iter().collect();
+        older.retain(|entry| !known.contains(entry));
         older.append(&mut self.entries);
         self.entries = older;
     }

@@ -243,6 +243,7 @@ impl Stage {
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),
             Message::Text(text) => self.app.set_text(&text),
+            Message::Past(prompts) => self.app.add_history(prompts, Vec::new()),
             Message::Desk(desk) => self.set_desk(desk),
             Message::Sequence(sequence) => {
                 use io::Write as _;

@@ -279,3 +279,12 @@ fn a_picture_is_referred_to_apart_from_the_words_before_it() {
     desk.composer.refer_to("/tmp/a b.png");
     assert_eq!(desk.marked(), "look @/tmp/a\\ b.png |");
 }
+
+#[test]
+fn what_is_known_twice_is_recalled_once() {
+    let mut desk = Desk::new();
+    history(&mut desk);
+    desk.composer.add_history(vec!["older".to_owned(), "third".to_owned()], Vec::new());
+    desk.press("<Up><Up><Up><Up>");
+    assert_eq!(desk.marked(), "|older");
+}
