@@ -416,11 +416,13 @@ impl App {
         self.transcript.take(event, now);
         self.tally.take(event);
         match event {
-            Event::RequestSent(sent) if self.settings.model_in_chat && sent.role == RequestRole::Main => {
-                if self.answering != sent.model {
-                    self.answering.clone_from(&sent.model);
-                    self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
-                }
+            Event::RequestSent(sent)
+                if self.settings.model_in_chat
+                    && sent.role == RequestRole::Main
+                    && self.answering != sent.model =>
+            {
+                self.answering.clone_from(&sent.model);
+                self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
             }
             Event::ApprovalWanted(request) => {
                 let line = format!("{} waits for an answer", one_line(&request.display_name));

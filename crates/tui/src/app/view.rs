@@ -116,7 +116,7 @@ impl App {
                 let between = self.between(look);
                 (self.below(look, height), between)
             }
-            false => (Below::Lines(self.question(look, height)), Vec::new()),
+            false => (Below::Lines(self.question(look, height)), vec![Line::default()]),
         }
     }
 

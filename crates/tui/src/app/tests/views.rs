@@ -169,7 +169,7 @@ fn a_sub_agent_at_work() {
         happens(ActivityKind::Thought("Looking for the tests".to_owned()));
         for number in 1..=20 {
             happens(ActivityKind::CallStarted {
-                call: CallId::from_file(&format!("s{number}")),
+                call: CallId::from_file(format!("s{number}")),
                 name: "read_file".to_owned(),
                 display_name: "ReadFile".to_owned(),
                 description: format!("file{number}.rs"),
