@@ -254,7 +254,10 @@ impl App {
     /// Forgets what was said: another conversation begins.
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
+        self.transcript.thoughts = self.settings.thoughts;
         self.todos = Todos::default();
+        self.page = Page::default();
+        self.tally = Tally::default();
     }
 
     /// A list to choose from, in place of one that is open; questions of calls go before it.
@@ -510,7 +513,9 @@ impl App {
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let toast = self.toast.as_ref().map(|(_, until)| *until);
-        [toast, self.status.next_tick(now, self.settings.show.wheel)].into_iter().flatten().min()
+        // Nothing turns while a question stands.
+        let wheel = self.dialogs.is_empty().then(|| self.status.next_tick(now, self.settings.show.wheel));
+        [toast, wheel.flatten()].into_iter().flatten().min()
     }
 }
 

@@ -149,3 +149,30 @@ fn colours_are_left_out_where_they_are_not_wanted() {
     assert!(sent(true).contains("\u{1b}[0;1;38;2;1;2;3mx"));
     assert!(sent(false).contains("\u{1b}[0;1mx"));
 }
+
+#[test]
+fn the_whole_screen_is_written_anew_when_the_window_changes() {
+    let mut bench = Bench::new(4, 20);
+    bench.screen = Screen::whole(Vec::new(), 20, true);
+    bench.paint(&[], &["one", "two", "three", "> a"], Some((3, 3)));
+    assert_eq!(bench.rows(), ["one", "two", "three", "> a"]);
+    bench.paint(&[], &["one", "two", "three", "> ab"], Some((4, 3)));
+    assert!(bench.sent.contains("> ab") && !bench.sent.contains("three"), "{:?}", bench.sent);
+    assert_eq!(bench.terminal.screen().cursor_position(), (3, 4));
+    bench.terminal.screen_mut().set_size(3, 20);
+    bench.paint(&[], &["two", "three", "> ab"], Some((4, 2)));
+    assert_eq!(bench.rows(), ["two", "three", "> ab"]);
+    bench.terminal.screen_mut().set_size(4, 10);
+    bench.screen.resize(10).expect("memory can be written");
+    bench.deliver();
+    bench.paint(&[], &["one", "two", "three", "> ab"], Some((4, 3)));
+    assert_eq!(bench.rows(), ["one", "two", "three", "> ab"]);
+}
+
+#[test]
+fn a_row_of_doubtful_width_does_not_go_on_in_the_next() {
+    let mut bench = Bench::new(6, 20);
+    bench.paint(&[], &["plain", "👩‍👩‍👧 family"], None);
+    assert_eq!(bench.sent.matches("\u{1b}[?7l").count(), 1, "{:?}", bench.sent);
+    assert_eq!(bench.sent.matches("\u{1b}[?7h").count(), 1, "{:?}", bench.sent);
+}

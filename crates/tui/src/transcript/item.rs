@@ -81,7 +81,7 @@ impl Item {
         let theme = look.theme;
         match self {
             Self::Prompt(text) => prompt(text, look),
-            Self::Shell(text) => apart(message("$ ", theme.accent(), text, theme.text(), look)),
+            Self::Shell(text) => apart(message(" $ ", theme.accent(), text, theme.text(), look)),
             Self::Answer { text, goes_on } => answer(text, *goes_on, look),
             Self::Thought(text) => {
                 let style = theme.secondary().add_modifier(Modifier::ITALIC);
