@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::FakeGemini;
+use crate::screen::Screen;
 use crate::terminal::Terminal;
 
 /// A home directory and a project directory that vanish with this value.
@@ -173,9 +174,15 @@ impl TestRun {
         self
     }
 
-    /// Starts it on a terminal.
-    pub fn on_terminal(self) -> Terminal {
+    /// Starts it on a terminal that can only show lines.
+    pub fn on_terminal(mut self) -> Terminal {
+        self.command.env("TERM", "dumb");
         Terminal::start(&self.command)
+    }
+
+    /// Starts it on a terminal that can show anything, of this size.
+    pub fn on_screen(self, columns: u16, rows: u16) -> Screen {
+        Screen::start(&self.command, columns, rows)
     }
 
     /// Runs it to its end.

@@ -1,7 +1,8 @@
 //! What tests share: a scripted Gemini server and a scratch home to run the program in.
 //!
-//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], and an MCP server
-//! that misbehaves on demand ([`mcp`]).
+//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
+//! that misbehaves on demand ([`mcp`]), a terminal that is read as a person reads it ([`Screen`]) and its
+//! [`picture`].
 //! Does not own: any production code; this crate is only ever a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -14,6 +15,8 @@ mod gemini;
 mod home;
 mod http;
 pub mod mcp;
+pub mod picture;
+mod screen;
 mod terminal;
 mod validate;
 
@@ -23,5 +26,6 @@ pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
 pub use http::{FakeHttp, HttpAnswer, HttpRequest};
+pub use screen::Screen;
 pub use terminal::Terminal;
 pub use validate::validate_request;

@@ -75,9 +75,11 @@ fn agents_are_listed_by_kind_with_their_state() {
 }
 
 #[test]
-fn a_person_is_asked_once_for_all() {
-    let agents = fixed();
+fn a_person_is_asked_about_all_that_nobody_agreed_to_and_about_nothing_else() {
+    let mut agents = fixed();
     let (lines, names) = question(&agents).unwrap();
-    assert!(lines.iter().any(|line| line.contains("* painter: paints houses")), "{lines:?}");
+    assert!(lines.iter().any(|line| line == "  * painter: paints houses"), "{lines:?}");
     assert_eq!(names, ["painter"]);
+    agents.rows.remove(0);
+    assert!(question(&agents).is_none());
 }

@@ -144,7 +144,7 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
         [reply().call("run_shell_command", json!({"command": "touch made.txt"})), reply().text("ok")],
     );
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("Trust this folder?").expect("Answer").say("3");
+    terminal.expect("Do you trust the files in this folder?").expect("Answer").say("3");
     terminal
         .expect("> ")
         .say("/mode yolo")
@@ -167,7 +167,7 @@ fn project_with_hook(command: &str) -> TestHome {
 fn a_folder_that_nobody_decided_on_is_asked_about_with_what_it_would_run() {
     let scene = Scene::untrusted(project_with_hook("touch hooked.txt"), [reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("It would run").expect("touch hooked.txt").expect("Trust this folder?").expect("Answer");
+    terminal.expect("Do you trust").expect("It would run").expect("touch hooked.txt").expect("Answer");
     terminal.say("1").expect("Mode default").expect("> ").say("go").expect("one").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));
@@ -182,10 +182,10 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
     terminal
+        .expect("Do you trust")
         .expect("What changed")
         .expect("tame")
         .expect("wild")
-        .expect("Trust this folder?")
         .expect("Answer");
     terminal.say("").expect("no longer what was trusted").expect("> ").say("go").expect("one").expect("> ");
     terminal.say("/quit");

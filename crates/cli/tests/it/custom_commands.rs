@@ -251,7 +251,7 @@ fn a_folder_without_trust_has_no_commands() {
     let scene = Scene::untrusted(home, [reply().text("ok"), reply().text("ok")]);
     let mut terminal = at_terminal(&scene);
     terminal
-        .expect("Trust this folder?")
+        .expect("Do you trust")
         .expect("Answer")
         .say("3")
         .expect("> ")
@@ -294,10 +294,10 @@ fn a_conversation_lists_commands_and_reads_them_anew() {
         .expect("> ")
         .say("/fresh")
         .expect("There is no command");
-    fs::write(scene.home.project().join(".gemini/commands/fresh.toml"), "prompt = 'New'").unwrap();
+    fs::write(scene.home.project().join(".gemini/commands/fresh.toml"), "prompt = 'Fresh'").unwrap();
     terminal.expect("> ").say("/commands reload").expect("Custom commands reloaded successfully.");
     terminal.expect("> ").say("/help").expect("/commands list|reload").expect("/fresh");
     terminal.expect("> ").say("/fresh").expect("now it is there").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
-    assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "New");
+    assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "Fresh");
 }

@@ -69,7 +69,7 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     let mut terminal = at_terminal(&scene, &["-y", "-i", "clean up"]);
     terminal.expect("gone").expect("> ");
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
-    terminal.say("/rewind").expect("1. clean up").expect("stay): ").say("1");
+    terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("bring back a.txt").expect("delete new").expect("1. Rewind conversation and revert");
     terminal.expect("Answer").say("1").expect("as they were.").expect("back to before:").expect("clean up");
     terminal.expect("> ").say("/quit");
@@ -85,7 +85,7 @@ fn files_alone_go_back_and_the_conversation_stays() {
     let home = TestHome::new().file("a.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt", "new\n"), reply().text("edited"), reply().text("second")]);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "edit it"]);
-    terminal.expect("edited").expect("> ").say("/rewind").expect("stay): ").say("1");
+    terminal.expect("edited").expect("> ").say("/rewind").expect("Answer (number").say("1");
     terminal.expect("restore a.txt").expect("3. Revert code changes").expect("Answer").say("3");
     terminal.expect("as it was.").expect("> ");
     assert_eq!(scene.home.read("a.txt"), "old\n");
@@ -102,7 +102,7 @@ fn the_conversation_alone_goes_back_in_the_session_file_too() {
     let scene = Scene::with(home, replies);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "hello"]);
     terminal.expect("first").expect("> ").say("edit it").expect("edited").expect("> ").say("/rewind");
-    terminal.expect("1. hello").expect("2. edit it").expect("stay): ").say("2");
+    terminal.expect("1. hello").expect("2. edit it").expect("Answer (number").say("2");
     terminal.expect("2. Rewind conversation").expect("Answer").say("2").expect("back to before:\nedit it");
     terminal.expect("> ").say("something else").expect("third").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -121,7 +121,7 @@ fn what_somebody_else_changed_since_is_kept_unless_the_person_insists() {
     terminal.expect("edited").expect("> ");
     fs::write(scene.home.project().join("a.txt"), "mine\n").unwrap();
     for (answer, mine) in [("no", "mine\n"), ("yes", "old\n")] {
-        terminal.say("/rewind").expect("stay): ").say("1").expect("conflict: restore a.txt").expect("Answer");
+        terminal.say("/rewind").expect("Answer (number").say("1").expect("conflict: restore a.txt").expect("Answer");
         terminal.say("3").expect("(yes or no): ").say(answer).expect("> ");
         // The screen shows the next prompt when all is done.
         terminal.say("/mode").expect("Mode yolo").expect("> ");
@@ -138,7 +138,7 @@ fn a_session_that_is_resumed_can_still_go_back() {
     assert_eq!(scene.run(&["-y", "-p", "break it"]).code, Some(0));
     assert_eq!(scene.home.read("a.txt"), "x\n");
     let mut terminal = at_terminal(&scene, &["--resume", "latest"]);
-    terminal.expect("> ").say("/rewind").expect("1. break it").expect("stay): ").say("1").expect("Answer");
+    terminal.expect("> ").say("/rewind").expect("1. break it").expect("Answer (number").say("1").expect("Answer");
     terminal.say("1").expect("back to before:\nbreak it").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "old\n");
@@ -162,7 +162,7 @@ fn commands_are_not_kept_when_the_settings_say_so_but_edits_are() {
         .file("a.txt", "old\n");
     let scene = Scene::with(home, [shell("echo x > b.txt"), write("a.txt", "new\n"), reply().text("done")]);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "go"]);
-    terminal.expect("done").expect("> ").say("/rewind").expect("stay): ").say("1").expect("restore a.txt");
+    terminal.expect("done").expect("> ").say("/rewind").expect("Answer (number").say("1").expect("restore a.txt");
     terminal.expect("Answer").say("3").expect("as it was.").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((scene.home.read("a.txt").as_str(), scene.home.read("b.txt").as_str()), ("old\n", "x\n"));
@@ -225,7 +225,7 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
         .say("/rewind")
         .expect("1. list")
         .expect("2. and now")
-        .expect("stay): ");
+        .expect("Answer (number");
     terminal.say("").expect("Nothing was changed.").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let sent = scene.server.request(1).body["contents"].to_string();
