@@ -84,6 +84,8 @@ mod rewind;
 mod sandbox;
 #[path = "it/scene.rs"]
 mod scene;
+#[path = "it/screen.rs"]
+mod screen;
 #[path = "it/scripts.rs"]
 mod scripts;
 #[path = "it/sessions.rs"]

@@ -29,3 +29,5 @@ pub use http::{FakeHttp, HttpAnswer, HttpRequest};
 pub use screen::Screen;
 pub use terminal::Terminal;
 pub use validate::validate_request;
+/// A window as the emulator has it.
+pub use vt100::Screen as Window;

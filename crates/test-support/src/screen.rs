@@ -1,17 +1,15 @@
 //! The program on a terminal, read through an emulator: what a person would see, not what was sent.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+mod pty;
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
@@ -27,7 +25,7 @@ pub struct Screen {
     terminal: Option<Arc<File>>,
     reader: Option<JoinHandle<()>>,
     /// Closing it wakes the reader.
-    wake: Option<std::io::PipeWriter>,
+    wake: Option<PipeWriter>,
     shared: Arc<Shared>,
 }
 
@@ -53,16 +51,8 @@ impl Screen {
         if let Some(directory) = program.get_current_dir() {
             command.current_dir(directory);
         }
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
-        grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
-        let name = ptsname(&terminal, Vec::new()).expect("the terminal's name");
-        let other = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(OpenptFlags::NOCTTY.bits().cast_signed())
-            .open(std::ffi::OsStr::from_bytes(name.to_bytes()))
-            .expect("the terminal's other end");
-        let terminal = Arc::new(File::from(terminal));
+        let (terminal, other) = pty::open().expect("a terminal");
+        let terminal = Arc::new(terminal);
         tcsetwinsize(&terminal, size(columns, rows)).expect("set the size");
         let shared = Arc::new(Shared::default());
         shared.lock().emulator = vt100::Parser::new(rows, columns, KEPT);
@@ -250,14 +240,11 @@ impl Seen {
 }
 
 /// Reads what the program writes until the terminal is gone, or nobody wants it any more.
-fn follow(from: &File, asleep: &std::io::PipeReader, to: &Shared) {
+fn follow(from: &File, asleep: &PipeReader, to: &Shared) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let mut polled = [PollFd::new(from, PollFlags::IN), PollFd::new(asleep, PollFlags::IN)];
-        if rustix::event::poll(&mut polled, None).is_err() {
-            return;
-        }
-        if polled[0].revents().contains(PollFlags::IN) {
+        let ready = pty::wait(from, asleep);
+        if ready.has_bytes {
             let mut reading: &File = from;
             let Ok(count @ 1..) = reading.read(&mut buffer) else { return };
             let bytes = &buffer[..count];
@@ -266,7 +253,7 @@ fn follow(from: &File, asleep: &std::io::PipeReader, to: &Shared) {
             seen.raw.extend_from_slice(bytes);
             drop(seen);
             to.more.notify_all();
-        } else if !polled[0].revents().is_empty() || !polled[1].revents().is_empty() {
+        } else if ready.is_over {
             return;
         }
     }
@@ -334,9 +321,9 @@ fn stripped(raw: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::TestHome;
     use std::path::Path;
+
+    use crate::TestHome;
 
     #[test]
     fn a_program_sees_a_terminal_and_the_window_is_what_it_drew() {

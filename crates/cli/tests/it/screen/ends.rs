@@ -1,0 +1,132 @@
+//! However it ends, nothing stays behind, and what was said is on disk.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pollux_test_support::{Screen, reply};
+use serde_json::Value;
+
+use super::{open, shell};
+use crate::scene::{MODEL, Scene, binary, until};
+
+/// What a process and its children may take to be gone.
+const SOON: Duration = Duration::from_secs(2);
+
+/// The program in the middle of a command that runs for long, with a child of its own.
+fn at_work() -> (Scene, Screen, Vec<String>) {
+    let scene = scene();
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("the prompt").expect("esc to cancel");
+    let pids = pids(&scene);
+    (scene, screen, pids)
+}
+
+fn scene() -> Scene {
+    let command = "sleep 600 & echo $! > child.txt; echo $$ > pid.txt; wait";
+    Scene::new([reply().text("Running it.").call("run_shell_command", serde_json::json!({"command": command}))])
+}
+
+fn pids(scene: &Scene) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(scene.home.project().join(name)).unwrap_or_default();
+    until("the command runs", || read("pid.txt").ends_with('\n') && read("child.txt").ends_with('\n'));
+    vec![read("pid.txt").trim().to_owned(), read("child.txt").trim().to_owned()]
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !stat.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn all_gone(since: Instant, pids: &[String]) {
+    let left = || pids.iter().filter(|pid| is_alive(pid)).cloned().collect::<Vec<_>>();
+    until("everything is gone", || left().is_empty());
+    assert!(since.elapsed() < SOON, "it took {:?}", since.elapsed());
+}
+
+/// The session holds the prompt, the reply and an end of the call, and can be gone on with.
+fn is_complete(scene: &Scene) {
+    let session = scene.session();
+    let contents: Vec<&str> =
+        session["messages"].as_array().unwrap().iter().filter_map(|message| message["content"].as_str()).collect();
+    assert_eq!(contents[..2], ["the prompt", "Running it."], "{session:#}");
+    let call = &session["messages"][1]["toolCalls"][0];
+    assert_eq!(call["name"], "run_shell_command", "{session:#}");
+    scene.server.push([reply().text("Still here.")]);
+    let run = scene.run(&["--resume", "-p", "go on"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("Still here.\n", Some(0)), "{}", run.stderr);
+    let answered = scene.server.requests().last().unwrap().function_responses();
+    assert_eq!(answered.iter().filter(|answer: &&Value| !answer.is_null()).count(), 1, "{answered:?}");
+}
+
+#[test]
+fn a_signal_ends_it_in_order() {
+    for (signal, code) in [(rustix::process::Signal::TERM, 143), (rustix::process::Signal::HUP, 129)] {
+        let (scene, mut screen, mut pids) = at_work();
+        pids.push(screen.pid().to_string());
+        let since = Instant::now();
+        screen.signal(signal);
+        assert_eq!(screen.wait_exit().code(), Some(code), "{}", screen.text());
+        all_gone(since, &pids);
+        // The terminal is as it was found.
+        assert!(!screen.look(|window| window.hide_cursor() || window.bracketed_paste()));
+        is_complete(&scene);
+    }
+}
+
+#[test]
+fn a_closed_window_ends_it() {
+    let (scene, mut screen, mut pids) = at_work();
+    pids.push(screen.pid().to_string());
+    let since = Instant::now();
+    screen.close_master();
+    screen.wait_exit();
+    all_gone(since, &pids);
+    is_complete(&scene);
+}
+
+#[test]
+fn a_closed_window_ends_it_while_it_waits_for_a_prompt_or_an_answer() {
+    let scene = Scene::new([shell("touch made.txt")]);
+    let mut screen = open(&scene, &[]);
+    let since = Instant::now();
+    screen.close_master();
+    screen.wait_exit();
+    assert!(since.elapsed() < SOON, "it took {:?}", since.elapsed());
+
+    let mut screen = open(&scene, &[]);
+    screen.say("go").expect("Allow once");
+    let since = Instant::now();
+    screen.close_master();
+    screen.wait_exit();
+    assert!(since.elapsed() < SOON, "it took {:?}", since.elapsed());
+    assert!(!scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn it_does_not_outlive_a_parent_that_was_killed() {
+    let scene = scene();
+    // A parent in between, as a terminal's shell is; killed, it says goodbye to nobody.
+    let script = format!("echo $$ > parent.txt; '{}' -m {MODEL} --yolo & echo $! > it.txt; fg; true", binary().display());
+    let script = format!("set -m; {script}");
+    let args = ["-c", script.as_str()];
+    let mut screen = scene.home.command(Path::new("/bin/bash"), args).against(&scene.server).on_screen(100, 40);
+    screen.expect(super::PLACEHOLDER).say("the prompt").expect("esc to cancel");
+    let mut pids = pids(&scene);
+    pids.push(scene.home.read("it.txt").trim().to_owned());
+    let since = Instant::now();
+    screen.signal(rustix::process::Signal::KILL);
+    screen.wait_exit();
+    all_gone(since, &pids);
+    is_complete(&scene);
+}
+
+#[test]
+fn killed_itself_it_leaves_no_command_behind() {
+    let (scene, mut screen, pids) = at_work();
+    let since = Instant::now();
+    screen.signal(rustix::process::Signal::KILL);
+    screen.wait_exit();
+    all_gone(since, &pids);
+    is_complete(&scene);
+}

@@ -1,0 +1,62 @@
+//! Going back: to another session, and within one.
+
+use pollux_test_support::{TestHome, reply};
+use serde_json::json;
+
+use super::{PLACEHOLDER, open, quit};
+use crate::scene::Scene;
+
+#[test]
+fn a_session_is_taken_up_from_the_browser() {
+    let scene = Scene::new([reply().text("first answer"), reply().text("second answer"), reply().text("third answer")]);
+    assert_eq!(scene.run(&["-p", "about apples"]).code, Some(0));
+    assert_eq!(scene.run(&["-p", "about pears"]).code, Some(0));
+    let screen = open(&scene, &[]);
+    screen.say("/resume").expect("Chat Sessions (2 total)").expect("about apples").expect("about pears");
+    screen.key("/").type_text("apples").expect_gone("about pears").key("Enter").key("Enter");
+    screen.expect("first answer").expect(PLACEHOLDER).say("and now?").expect("third answer");
+    quit(screen);
+    let sent = scene.server.request(2).body.to_string();
+    assert!(sent.contains("about apples") && !sent.contains("about pears"), "{sent}");
+}
+
+#[test]
+fn a_session_is_deleted_in_the_browser_only_after_a_second_word() {
+    let scene = Scene::new([reply().text("first answer"), reply().text("second answer")]);
+    assert_eq!(scene.run(&["-p", "about apples"]).code, Some(0));
+    assert_eq!(scene.run(&["-p", "about pears"]).code, Some(0));
+    let screen = open(&scene, &[]);
+    screen.say("/resume").expect("Chat Sessions (2 total)").key("x");
+    assert_eq!(scene.session_files().len(), 2);
+    screen.key("x").expect("Chat Sessions (1 total)").key("Esc").expect(PLACEHOLDER);
+    assert_eq!(scene.session_files().len(), 1);
+    quit(screen);
+}
+
+#[test]
+fn a_conversation_goes_back_with_its_files() {
+    let edit = reply().call("write_file", json!({"file_path": "a.txt", "content": "new\n"}));
+    let home = TestHome::new().file("a.txt", "old\n");
+    let scene = Scene::with(home, [edit, reply().text("edited"), reply().text("anew")]);
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("change it").expect("✦ edited");
+    assert_eq!(scene.home.read("a.txt"), "new\n");
+    screen.expect(PLACEHOLDER).say("/rewind").expect("Go back to before which prompt?").key("Enter");
+    screen.expect("Rewind conversation and revert code changes").expect("restore a.txt").key("Enter");
+    screen.expect("The conversation is back to before").expect("change it");
+    assert_eq!(scene.home.read("a.txt"), "old\n");
+    screen.key("Ctrl+C").expect(PLACEHOLDER).say("something else").expect("✦ anew");
+    quit(screen);
+    assert!(!scene.server.request(2).body.to_string().contains("change it"));
+}
+
+#[test]
+fn what_was_typed_in_an_earlier_conversation_comes_back_with_the_up_key() {
+    let scene = Scene::new([reply().text("one"), reply().text("two")]);
+    let screen = open(&scene, &[]);
+    screen.say("remember me").expect("✦ one");
+    quit(screen);
+    let screen = open(&scene, &[]);
+    screen.key("Up").expect("> /quit").key("Up").expect("> remember me").key("Enter").expect("✦ two");
+    quit(screen);
+}
