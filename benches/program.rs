@@ -19,6 +19,8 @@ mod measure;
 mod resume;
 #[path = "program/scenes.rs"]
 mod scenes;
+#[path = "program/screen.rs"]
+mod screen;
 #[path = "program/servers.rs"]
 mod servers;
 #[path = "program/skills.rs"]
@@ -46,7 +48,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, Scene); 9] = [
+    let scenes: [(&str, Scene); 10] = [
         ("start", scenes::start),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),
@@ -56,6 +58,7 @@ fn main() {
         ("resume", resume::resume),
         ("servers", servers::servers),
         ("skills", skills::skills),
+        ("screen", screen::screen),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -84,7 +84,7 @@ fn excerpt(turn: usize) -> String {
 }
 
 /// Prompts, and replies with a call whose result is a piece of code.
-fn write_session(folder: &Path, hash: &str, megabytes: u64, format: SessionFormat) -> PathBuf {
+pub(crate) fn write_session(folder: &Path, hash: &str, megabytes: u64, format: SessionFormat) -> PathBuf {
     let now = Timestamp::from_millis(1_767_225_600_000);
     let mut recorder = Recorder::create(NewSession {
         id: SessionId::random(),

@@ -16,8 +16,8 @@ const MODEL: &str = "gemini-2.5-flash";
 
 /// The programs and where they run.
 pub(crate) struct Bench {
-    rounds: usize,
-    gemini: Option<PathBuf>,
+    pub(crate) rounds: usize,
+    pub(crate) gemini: Option<PathBuf>,
     pub(crate) empty: PathBuf,
     scratch: tempfile::TempDir,
 }

@@ -10,7 +10,7 @@ const OF_THE_USER: usize = 200;
 /// `skills list` without any, and with 300 skills, a third of them in 50 extensions.
 pub(crate) fn skills(bench: &Bench) {
     let (without, with) = (bench.place("no-skills"), bench.place("many-skills"));
-    fill(&with);
+    fill(&with, EXTENSIONS, OF_THE_USER);
     let mut runs: Runs<'_> = Vec::new();
     for (name, place) in [("no skills", &without), ("300 skills, 50 extensions", &with)] {
         for command in [&["skills", "list"][..], &["skills", "list", "--json"], &["--version"]] {
@@ -24,7 +24,8 @@ pub(crate) fn skills(bench: &Bench) {
     table("listing skills", &interleaved(bench, runs));
 }
 
-fn fill(place: &Place) {
+/// Extensions with skills of their own, and skills of the user.
+pub(crate) fn fill(place: &Place, extensions: usize, of_the_user: usize) {
     let gemini = place.home().join(".gemini");
     let write = |path: &std::path::Path, text: &str| {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -36,10 +37,10 @@ fn fill(place: &Place) {
             "---\nname: {name}\ndescription: \"Does what {name} does. Use when: somebody asks for {name}.\"\n---\n{body}"
         )
     };
-    for n in 0..OF_THE_USER {
+    for n in 0..of_the_user {
         write(&gemini.join(format!("skills/own-{n}/SKILL.md")), &skill(&format!("own-{n}")));
     }
-    for n in 0..EXTENSIONS {
+    for n in 0..extensions {
         let folder = gemini.join(format!("extensions/extension-{n}"));
         write(
             &folder.join("gemini-extension.json"),

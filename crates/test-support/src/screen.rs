@@ -42,8 +42,8 @@ struct Seen {
 }
 
 impl Screen {
-    /// Starts a prepared command as the leader of a terminal's session.
-    pub(crate) fn start(program: &Command, columns: u16, rows: u16) -> Self {
+    /// Starts a prepared command as the leader of a terminal's session. Only variables that were set for it are there.
+    pub fn start(program: &Command, columns: u16, rows: u16) -> Self {
         // `setsid` gives the program the terminal without a line of unsafe code here, and becomes the program.
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program.get_program()).args(program.get_args()).env_clear();

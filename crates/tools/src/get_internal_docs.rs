@@ -46,6 +46,7 @@ const PAGES: &[(&str, &str)] = pages![
     "settings.md",
     "skills.md",
     "telemetry.md",
+    "terminal.md",
     "tools.md",
     "trust.md",
 ];

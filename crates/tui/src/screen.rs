@@ -63,7 +63,10 @@ impl<W: Write> Screen<W> {
 
     /// Writes what is new; nothing when nothing is.
     pub fn paint(&mut self, frame: &Frame) -> io::Result<()> {
-        let live: Vec<Row> = (0..frame.live.area.height).map(|y| self.row_of(&frame.live, y)).collect();
+        // Blanks before the cursor were typed: whoever reads the stream looks for them.
+        let typed = |y: u16| frame.cursor.filter(|cursor| cursor.y == y).map_or(0, |cursor| cursor.x);
+        let live: Vec<Row> =
+            (0..frame.live.area.height).map(|y| self.row_of(&frame.live, y, typed(y))).collect();
         if frame.finished.is_empty() && live == self.shown && frame.cursor == self.cursor {
             return Ok(());
         }
@@ -216,7 +219,7 @@ impl<W: Write> Screen<W> {
         &mut self.out
     }
 
-    fn row_of(&self, buffer: &Buffer, y: u16) -> Row {
+    fn row_of(&self, buffer: &Buffer, y: u16, least: u16) -> Row {
         let mut row = Writer::new(self.colours);
         let mut x = 0;
         while x < buffer.area.width.min(self.columns) {
@@ -228,7 +231,7 @@ impl<W: Write> Screen<W> {
             row.put(cell.symbol(), width, cell.style());
             x += width;
         }
-        row.end()
+        row.end(least)
     }
 
     fn row_of_line(&self, line: &Line<'_>) -> Row {
@@ -241,12 +244,12 @@ impl<W: Write> Screen<W> {
                     continue;
                 }
                 if row.width + row.blanks + width > self.columns {
-                    return row.end();
+                    return row.end(0);
                 }
                 row.put(grapheme, width, style);
             }
         }
-        row.end()
+        row.end(0)
     }
 }
 
@@ -290,18 +293,20 @@ impl Writer {
             self.blanks += 1;
             return;
         }
-        if self.blanks > 0 {
-            if !is_plain(self.style) {
-                self.change(Style::new());
-            }
-            self.bytes.resize(self.bytes.len() + usize::from(self.blanks), b' ');
-            self.width += self.blanks;
-            self.blanks = 0;
-        }
+        self.put_blanks(self.blanks);
         self.change(style);
         self.doubtful |= symbol.chars().nth(1).is_some();
         self.bytes.extend_from_slice(symbol.as_bytes());
         self.width += width;
+    }
+
+    fn put_blanks(&mut self, count: u16) {
+        if count > 0 && !is_plain(self.style) {
+            self.change(Style::new());
+        }
+        self.bytes.resize(self.bytes.len() + usize::from(count), b' ');
+        self.width += count;
+        self.blanks = 0;
     }
 
     fn change(&mut self, style: Style) {
@@ -335,7 +340,9 @@ impl Writer {
         };
     }
 
-    fn end(mut self) -> Row {
+    /// The row; blanks at its end are left out, except for those before column `least`.
+    fn end(mut self, least: u16) -> Row {
+        self.put_blanks(self.blanks.min(least.saturating_sub(self.width)));
         self.change(Style::new());
         Row { bytes: self.bytes, width: self.width, doubtful: self.doubtful }
     }

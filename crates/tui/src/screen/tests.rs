@@ -102,6 +102,14 @@ fn a_changed_row_is_written_whole() {
 }
 
 #[test]
+fn a_blank_that_was_typed_is_in_the_stream() {
+    let mut bench = Bench::new(5, 20);
+    bench.paint(&[], &["> make ", "footer"], Some((7, 0)));
+    assert!(bench.sent.contains("> make \u{1b}[K"), "{:?}", bench.sent);
+    assert!(bench.sent.contains("footer\u{1b}[K"), "{:?}", bench.sent);
+}
+
+#[test]
 fn rows_that_fill_the_terminal_lose_nothing() {
     let mut bench = Bench::new(6, 10);
     bench.paint(&["0123456789", "日本語日本"], &["──────────", "> x"], Some((3, 1)));

@@ -3,7 +3,7 @@
 use pollux_test_support::{TestHome, reply};
 use serde_json::json;
 
-use super::{PLACEHOLDER, open, quit};
+use super::{PLACEHOLDER, last, open, quit};
 use crate::scene::Scene;
 
 #[test]
@@ -47,7 +47,9 @@ fn a_conversation_goes_back_with_its_files() {
     assert_eq!(scene.home.read("a.txt"), "old\n");
     screen.key("Ctrl+C").expect(PLACEHOLDER).say("something else").expect("✦ anew");
     quit(screen);
-    assert!(!scene.server.request(2).body.to_string().contains("change it"));
+    assert_eq!(last(&scene, 2), "something else");
+    let sent = scene.server.request(2).body["contents"].to_string();
+    assert!(!sent.contains("change it"), "{sent}");
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! Draws the main screens of a real program: `pictures PROGRAM FOLDER`. Run by `scripts/pictures.sh`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a scene that cannot be played has no picture"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pollux_test_support::{Screen, picture};
+use serde_json::{Value, json};
+
+const PLACEHOLDER: &str = "Type your message or @path/to/file";
+const COLUMNS: u16 = 96;
+const ROWS: u16 = 34;
+
+fn main() {
+    let mut args = std::env::args().skip(1).map(PathBuf::from);
+    let (Some(program), Some(folder)) = (args.next(), args.next()) else { panic!("PROGRAM and FOLDER are wanted") };
+    fs::create_dir_all(&folder).unwrap();
+    let stage = Stage::new(program, folder);
+    stage.welcome();
+    stage.task();
+    stage.sessions();
+    stage.settings();
+    stage.stats();
+}
+
+/// A home and a project that look the same every time.
+struct Stage {
+    program: PathBuf,
+    folder: PathBuf,
+    home: PathBuf,
+}
+
+impl Stage {
+    fn new(program: PathBuf, folder: PathBuf) -> Self {
+        let home = std::env::temp_dir().join("pollux-pictures");
+        let _ = fs::remove_dir_all(&home);
+        let stage = Self { program, folder, home };
+        put(&stage.project().join("src/greet.rs"), "pub fn greet(name: &str) -> String {\n    format!(\"Hello {name}\")\n}\n");
+        put(&stage.project().join("GEMINI.md"), "Be brief.\n");
+        put(&stage.project().join(".git/HEAD"), "ref: refs/heads/main\n");
+        stage
+    }
+
+    fn project(&self) -> PathBuf {
+        self.home.join("greeter")
+    }
+
+    fn command(&self, args: &[&str], replies: &[Value]) -> Command {
+        let script = self.home.join("replies.jsonl");
+        put(&script, &replies.iter().map(|reply| format!("{reply}\n")).collect::<String>());
+        let mut command = Command::new(&self.program);
+        command.args(["-m", "gemini-2.5-pro", "--fake-responses"]).arg(script).args(args);
+        command.current_dir(self.project()).env_clear();
+        let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+        command.envs(variables).env("LANG", "C.UTF-8").env("TZ", "UTC").env("HOME", &self.home);
+        command.env("GEMINI_API_KEY", "a-key").env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+        command
+    }
+
+    fn open(&self, args: &[&str], replies: &[Value]) -> Screen {
+        let screen = Screen::start(&self.command(args, replies), COLUMNS, ROWS);
+        screen.expect(PLACEHOLDER);
+        screen
+    }
+
+    fn keep(&self, screen: &Screen, name: &str, title: &str) {
+        put(&self.folder.join(format!("{name}.svg")), &screen.look(|window| picture::svg(window, title)));
+    }
+
+    fn welcome(&self) {
+        let screen = self.open(&[], &[]);
+        screen.type_text("explain @src/greet.rs").expect("explain @src/greet.rs");
+        self.keep(&screen, "welcome", "The first screen, with a prompt");
+    }
+
+    fn task(&self) {
+        let edit = json!({"functionCall": {"name": "replace", "args": {
+            "file_path": "src/greet.rs", "instruction": "Add the missing comma",
+            "old_string": "Hello {name}", "new_string": "Hello, {name}!"}}});
+        let said = "The greeting lacks a comma. I will add it:\n\n```rust\nformat!(\"Hello, {name}!\")\n```\n";
+        let read = json!({"functionCall": {"name": "read_file", "args": {"file_path": "src/greet.rs"}}});
+        let replies = [reply(&[read]), reply(&[json!({"text": said}), edit]), reply(&[json!({"text": "Done."})])];
+        let screen = self.open(&[], &replies);
+        screen.say("greet people properly").expect("Apply this change?").expect("Hello, {name}!");
+        self.keep(&screen, "approval", "A change waits for an answer");
+    }
+
+    fn sessions(&self) {
+        let prompts = [
+            "Why does the second test fail?",
+            "Write a changelog entry for the last three commits",
+            "Move the parser into a module of its own",
+        ];
+        for prompt in prompts {
+            let done = self.command(&["-p", prompt], &[reply(&[json!({"text": "It is done."})])]).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+        let screen = self.open(&[], &[]);
+        screen.say("/resume").expect("Chat Sessions").expect("Move the parser");
+        self.keep(&screen, "sessions", "The browser of sessions");
+    }
+
+    fn settings(&self) {
+        let screen = self.open(&[], &[]);
+        screen.say("/settings").expect("Settings").expect("Vim");
+        self.keep(&screen, "settings", "The settings");
+    }
+
+    fn stats(&self) {
+        let replies: Vec<Value> = [(1_800, 220), (2_600, 90), (3_900, 640)].map(|(sent, said)| used(sent, said)).into();
+        let screen = self.open(&["--session-id", "5e551047-0000-4000-8000-000000000000"], &replies);
+        for prompt in ["what is here?", "and what is missing?", "write it, please"] {
+            screen.say(prompt).expect("✦").expect(PLACEHOLDER);
+        }
+        screen.key("Ctrl+L").say("/stats").expect("Session Stats").expect("Model Usage");
+        self.keep(&screen, "stats", "What a session took");
+    }
+}
+
+/// One line of a script: a reply with these parts.
+fn reply(parts: &[Value]) -> Value {
+    let chunk = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 1200, "candidatesTokenCount": 80, "totalTokenCount": 1280}});
+    json!({"method": "generateContentStream", "response": [chunk]})
+}
+
+fn used(sent: u64, said: u64) -> Value {
+    let mut reply = reply(&[json!({"text": "All is well."})]);
+    reply["response"][0]["usageMetadata"] =
+        json!({"promptTokenCount": sent, "candidatesTokenCount": said, "totalTokenCount": sent + said});
+    reply
+}
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
