@@ -85,7 +85,7 @@ fn a_change_is_edited_before_it_is_applied() {
         let (before, _) = line.split_once(". Modify with external editor")?;
         before.split_whitespace().last().map(str::to_owned)
     });
-    screen.key(&number.unwrap()).expect("So be it.");
+    screen.key(&number.unwrap()).expect("+ mine").key("Enter").expect("So be it.");
     quit(screen);
     assert_eq!(scene.home.read("a.txt"), "mine\n");
 }
@@ -182,10 +182,10 @@ fn a_first_start_without_a_key() {
     let screen = run.env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
     screen.expect("Get started").expect("Sign in with Google").expect("Use Gemini API Key").expect("Vertex AI");
     screen.key("2").expect("API key");
-    screen.type_text("entered-key-123");
+    screen.type_text("AIzaSyEnteredAtTheFirstStart123456789ab");
     screen.key("Enter").expect(PLACEHOLDER).say("hi").expect("hello to you");
-    assert!(!screen.whole_text().contains("entered-key-123"), "{}", screen.whole_text());
+    assert!(!screen.whole_text().contains("AIzaSyEnteredAtTheFirstStart123456789ab"), "{}", screen.whole_text());
     quit(screen);
     let request = scene.server.request(0);
-    assert!(request.header("x-goog-api-key") == Some("entered-key-123"));
+    assert!(request.header("x-goog-api-key") == Some("AIzaSyEnteredAtTheFirstStart123456789ab"));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 use pollux_domain::approval::ApprovalMode;
 
 use super::{Action, App, TWICE};
@@ -21,10 +21,14 @@ impl App {
         if !self.dialogs.is_empty() || pressed.len() < 2 {
             return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
         }
-        let reactions = self.composer.keys(&pressed, now);
-        let actions =
-            reactions.into_iter().flat_map(|(key, reaction)| self.react(reaction, key, now)).collect();
-        self.set_conditions();
+        let mut actions = Vec::new();
+        // What a command does is done before the keys after it count.
+        for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
+            for (key, reaction) in self.composer.keys(run, now) {
+                actions.extend(self.react(reaction, key, now));
+            }
+            self.set_conditions();
+        }
         actions
     }
 
@@ -208,6 +212,11 @@ impl App {
         self.toast(again, now);
         Vec::new()
     }
+}
+
+/// Whether a key may be part of a paste.
+fn is_text(key: &KeyEvent) -> bool {
+    !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
 }
 
 /// Whether a command may run while the model is at work.

@@ -193,6 +193,18 @@ fn escape_stops_the_turn_and_ctrl_c_leaves_only_the_second_time() {
 }
 
 #[test]
+fn what_is_typed_right_after_ctrl_c_stays() {
+    let mut stage = Stage::new(60, 12);
+    stage.write("old");
+    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    let keys: Vec<KeyEvent> =
+        std::iter::once(ctrl_c).chain("new".chars().map(|letter| KeyEvent::from(KeyCode::Char(letter)))).collect();
+    stage.app.keys(&keys, stage.now);
+    let shown = stage.shown();
+    assert!(shown.contains("> new") && !shown.contains("old"), "{shown}");
+}
+
+#[test]
 fn shift_tab_asks_for_the_next_mode() {
     let mut stage = Stage::new(60, 20);
     let cycle = |stage: &mut Stage| stage.press(KeyCode::BackTab, KeyModifiers::SHIFT);

@@ -68,7 +68,8 @@ fn a_faked_dialog_stays_inside_of_the_reply() {
     let scene = Scene::new([reply().text(fake), reply().text("second")]);
     let screen = open(&scene, &[]);
     // The composer stands below it and takes what is typed.
-    screen.say("go").expect("1. Allow once").expect(PLACEHOLDER).say("1").expect("✦ second");
+    screen.say("go").expect("1. Allow once").expect(PLACEHOLDER).type_text("1").expect("> 1");
+    screen.key("Enter").expect("✦ second");
     quit(screen);
     assert_eq!(last(&scene, 1), "1");
 }
@@ -82,7 +83,7 @@ fn lines_of_a_megabyte_are_shown_as_far_as_they_fit() {
         reply().text(&long).text("\n\nend-of-reply"),
     ]);
     let screen = open(&scene, &["--yolo"]);
-    screen.say("go").expect("end-of-reply").expect(PLACEHOLDER).key("!").say("seq 1 100000").expect("100000");
+    screen.say("go").expect("end-of-reply").expect(PLACEHOLDER).key("!").say("seq 1 100000").expect("│ 100000");
     screen.key("Esc").expect(PLACEHOLDER).type_text("still alive").expect("still alive").key("Ctrl+C");
     quit(screen);
 }

@@ -4,7 +4,7 @@ use pollux_test_support::{TestHome, reply};
 use serde_json::json;
 
 use super::{PLACEHOLDER, last, open, quit};
-use crate::scene::Scene;
+use crate::scene::{Scene, until};
 
 #[test]
 fn a_session_is_taken_up_from_the_browser() {
@@ -43,7 +43,7 @@ fn a_conversation_goes_back_with_its_files() {
     assert_eq!(scene.home.read("a.txt"), "new\n");
     screen.expect(PLACEHOLDER).say("/rewind").expect("Go back to before which prompt?").key("Enter");
     screen.expect("Rewind conversation and revert code changes").expect("restore a.txt").key("Enter");
-    screen.expect("The conversation is back to before").expect("change it");
+    screen.expect("The conversation is back to before").expect("* change it");
     assert_eq!(scene.home.read("a.txt"), "old\n");
     screen.key("Ctrl+C").expect(PLACEHOLDER).say("something else").expect("✦ anew");
     quit(screen);
@@ -59,6 +59,8 @@ fn what_was_typed_in_an_earlier_conversation_comes_back_with_the_up_key() {
     screen.say("remember me").expect("✦ one");
     quit(screen);
     let screen = open(&scene, &[]);
-    screen.key("Up").expect("> /quit").key("Up").expect("> remember me").key("Enter").expect("✦ two");
+    // They are read beside the first prompt.
+    until("they are there", || screen.key("Up").text().contains("> remember me"));
+    screen.key("Enter").expect("✦ two");
     quit(screen);
 }
