@@ -21,7 +21,7 @@ fn main() {
     let mut args = std::env::args().skip(1).map(PathBuf::from);
     let (Some(program), Some(folder)) = (args.next(), args.next()) else { panic!("PROGRAM and FOLDER are wanted") };
     fs::create_dir_all(&folder).unwrap();
-    let stage = Stage::new(program, folder);
+    let stage = Stage::new(fs::canonicalize(program).unwrap(), folder);
     stage.welcome();
     stage.task();
     stage.sessions();
@@ -108,7 +108,7 @@ impl Stage {
 
     fn settings(&self) {
         let screen = self.open(&[], &[]);
-        screen.say("/settings").expect("Settings").expect("Vim");
+        screen.say("/settings").expect("Search to filter").type_text("ui.").expect("ui.footer.items");
         self.keep(&screen, "settings", "The settings");
     }
 

@@ -149,19 +149,21 @@ fn colour(colour: Color) -> Option<String> {
 
 /// What is drawn instead of written, because it must meet its neighbours.
 enum Shape {
-    /// Where a line goes to from the middle: left, right, up, down.
-    Lines([bool; 4]),
+    /// Where a line goes to from the middle (left, right, up, down), and how thick it is.
+    Lines([bool; 4], usize),
     /// Part of a cell that is filled, in eighths: from the left, the top, wide, high.
     Block([usize; 4]),
 }
 
 fn shape(contents: &str) -> Option<Shape> {
-    let lines = |sides: &str| Some(Shape::Lines(['l', 'r', 'u', 'd'].map(|side| sides.contains(side))));
+    let sides = |sides: &str| ['l', 'r', 'u', 'd'].map(|side| sides.contains(side));
+    let lines = |to: &str| Some(Shape::Lines(sides(to), 1));
+    let heavy = |to: &str| Some(Shape::Lines(sides(to), 3));
     let mut characters = contents.chars();
     let (Some(character), None) = (characters.next(), characters.next()) else { return None };
     match character {
-        '─' | '━' | '╌' | '═' => lines("lr"),
-        '│' | '┃' | '║' => lines("ud"),
+        '─' | '╌' | '═' => lines("lr"),
+        '│' | '║' => lines("ud"),
         '╭' | '┌' | '╔' => lines("rd"),
         '╮' | '┐' | '╗' => lines("ld"),
         '╰' | '└' | '╚' => lines("ru"),
@@ -171,6 +173,19 @@ fn shape(contents: &str) -> Option<Shape> {
         '┬' => lines("lrd"),
         '┴' => lines("lru"),
         '┼' => lines("lrud"),
+        '━' => heavy("lr"),
+        '┃' => heavy("ud"),
+        '┏' => heavy("rd"),
+        '┓' => heavy("ld"),
+        '┗' => heavy("ru"),
+        '┛' => heavy("lu"),
+        '┣' => heavy("rud"),
+        '┫' => heavy("lud"),
+        '╋' => heavy("lrud"),
+        '╸' => heavy("l"),
+        '╺' => heavy("r"),
+        '╹' => heavy("u"),
+        '╻' => heavy("d"),
         '█' => Some(Shape::Block([0, 0, 8, 8])),
         '▀' => Some(Shape::Block([0, 0, 8, 4])),
         '▌' => Some(Shape::Block([0, 0, 4, 8])),
@@ -195,14 +210,14 @@ impl Shape {
                     "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"/>"
                 );
             }
-            Self::Lines([left, right, up, down]) => {
+            Self::Lines([left, right, up, down], thick) => {
                 let (middle, centre) = (x + WIDTH / 2, y + HEIGHT / 2);
                 let ends = [(left, x, centre), (right, x + WIDTH, centre), (up, middle, y), (down, middle, y + HEIGHT)];
                 let mut path = String::new();
                 for (_, to_x, to_y) in ends.iter().filter(|(is_there, ..)| **is_there) {
                     let _ = write!(path, "M{middle} {centre}L{to_x} {to_y}");
                 }
-                let _ = writeln!(svg, "<path d=\"{path}\" stroke=\"{colour}\" stroke-linecap=\"square\"/>");
+                let _ = writeln!(svg, "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"{thick}\"/>");
             }
         }
     }
