@@ -87,7 +87,8 @@ fn first_prompt(bench: &Bench) {
     live_in(&full);
     let binary = bench.pollux();
     let programs = programs(bench, &binary, &plain, &full);
-    let mut times: Vec<(Vec<Duration>, Vec<Duration>)> = programs.iter().map(|_| Default::default()).collect();
+    let mut times: Vec<(Vec<Duration>, Vec<Duration>)> =
+        programs.iter().map(|_| Default::default()).collect();
     for round in 0..bench.rounds {
         for (program, (shown, typed)) in programs.iter().zip(&mut times) {
             if program.is_slow && round % 5 != 0 {
@@ -167,7 +168,10 @@ fn typing(bench: &Bench) {
 fn streaming(bench: &Bench) {
     let (plain, full) = (bench.place("screen-stream"), bench.place("screen-stream-full"));
     let binary = bench.pollux();
-    println!("\nan answer in {CHUNKS} chunks, about {} in a second", TOGETHER as u128 * 1_000 / PAUSE.as_millis());
+    println!(
+        "\nan answer in {CHUNKS} chunks, about {} in a second",
+        TOGETHER as u128 * 1_000 / PAUSE.as_millis()
+    );
     println!("  {:<22} {:>9} {:>10} {:>12} {:>10}", "program", "CPU", "chunks/s", "words lost", "peak RSS");
     for program in programs(bench, &binary, &plain, &full) {
         if program.name == "pollux, full home" {
@@ -199,7 +203,8 @@ fn word(number: usize) -> String {
 fn answer() -> pollux_test_support::Reply {
     let event = |number: usize| {
         let end = if number % 60 == 59 { "\n\n" } else { " " };
-        let mut chunk = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": word(number) + end}]}}]});
+        let mut chunk =
+            json!({"candidates": [{"content": {"role": "model", "parts": [{"text": word(number) + end}]}}]});
         if number + 1 == CHUNKS {
             chunk["candidates"][0]["finishReason"] = json!("STOP");
         }

@@ -19,7 +19,9 @@ const ROWS: u16 = 34;
 
 fn main() {
     let mut args = std::env::args().skip(1).map(PathBuf::from);
-    let (Some(program), Some(folder)) = (args.next(), args.next()) else { panic!("PROGRAM and FOLDER are wanted") };
+    let (Some(program), Some(folder)) = (args.next(), args.next()) else {
+        panic!("PROGRAM and FOLDER are wanted")
+    };
     fs::create_dir_all(&folder).unwrap();
     let stage = Stage::new(fs::canonicalize(program).unwrap(), folder);
     stage.welcome();
@@ -41,7 +43,10 @@ impl Stage {
         let home = std::env::temp_dir().join("pollux-pictures");
         let _ = fs::remove_dir_all(&home);
         let stage = Self { program, folder, home };
-        put(&stage.project().join("src/greet.rs"), "pub fn greet(name: &str) -> String {\n    format!(\"Hello {name}\")\n}\n");
+        put(
+            &stage.project().join("src/greet.rs"),
+            "pub fn greet(name: &str) -> String {\n    format!(\"Hello {name}\")\n}\n",
+        );
         put(&stage.project().join("GEMINI.md"), "Be brief.\n");
         put(&stage.project().join(".git/HEAD"), "ref: refs/heads/main\n");
         stage
@@ -57,7 +62,11 @@ impl Stage {
         let mut command = Command::new(&self.program);
         command.args(["-m", "gemini-2.5-pro", "--fake-responses"]).arg(script).args(args);
         command.current_dir(self.project()).env_clear();
-        let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+        let variables = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("TERM", "xterm-256color"),
+            ("COLORTERM", "truecolor"),
+        ];
         command.envs(variables).env("LANG", "C.UTF-8").env("TZ", "UTC").env("HOME", &self.home);
         command.env("GEMINI_API_KEY", "a-key").env("GEMINI_CLI_TRUST_WORKSPACE", "true");
         command
@@ -83,9 +92,11 @@ impl Stage {
         let edit = json!({"functionCall": {"name": "replace", "args": {
             "file_path": "src/greet.rs", "instruction": "Add the missing comma",
             "old_string": "Hello {name}", "new_string": "Hello, {name}!"}}});
-        let said = "The greeting lacks a comma. I will add it:\n\n```rust\nformat!(\"Hello, {name}!\")\n```\n";
+        let said =
+            "The greeting lacks a comma. I will add it:\n\n```rust\nformat!(\"Hello, {name}!\")\n```\n";
         let read = json!({"functionCall": {"name": "read_file", "args": {"file_path": "src/greet.rs"}}});
-        let replies = [reply(&[read]), reply(&[json!({"text": said}), edit]), reply(&[json!({"text": "Done."})])];
+        let replies =
+            [reply(&[read]), reply(&[json!({"text": said}), edit]), reply(&[json!({"text": "Done."})])];
         let screen = self.open(&[], &replies);
         screen.say("greet people properly").expect("Apply this change?").expect("Hello, {name}!");
         self.keep(&screen, "approval", "A change waits for an answer");
@@ -98,7 +109,8 @@ impl Stage {
             "Move the parser into a module of its own",
         ];
         for prompt in prompts {
-            let done = self.command(&["-p", prompt], &[reply(&[json!({"text": "It is done."})])]).output().unwrap();
+            let done =
+                self.command(&["-p", prompt], &[reply(&[json!({"text": "It is done."})])]).output().unwrap();
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         }
         let screen = self.open(&[], &[]);
@@ -113,7 +125,8 @@ impl Stage {
     }
 
     fn stats(&self) {
-        let replies: Vec<Value> = [(1_800, 220), (2_600, 90), (3_900, 640)].map(|(sent, said)| used(sent, said)).into();
+        let replies: Vec<Value> =
+            [(1_800, 220), (2_600, 90), (3_900, 640)].map(|(sent, said)| used(sent, said)).into();
         let screen = self.open(&["--session-id", "5e551047-0000-4000-8000-000000000000"], &replies);
         for prompt in ["what is here?", "and what is missing?", "write it, please"] {
             screen.say(prompt).expect("✦").expect(PLACEHOLDER);

@@ -15,8 +15,8 @@ const BACKGROUND: &str = "#1e1e2e";
 const FOREGROUND: &str = "#cdd6f4";
 /// The first sixteen colours, as a terminal would have them.
 const NAMED: [&str; 16] = [
-    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#bac2de", "#7f849c", "#f38ba8",
-    "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#ffffff",
+    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#bac2de", "#7f849c",
+    "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#ffffff",
 ];
 
 /// Draws a window with a title above it. Empty rows at the end are left out.
@@ -24,7 +24,8 @@ pub fn svg(window: &vt100::Screen, title: &str) -> String {
     let (rows, columns) = window.size();
     let used = (0..rows).rev().find(|row| (0..columns).any(|column| is_used(window, *row, column)));
     let rows = used.map_or(1, |last| last + 1);
-    let (width, height) = (usize::from(columns) * WIDTH + 2 * MARGIN, usize::from(rows) * HEIGHT + 2 * MARGIN + BAR);
+    let (width, height) =
+        (usize::from(columns) * WIDTH + 2 * MARGIN, usize::from(rows) * HEIGHT + 2 * MARGIN + BAR);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <title>{title}</title>\n\
@@ -48,7 +49,9 @@ pub fn svg(window: &vt100::Screen, title: &str) -> String {
 }
 
 fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
-    window.cell(row, column).is_some_and(|cell| !cell.contents().trim().is_empty() || background(cell).is_some())
+    window
+        .cell(row, column)
+        .is_some_and(|cell| !cell.contents().trim().is_empty() || background(cell).is_some())
 }
 
 /// One row: what is behind the letters, lines and blocks, then words.
@@ -58,7 +61,10 @@ fn draw_row(svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
     for (start, run) in runs(&cells, |cell| background(cell)) {
         if let Some(colour) = background(run[0]) {
             let (x, width) = (start * WIDTH, run.len() * WIDTH);
-            let _ = writeln!(svg, "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{colour}\"/>");
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{colour}\"/>"
+            );
         }
     }
     for (column, cell) in cells.iter().enumerate() {
@@ -212,7 +218,12 @@ impl Shape {
             }
             Self::Lines([left, right, up, down], thick) => {
                 let (middle, centre) = (x + WIDTH / 2, y + HEIGHT / 2);
-                let ends = [(left, x, centre), (right, x + WIDTH, centre), (up, middle, y), (down, middle, y + HEIGHT)];
+                let ends = [
+                    (left, x, centre),
+                    (right, x + WIDTH, centre),
+                    (up, middle, y),
+                    (down, middle, y + HEIGHT),
+                ];
                 let mut path = String::new();
                 for (_, to_x, to_y) in ends.iter().filter(|(is_there, ..)| **is_there) {
                     let _ = write!(path, "M{middle} {centre}L{to_x} {to_y}");
@@ -236,7 +247,10 @@ mod tests {
     #[test]
     fn words_keep_their_colours_and_cannot_leave_the_picture() {
         let picture = drawn("a<b> \x1b[1;31m& red\x1b[0m");
-        assert!(picture.contains(">a&lt;b&gt; </text>") || picture.contains(">a&lt;b&gt;</text>"), "{picture}");
+        assert!(
+            picture.contains(">a&lt;b&gt; </text>") || picture.contains(">a&lt;b&gt;</text>"),
+            "{picture}"
+        );
         assert!(picture.contains("fill=\"#f38ba8\" font-weight=\"bold\">&amp; red</text>"), "{picture}");
     }
 

@@ -101,7 +101,9 @@ impl Screen {
 
     /// Waits until the window no longer shows this.
     pub fn expect_gone(&self, text: &str) -> &Self {
-        self.wait(&format!("no `{text}` in the window"), |seen| !seen.emulator.screen().contents().contains(text))
+        self.wait(&format!("no `{text}` in the window"), |seen| {
+            !seen.emulator.screen().contents().contains(text)
+        })
     }
 
     /// Waits until the window, or what was scrolled out of it, shows this.
@@ -349,7 +351,8 @@ mod tests {
     #[test]
     fn a_closed_window_hangs_its_program_up() {
         let home = TestHome::new();
-        let script = "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done";
+        let script =
+            "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done";
         let mut screen = home.command(Path::new("/bin/sh"), ["-c", script]).on_screen(20, 5);
         screen.expect("ready");
         screen.close_master();

@@ -171,7 +171,13 @@ fn a_person_is_asked_about_agents_of_the_project() {
     let home = TestHome::new().file(".gemini/agents/scout.md", SCOUT);
     let scene = Scene::with(home, [ask("scout", "x"), done("seen"), reply().text("ready")]);
     let mut terminal = scene.prepare(&["-m", MODEL, "-i", "look"]).on_terminal();
-    terminal.expect("* scout: looks around").expect("1. Yes").expect("Answer").say("1").expect("ready").expect("> ");
+    terminal
+        .expect("* scout: looks around")
+        .expect("1. Yes")
+        .expect("Answer")
+        .say("1")
+        .expect("ready")
+        .expect("> ");
     terminal.say("/agents").expect("scout [Enabled] [project]").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(told(&scene, 2).ends_with("Result:\nseen"));

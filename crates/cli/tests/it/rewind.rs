@@ -121,7 +121,12 @@ fn what_somebody_else_changed_since_is_kept_unless_the_person_insists() {
     terminal.expect("edited").expect("> ");
     fs::write(scene.home.project().join("a.txt"), "mine\n").unwrap();
     for (answer, mine) in [("no", "mine\n"), ("yes", "old\n")] {
-        terminal.say("/rewind").expect("Answer (number").say("1").expect("conflict: restore a.txt").expect("Answer");
+        terminal
+            .say("/rewind")
+            .expect("Answer (number")
+            .say("1")
+            .expect("conflict: restore a.txt")
+            .expect("Answer");
         terminal.say("3").expect("(yes or no): ").say(answer).expect("> ");
         // The screen shows the next prompt when all is done.
         terminal.say("/mode").expect("Mode yolo").expect("> ");
@@ -138,7 +143,13 @@ fn a_session_that_is_resumed_can_still_go_back() {
     assert_eq!(scene.run(&["-y", "-p", "break it"]).code, Some(0));
     assert_eq!(scene.home.read("a.txt"), "x\n");
     let mut terminal = at_terminal(&scene, &["--resume", "latest"]);
-    terminal.expect("> ").say("/rewind").expect("1. break it").expect("Answer (number").say("1").expect("Answer");
+    terminal
+        .expect("> ")
+        .say("/rewind")
+        .expect("1. break it")
+        .expect("Answer (number")
+        .say("1")
+        .expect("Answer");
     terminal.say("1").expect("back to before:\nbreak it").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "old\n");
@@ -162,7 +173,13 @@ fn commands_are_not_kept_when_the_settings_say_so_but_edits_are() {
         .file("a.txt", "old\n");
     let scene = Scene::with(home, [shell("echo x > b.txt"), write("a.txt", "new\n"), reply().text("done")]);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "go"]);
-    terminal.expect("done").expect("> ").say("/rewind").expect("Answer (number").say("1").expect("restore a.txt");
+    terminal
+        .expect("done")
+        .expect("> ")
+        .say("/rewind")
+        .expect("Answer (number")
+        .say("1")
+        .expect("restore a.txt");
     terminal.expect("Answer").say("3").expect("as it was.").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((scene.home.read("a.txt").as_str(), scene.home.read("b.txt").as_str()), ("old\n", "x\n"));

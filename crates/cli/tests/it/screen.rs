@@ -73,7 +73,9 @@ fn a_refused_edit_with_words_for_the_model() {
 
 #[test]
 fn a_change_is_edited_before_it_is_applied() {
-    let home = TestHome::new().file("a.txt", "old\n").home_file("editor.sh", "#!/bin/sh\nprintf 'mine\\n' > \"$1\"\n");
+    let home = TestHome::new()
+        .file("a.txt", "old\n")
+        .home_file("editor.sh", "#!/bin/sh\nprintf 'mine\\n' > \"$1\"\n");
     let editor = home.home().join("editor.sh");
     fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
     let home = home.env("VISUAL", editor.to_str().unwrap());
@@ -108,7 +110,12 @@ fn a_persons_own_commands_and_shell_mode() {
     let screen = open(&scene, &[]);
     screen.key("!").expect("shell mode enabled (esc to disable)").expect("  Type your shell command");
     screen.say("echo o''ne").expect("$ echo o''ne").expect("one").say("echo t''wo").expect("two");
-    screen.expect("  Type your shell command").key("Esc").expect_gone("shell mode enabled").say("what was it?").expect("I saw it.");
+    screen
+        .expect("  Type your shell command")
+        .key("Esc")
+        .expect_gone("shell mode enabled")
+        .say("what was it?")
+        .expect("I saw it.");
     quit(screen);
     let sent = scene.server.request(0).body.to_string();
     assert!(sent.contains("I ran the following shell command:") && sent.contains("two"), "{sent}");
@@ -160,7 +167,8 @@ fn leaving_says_what_was_done_and_how_to_come_back() {
 
 #[test]
 fn a_folder_that_nobody_decided_on_is_asked_about() {
-    let hook = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch hooked.txt"}]}]}});
+    let hook =
+        json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch hooked.txt"}]}]}});
     let home = TestHome::new().project_settings(hook).file("GEMINI.md", "PROJECT RULE");
     let scene = Scene::untrusted(home, [reply().text("one")]);
     let screen = scene.prepare(&["-m", MODEL]).on_screen(100, 40);
@@ -180,11 +188,19 @@ fn a_first_start_without_a_key() {
     let scene = Scene::with(home, [reply().text("hello to you")]);
     let run = scene.prepare(&["-m", MODEL]).without_env("GEMINI_API_KEY");
     let screen = run.env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
-    screen.expect("Get started").expect("Sign in with Google").expect("Use Gemini API Key").expect("Vertex AI");
+    screen
+        .expect("Get started")
+        .expect("Sign in with Google")
+        .expect("Use Gemini API Key")
+        .expect("Vertex AI");
     screen.key("2").expect("API key");
     screen.type_text("AIzaSyEnteredAtTheFirstStart123456789ab");
     screen.key("Enter").expect(PLACEHOLDER).say("hi").expect("hello to you");
-    assert!(!screen.whole_text().contains("AIzaSyEnteredAtTheFirstStart123456789ab"), "{}", screen.whole_text());
+    assert!(
+        !screen.whole_text().contains("AIzaSyEnteredAtTheFirstStart123456789ab"),
+        "{}",
+        screen.whole_text()
+    );
     quit(screen);
     let request = scene.server.request(0);
     assert!(request.header("x-goog-api-key") == Some("AIzaSyEnteredAtTheFirstStart123456789ab"));

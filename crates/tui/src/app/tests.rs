@@ -197,8 +197,9 @@ fn what_is_typed_right_after_ctrl_c_stays() {
     let mut stage = Stage::new(60, 12);
     stage.write("old");
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    let keys: Vec<KeyEvent> =
-        std::iter::once(ctrl_c).chain("new".chars().map(|letter| KeyEvent::from(KeyCode::Char(letter)))).collect();
+    let keys: Vec<KeyEvent> = std::iter::once(ctrl_c)
+        .chain("new".chars().map(|letter| KeyEvent::from(KeyCode::Char(letter))))
+        .collect();
     stage.app.keys(&keys, stage.now);
     let shown = stage.shown();
     assert!(shown.contains("> new") && !shown.contains("old"), "{shown}");

@@ -47,8 +47,12 @@ fn all_gone(since: Instant, pids: &[String]) {
 /// The session holds the prompt, the reply and an end of the call, and can be gone on with.
 fn is_complete(scene: &Scene) {
     let session = scene.session();
-    let contents: Vec<&str> =
-        session["messages"].as_array().unwrap().iter().filter_map(|message| message["content"].as_str()).collect();
+    let contents: Vec<&str> = session["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|message| message["content"].as_str())
+        .collect();
     assert_eq!(contents[..2], ["the prompt", "Running it."], "{session:#}");
     let call = &session["messages"][1]["toolCalls"][0];
     assert_eq!(call["name"], "run_shell_command", "{session:#}");
@@ -107,10 +111,14 @@ fn a_closed_window_ends_it_while_it_waits_for_a_prompt_or_an_answer() {
 fn it_does_not_outlive_a_parent_that_was_killed() {
     let scene = scene();
     // A parent in between, as a terminal's shell is; killed, it says goodbye to nobody.
-    let script = format!("echo $$ > parent.txt; '{}' -m {MODEL} --yolo & echo $! > it.txt; fg; true", binary().display());
+    let script = format!(
+        "echo $$ > parent.txt; '{}' -m {MODEL} --yolo & echo $! > it.txt; fg; true",
+        binary().display()
+    );
     let script = format!("set -m; {script}");
     let args = ["-c", script.as_str()];
-    let mut screen = scene.home.command(Path::new("/bin/bash"), args).against(&scene.server).on_screen(100, 40);
+    let mut screen =
+        scene.home.command(Path::new("/bin/bash"), args).against(&scene.server).on_screen(100, 40);
     screen.expect(super::PLACEHOLDER).say("the prompt").expect("esc to cancel");
     let mut pids = pids(&scene);
     pids.push(scene.home.read("it.txt").trim().to_owned());

@@ -13,7 +13,9 @@ const WILD: &str = "A\u{1b}]0;EVIL TITLE\u{7}B\u{1b}[2J\u{1b}[1;1HC\u{1b}[?1049h
 /// Nothing of it arrived as what it was meant to be.
 fn is_tame(screen: &Screen) {
     let raw = String::from_utf8_lossy(&screen.raw()).into_owned();
-    for wild in ["EVIL TITLE\u{7}", "\u{1b}]52;", "\u{202e}", "\u{2066}", "\u{1b}[2J", "\u{1b}[?1049h", "\u{1b}[8m"] {
+    for wild in
+        ["EVIL TITLE\u{7}", "\u{1b}]52;", "\u{202e}", "\u{2066}", "\u{1b}[2J", "\u{1b}[?1049h", "\u{1b}[8m"]
+    {
         assert!(!raw.contains(wild), "{wild:?}");
     }
     assert!(!screen.look(|window| window.alternate_screen()));
@@ -21,7 +23,11 @@ fn is_tame(screen: &Screen) {
 
 #[test]
 fn in_what_the_model_says() {
-    let scene = Scene::new([reply().text(&format!("Safe {WILD} end.")).text("\n\n```\n").text(WILD).text("\n```\nlast")]);
+    let scene = Scene::new([reply()
+        .text(&format!("Safe {WILD} end."))
+        .text("\n\n```\n")
+        .text(WILD)
+        .text("\n```\nlast")]);
     let screen = open(&scene, &[]);
     screen.say("go").expect("✦ Safe A").expect("last").expect(PLACEHOLDER);
     is_tame(&screen);
@@ -83,7 +89,13 @@ fn lines_of_a_megabyte_are_shown_as_far_as_they_fit() {
         reply().text(&long).text("\n\nend-of-reply"),
     ]);
     let screen = open(&scene, &["--yolo"]);
-    screen.say("go").expect("end-of-reply").expect(PLACEHOLDER).key("!").say("seq 1 100000").expect("│ 100000");
+    screen
+        .say("go")
+        .expect("end-of-reply")
+        .expect(PLACEHOLDER)
+        .key("!")
+        .say("seq 1 100000")
+        .expect("│ 100000");
     screen.key("Esc").expect(PLACEHOLDER).type_text("still alive").expect("still alive").key("Ctrl+C");
     quit(screen);
 }

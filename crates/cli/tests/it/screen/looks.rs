@@ -65,7 +65,8 @@ fn the_usual_screen_keeps_everything_in_the_terminals_own_scrollback() {
 
 #[test]
 fn a_window_of_one_cell_is_survived() {
-    let scene = Scene::new([shell("echo hi"), reply().text("# Big\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- 漢字")]);
+    let scene =
+        Scene::new([shell("echo hi"), reply().text("# Big\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- 漢字")]);
     let screen = open(&scene, &["--yolo"]);
     screen.type_text("go").expect("* go").resize(1, 1).key("Enter");
     crate::scene::until("the model was asked twice", || scene.server.requests().len() == 2);
@@ -153,7 +154,13 @@ fn for_a_screen_reader_nothing_is_drawn() {
 fn wide_and_joined_letters_are_typed_and_taken_back_whole() {
     let scene = Scene::new([reply().text("ok")]);
     let screen = open(&scene, &[]);
-    screen.type_text("漢字👩‍👩‍👧é").expect("漢字").key("Backspace").key("Backspace").type_text("!").expect("漢字!");
+    screen
+        .type_text("漢字👩‍👩‍👧é")
+        .expect("漢字")
+        .key("Backspace")
+        .key("Backspace")
+        .type_text("!")
+        .expect("漢字!");
     screen.key("Enter").expect("✦ ok");
     quit(screen);
     assert_eq!(last(&scene, 0), "漢字!");

@@ -8,7 +8,11 @@ use crate::scene::{Scene, until};
 
 #[test]
 fn a_session_is_taken_up_from_the_browser() {
-    let scene = Scene::new([reply().text("first answer"), reply().text("second answer"), reply().text("third answer")]);
+    let scene = Scene::new([
+        reply().text("first answer"),
+        reply().text("second answer"),
+        reply().text("third answer"),
+    ]);
     assert_eq!(scene.run(&["-p", "about apples"]).code, Some(0));
     assert_eq!(scene.run(&["-p", "about pears"]).code, Some(0));
     let screen = open(&scene, &[]);
