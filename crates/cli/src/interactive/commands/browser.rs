@@ -107,11 +107,9 @@ impl Front<'_, '_> {
                 let id = key.clone();
                 match spawn_blocking(move || chats.delete(&id)).await {
                     Ok(Ok(done)) => {
-                        browser.rows.retain(|chat| chat.id != key);
+                        browser.drop(&key);
+                        browser.preview();
                         self.face.note(&done);
-                        // The mark stays where it was.
-                        self.face.present(browser.choice(None));
-                        return;
                     }
                     Ok(Err(problem)) => self.face.complain(&problem),
                     Err(error) => self.face.complain(&error.to_string()),
@@ -187,7 +185,7 @@ impl Front<'_, '_> {
         }
         let note = match chat.here {
             true => format!("Going on with session {}.", chat.id),
-            false => format!("Going on with a copy of session {}.", chat.id),
+            false => format!("From {}.", chat.project),
         };
         let session = Resumed { which: chat.id.clone(), all_projects: !chat.here, fork: !chat.here };
         Then::Reopen(Reopen { session: Some(session), note, ..Reopen::default() })
@@ -229,6 +227,14 @@ impl Browser {
         if self.marked.is_none() {
             self.marked = self.rows.first().map(|chat| chat.id.clone());
         }
+    }
+
+    /// Takes a row away; the one that follows it is marked.
+    fn drop(&mut self, id: &str) {
+        let place = self.rows.iter().position(|chat| chat.id == id).unwrap_or_default();
+        self.rows.retain(|chat| chat.id != id);
+        let next = self.rows.get(place).or_else(|| self.rows.last());
+        self.marked = next.map(|chat| chat.id.clone());
     }
 
     /// Looks for what changed since the index was written.
