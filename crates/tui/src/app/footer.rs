@@ -166,7 +166,7 @@ impl Footer {
             FooterItem::Machine => &self.machine,
             FooterItem::Auth => &facts.auth,
             FooterItem::ContextUsed => {
-                let counted = (tally.last * 100).checked_div(facts.window);
+                let counted = (tally.last * 100).checked_div(facts.window).filter(|_| tally.last > 0);
                 let used = counted.or(self.context_used.map(u64::from));
                 return used.map(|percent| format!("{}% used", percent.min(100))).unwrap_or_default();
             }
