@@ -29,6 +29,8 @@ const IN_EFFECT: &[&str] = &[
     "agents.overrides",
     "api.key",
     "context.fileFiltering.customIgnoreFilePaths",
+    "context.fileFiltering.enableFuzzySearch",
+    "context.fileFiltering.enableRecursiveFileSearch",
     "context.fileFiltering.respectGeminiIgnore",
     "context.fileFiltering.respectGitIgnore",
     "context.fileName",
@@ -47,6 +49,7 @@ const IN_EFFECT: &[&str] = &[
     "general.maxAttempts",
     "general.plan.directory",
     "general.plan.enabled",
+    "general.preferredEditor",
     "general.retryFetchErrors",
     "general.rewind.enabled",
     "general.rewind.maxEntries",
@@ -155,6 +158,7 @@ const IN_EFFECT: &[&str] = &[
     "tools.shell.inactivityTimeout",
     "tools.shell.pager",
     "tools.truncateToolOutputThreshold",
+    "ui.escapePastedAtSymbols",
     "useWriteTodos",
 ];
 
