@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 /// Why a prompt was not noted.
@@ -53,11 +55,36 @@ pub fn log_prompt(
 
 /// The prompts of a project, the latest first. What cannot be read is no prompt; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
-    let Ok(Content::Entries(mut entries)) = read(&temp.join("logs.json")) else { return Vec::new() };
+    let Ok(Some(text)) = files::read_text(&temp.join("logs.json")) else { return Vec::new() };
+    // A log may be long: no more of it is built than is needed.
+    let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
+    let mut prompts: Vec<(Option<Timestamp>, String)> = lines
+        .into_iter()
+        .filter_map(|line| match line {
+            Line::Prompt { timestamp, message, .. } => Some((Timestamp::parse(&timestamp), message)),
+            Line::Other(_) => None,
+        })
+        .collect();
     // The file is in the order of writing; several sessions may write at the same time.
-    entries.sort_by_key(|entry| entry["timestamp"].as_str().and_then(Timestamp::parse));
-    let texts = entries.iter().rev().filter_map(|entry| entry["message"].as_str());
-    texts.map(str::to_owned).collect()
+    prompts.sort_by_key(|(time, _)| *time);
+    prompts.into_iter().rev().map(|(_, message)| message).collect()
+}
+
+/// An entry as far as it is needed to list it; what is not one is passed over.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Prompt {
+        timestamp: String,
+        message: String,
+        #[serde(rename = "sessionId")]
+        _session: String,
+        #[serde(rename = "type")]
+        _kind: String,
+        #[serde(rename = "messageId")]
+        _number: u64,
+    },
+    Other(IgnoredAny),
 }
 
 enum Content {
