@@ -25,6 +25,7 @@ impl Front<'_, '_> {
         match typed.trim() {
             "/stats" | "/usage" => self.show_stats(""),
             "/help" | "/?" => self.face.note(&super::help()),
+            "/vim" => self.vim(),
             _ => self.face.put_back(Input::Said(typed)),
         }
     }
