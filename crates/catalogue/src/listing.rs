@@ -1,15 +1,19 @@
 //! Sessions from the index.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use pollux_session::IndexRecord;
+use pollux_session::{IndexRecord, SessionFormat};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, Row, params_from_iter};
 
-use crate::row::{self, COLUMNS, ORIGIN, SESSION_ID, path_of};
+use crate::row::{self, COLUMNS, ID, ORIGIN, SESSION_ID, path_of};
 use crate::scope::Scopes;
 use crate::source::Origin;
+
+/// Of two files with one session the later counts, and of two of the same time the log.
+const ORDER: &str = "ORDER BY s.updated DESC, s.format DESC, s.id";
 
 /// Which sessions are wanted; by default the main ones with something in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,13 +44,32 @@ impl Listed {
 }
 
 pub(crate) fn list(connection: &Connection, scopes: &Scopes, filter: &Filter) -> Result<Vec<Listed>> {
-    let limit = filter.limit.unwrap_or(usize::MAX);
+    let Some(limit) = filter.limit else { return all(connection, scopes, filter) };
     let mut listed = Vec::new();
     each(connection, scopes, filter, COLUMNS, |origin, row| {
         listed.push(Listed { origin, record: row::record(row)? });
         Ok(listed.len() < limit)
     })?;
     Ok(listed)
+}
+
+/// Without a limit whole rows would have to be ordered, which costs SQLite more than reading them.
+fn all(connection: &Connection, scopes: &Scopes, filter: &Filter) -> Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    wanted(connection, scopes, filter, &format!("{COLUMNS}, s.id"), "", |origin, row| {
+        let id: i64 = row.get(ID)?;
+        found.push((id, Listed { origin, record: row::record(row)? }));
+        Ok(true)
+    })?;
+    found.sort_by_cached_key(|(id, Listed { record, .. })| {
+        (Reverse(record.last_updated), record.format == SessionFormat::Json, *id)
+    });
+    let mut seen = HashSet::new();
+    found.retain(|(_, Listed { origin, record })| {
+        let id = record.session_id.as_str();
+        id.is_empty() || seen.insert((*origin, id.to_owned()))
+    });
+    Ok(found.into_iter().map(|(_, listed)| listed).collect())
 }
 
 /// Sessions by their numbers in the index.
@@ -79,6 +102,22 @@ pub(crate) fn each(
     columns: &str,
     mut take: impl FnMut(Origin, &Row<'_>) -> Result<bool>,
 ) -> Result<()> {
+    let mut seen = HashSet::new();
+    wanted(connection, scopes, filter, columns, ORDER, |origin, row| {
+        let id: String = row.get(SESSION_ID)?;
+        if id.is_empty() || seen.insert((origin, id)) { take(origin, row) } else { Ok(true) }
+    })
+}
+
+/// The wanted rows, until told to stop.
+fn wanted(
+    connection: &Connection,
+    scopes: &Scopes,
+    filter: &Filter,
+    columns: &str,
+    order: &str,
+    mut take: impl FnMut(Origin, &Row<'_>) -> Result<bool>,
+) -> Result<()> {
     let mut conditions =
         vec![format!("s.scope IN ({})", scopes.numbers(filter.origin)), "s.problem IS NULL".to_owned()];
     if !filter.include_subagents {
@@ -91,20 +130,16 @@ pub(crate) fn each(
         let marks = vec!["?"; filter.projects.len()].join(",");
         conditions.push(format!("coalesce(s.project, c.project) IN ({marks})"));
     }
-    // Of two files with one session the later counts, and of two of the same time the log.
     let query = format!(
-        "SELECT {columns} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE {}
-         ORDER BY s.updated DESC, s.format DESC, s.id",
+        "SELECT {columns} FROM sessions AS s JOIN scopes AS c ON c.id = s.scope WHERE {} {order}",
         conditions.join(" AND ")
     );
     let projects = filter.projects.iter().map(|project| Value::Blob(path_of(project).to_vec()));
     let mut statement = connection.prepare(&query)?;
     let mut rows = statement.query(params_from_iter(projects))?;
-    let mut seen = HashSet::new();
     while let Some(row) = rows.next()? {
         let Some(origin) = Origin::from_number(row.get(ORIGIN)?) else { continue };
-        let id: String = row.get(SESSION_ID)?;
-        if (id.is_empty() || seen.insert((origin, id))) && !take(origin, row)? {
+        if !take(origin, row)? {
             break;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread;
 
@@ -62,9 +63,9 @@ pub(crate) fn run(
     let mut jobs = Vec::new();
     for (scope, found) in scopes.0.iter().zip(found) {
         for found in found {
-            let key = (scope.id, found.path, found.within);
+            let key = (scope.id, found.path.into_os_string(), found.within);
             let current = known.remove(&key).filter(|known| known.stamp == found.stamp);
-            let found = Found { path: key.1, within: key.2, ..found };
+            let found = Found { path: PathBuf::from(key.1), within: key.2, ..found };
             match current {
                 Some(Known { problem: Some(problem), .. }) => unreadable.push((found.path, problem)),
                 Some(Known { problem: None, .. }) => {}
@@ -91,7 +92,8 @@ struct Known {
     problem: Option<String>,
 }
 
-type AllKnown = HashMap<(i64, PathBuf, String), Known>;
+/// By scope, path and place within. Paths are bytes here: as paths they are dearer to compare.
+type AllKnown = HashMap<(i64, OsString, String), Known>;
 
 /// What the index knows and, looked up at the same time, what is there of each scope.
 fn known_and_found(
@@ -118,11 +120,12 @@ fn known(connection: &Connection, scopes: &Scopes) -> Result<AllKnown> {
     );
     let mut statement = connection.prepare(&query)?;
     let rows = statement.query_map([], |row| {
-        let path = path_from(row, 2)?.unwrap_or_default();
+        let path = path_from(row, 2)?.unwrap_or_default().into_os_string();
         let stamp = stamp_from(row, 4)?;
         Ok(((row.get(1)?, path, row.get(3)?), Known { id: row.get(0)?, stamp, problem: row.get(7)? }))
     })?;
-    rows.collect()
+    // With its size known, the map is built once and not again as it grows.
+    Ok(rows.collect::<Result<Vec<_>>>()?.into_iter().collect())
 }
 
 fn find(sources: &[Source], scope: &Scope) -> Vec<Found> {

@@ -18,6 +18,8 @@ pub(crate) const COLUMNS: &str = "c.origin, s.session_id, s.project_hash, coales
 /// Where whose session it is, and its id, stand in them.
 pub(crate) const ORIGIN: usize = 0;
 pub(crate) const SESSION_ID: usize = 1;
+/// Behind them.
+pub(crate) const ID: usize = 28;
 
 /// Puts a session into the index, or what is new about one that is there.
 pub(crate) const PUT: &str = "INSERT INTO sessions (scope, path, within, size, modified_ns, mark, session_id,

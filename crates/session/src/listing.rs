@@ -163,7 +163,8 @@ pub fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| is_session_name(path))
             .collect();
-        found.sort();
+        // All in one folder: their bytes say the same as their parts, for less.
+        found.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
         files.extend(found);
     }
     files
