@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use crate::forgotten::Forgotten;
 use crate::index::database;
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
@@ -102,7 +103,7 @@ impl Memory {
     pub async fn status(&self) -> Result<Status, IndexError> {
         self.read(|reader, setup| {
             let mut status = empty(setup);
-            let listed = listed(setup);
+            let listed = listed(setup)?;
             let filled = reader.with(|connection| fill(connection, &mut status, &listed))?;
             if filled.is_none() {
                 status.dirty = !listed.is_empty();
@@ -170,7 +171,9 @@ fn empty(setup: &Setup) -> Status {
     }
 }
 
-fn listed(setup: &Setup) -> Vec<Listed> {
+/// What an index should hold.
+fn listed(setup: &Setup) -> Result<Vec<Listed>, IndexError> {
+    let forgotten = Forgotten::read(&setup.forgotten_file())?;
     let mut listed = Vec::new();
     for source in &setup.settings.sources {
         match source {
@@ -178,7 +181,8 @@ fn listed(setup: &Setup) -> Vec<Listed> {
             Source::Sessions => listed.extend(sessions::list(&setup.agent.sessions_dir())),
         }
     }
-    listed
+    listed.retain(|file| !forgotten.has_path(&file.path));
+    Ok(listed)
 }
 
 fn fill(connection: &Connection, status: &mut Status, listed: &[Listed]) -> rusqlite::Result<()> {

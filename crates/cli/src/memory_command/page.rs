@@ -48,14 +48,15 @@ pub(super) fn status(status: &Value) -> String {
         let _ = writeln!(text, "  {name:<16} {shown}");
     }
     for source in status.get("sourceCounts").and_then(Value::as_array).into_iter().flatten() {
-        let word = |name: &str| source.get(name).cloned().unwrap_or_default();
-        let name = word("source");
+        let number = |name: &str| source.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let many =
+            |name: &str, what: &str| counted(usize::try_from(number(name)).unwrap_or(usize::MAX), what);
         let _ = writeln!(
             text,
-            "  {:<16} {} files, {} passages",
-            format!("  {}", name.as_str().unwrap_or_default()),
-            word("files"),
-            word("chunks")
+            "  {:<16} {}, {}",
+            format!("  {}", source.get("source").and_then(Value::as_str).unwrap_or_default()),
+            many("files", "file"),
+            many("chunks", "passage")
         );
     }
     text

@@ -74,3 +74,16 @@ async fn a_forgotten_session_is_gone_with_its_transcript() {
     assert_eq!(store.read().unwrap().len(), 1);
     assert_eq!(ask(&memory, "sings").await.hits.len(), 1);
 }
+
+#[tokio::test]
+async fn an_index_without_a_forgotten_note_is_up_to_date() {
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "The heron waits.");
+    scratch.note("memory/b.md", "The stork waits.");
+    let (memory, _) = scratch.synced().await;
+    assert!(!memory.status().await.unwrap().dirty);
+    memory.forget(Forget::Path("memory/a.md".into()), false).await.unwrap();
+    assert!(!memory.status().await.unwrap().dirty, "what was forgotten is not missing");
+    scratch.note("memory/c.md", "The crane waits.");
+    assert!(memory.status().await.unwrap().dirty);
+}
