@@ -2,7 +2,7 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal that is read as a person reads it ([`Screen`]) and its
-//! [`picture`].
+//! [`picture`], and an agent elsewhere ([`a2a`]).
 //! Does not own: any production code; this crate is only ever a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -11,6 +11,7 @@
     reason = "a test whose scaffolding fails should stop right there"
 )]
 
+pub mod a2a;
 mod gemini;
 mod home;
 mod http;

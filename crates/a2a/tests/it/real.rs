@@ -1,47 +1,12 @@
-//! An agent behind the public server library, if `scripts/a2a-server.sh` has installed it.
+//! An agent behind the public server library, if `scripts/python-peers.sh` has installed it.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use pollux_domain::remote_agent::{RemoteAgent, RemoteAuth, RemoteError};
+use pollux_test_support::a2a::peer;
 use tokio_util::sync::CancellationToken;
 
 use crate::scene::{agent, call};
-
-/// The agent's process; it leaves when its input ends.
-struct Peer {
-    child: Child,
-    card: String,
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts the agent; `None`, and a line that says so, where the library is not installed.
-fn peer(args: &[&str]) -> Option<Peer> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join("target/a2a-server");
-    if !folder.join("installed").exists() {
-        let _ = writeln!(std::io::stderr(), "skipped: scripts/a2a-server.sh has not installed the library");
-        return None;
-    }
-    let mut child = Command::new(folder.join("python/bin/python"))
-        .arg(root.join("crates/cli/tests/peers/a2a_agent.py"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut card = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut card).unwrap();
-    Some(Peer { child, card: card.trim().to_owned() })
-}
 
 #[tokio::test]
 async fn it_answers_over_every_transport_and_remembers_the_conversation() {

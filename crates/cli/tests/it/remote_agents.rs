@@ -1,47 +1,11 @@
-//! Agents elsewhere, called by the model: one behind the public A2A server library, if `scripts/a2a-server.sh` has
+//! Agents elsewhere, called by the model: one behind the public A2A server library, if `scripts/python-peers.sh` has
 //! installed it.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
+use pollux_test_support::a2a::{Peer, peer};
 use pollux_test_support::{TestHome, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene};
-
-/// The agent's process; it leaves when its input ends.
-struct Peer {
-    child: Child,
-    card: String,
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts the agent; `None`, and a line that says so, where the library is not installed.
-fn peer(args: &[&str]) -> Option<Peer> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = root.join("../../target/a2a-server");
-    if !folder.join("installed").exists() {
-        let _ = writeln!(std::io::stderr(), "skipped: scripts/a2a-server.sh has not installed the library");
-        return None;
-    }
-    let mut child = Command::new(folder.join("python/bin/python"))
-        .arg(root.join("tests/peers/a2a_agent.py"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut card = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut card).unwrap();
-    Some(Peer { child, card: card.trim().to_owned() })
-}
 
 /// A project with the agent, to which somebody has agreed.
 fn scene(peer: &Peer, auth: &str, message: &str) -> Scene {

@@ -272,14 +272,14 @@ fn a_file_does_not_play_the_administrator() {
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
 }
 
-/// The reference implementation of the specification, if `scripts/agent-skills.sh` has installed it.
+/// The reference implementation of the specification, if `scripts/python-peers.sh` has installed it.
 fn reference() -> Option<PathBuf> {
     let program =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/agent-skills/python/bin/agentskills");
     if !program.exists() {
         use std::io::Write as _;
         let _ =
-            writeln!(std::io::stderr(), "skipped: scripts/agent-skills.sh has not installed the validator");
+            writeln!(std::io::stderr(), "skipped: scripts/python-peers.sh has not installed the validator");
     }
     program.exists().then_some(program)
 }
