@@ -34,4 +34,4 @@ pub use hooked::HookPort;
 pub use permission::GrantReach;
 pub use schema::check as check_arguments;
 pub use session::{Handle, Planning, Ports, SessionSpec, open};
-pub use subagent::{AgentPort, TerminateMode};
+pub use subagent::{AgentPort, OwnServers, StartedServers, TerminateMode};

@@ -9,6 +9,7 @@ mod errand;
 mod executor;
 mod goal;
 mod invoke_agent;
+mod own_servers;
 mod remote;
 mod stopwatch;
 mod toolset;
@@ -39,6 +40,7 @@ use crate::prompt::PromptInputs;
 use crate::session::{CallIds, Prompted};
 
 pub(crate) use errand::Errand;
+pub use own_servers::{OwnServers, StartedServers};
 pub(crate) use stopwatch::Stopwatch;
 
 /// Characters of a description that the model reads with every request.
@@ -49,6 +51,8 @@ pub struct AgentPort {
     pub registry: Arc<Registry>,
     /// Those elsewhere, by name; one that is missing cannot be reached.
     pub remote: BTreeMap<String, Arc<dyn RemoteAgent>>,
+    /// The MCP servers that definitions bring along, by the agent's name.
+    pub servers: BTreeMap<String, Arc<dyn OwnServers>>,
     /// What agents elsewhere say of themselves, by name, as far as it is known.
     pub about: BTreeMap<String, String>,
     /// The program's version, for prompts that name it.

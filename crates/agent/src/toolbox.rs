@@ -42,9 +42,13 @@ impl Toolbox {
         toolbox
     }
 
-    /// The tools of a sub-agent, in this order.
-    pub(crate) fn of_subagent(all: Vec<Arc<dyn Tool>>, approvals: &Approvals) -> Self {
-        let mut toolbox = Self::new(all, None, approvals);
+    /// The tools of a sub-agent, in this order, and those of its own servers.
+    pub(crate) fn of_subagent(
+        all: Vec<Arc<dyn Tool>>,
+        late: Option<Arc<dyn ToolSource>>,
+        approvals: &Approvals,
+    ) -> Self {
+        let mut toolbox = Self::new(all, late, approvals);
         toolbox.is_subagents = true;
         toolbox.look_again(approvals);
         toolbox
@@ -52,6 +56,7 @@ impl Toolbox {
 
     /// Keeps only the tool of this name.
     pub(crate) fn keep_only(&mut self, name: &str, approvals: &Approvals) {
+        self.late = None;
         self.all.retain(|tool| tool.spec().name == name);
         self.own = self.all.len();
         self.look_again(approvals);

@@ -103,6 +103,11 @@ pub(crate) fn question(agents: &dyn AgentSet) -> Option<(Vec<String>, Vec<String
         let about = page::first_line(&row.description);
         lines.push(redacted(&plain(&format!("  * {}: {about}", row.name))).into_owned());
         lines.push(format!("    {}", plain(row.path.as_deref().unwrap_or_default())));
+        // Whoever agrees to the agent agrees to these.
+        let servers = row.details.get("mcpServers").and_then(Value::as_array).into_iter().flatten();
+        for server in servers.filter_map(Value::as_str) {
+            lines.push(redacted(&plain(&format!("    runs the MCP server {server}"))).into_owned());
+        }
     }
     Some((lines, open.into_iter().map(|row| row.name).collect()))
 }

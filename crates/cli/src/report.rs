@@ -133,17 +133,24 @@ pub(crate) fn fatal_object(session: Option<&str>, class: &str, message: &str, co
     Value::Object(object)
 }
 
-/// A refused command line: the reason, then the help, all on stderr.
-pub(crate) fn print_usage(error: &UsageError, err: &mut dyn Write, colour: Colour) -> io::Result<()> {
+/// A refused command line: the reason, then the help on the command, all on stderr.
+pub(crate) fn print_usage(
+    error: &UsageError,
+    topic: Topic,
+    err: &mut dyn Write,
+    colour: Colour,
+) -> io::Result<()> {
     Failure::from_usage(error).print(err, colour)?;
     if error.shows_help() {
-        write!(err, "\n{}", help_text(Topic::Main))?;
+        write!(err, "\n{}", help_text(topic))?;
     }
     err.flush()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     fn printed(failure: &Failure, colour: Colour) -> String {
@@ -188,9 +195,16 @@ mod tests {
 
     #[test]
     fn a_refused_command_line_is_followed_by_the_help() {
-        let mut bytes = Vec::new();
-        print_usage(&UsageError::UnknownFlag("nope".into()), &mut bytes, Colour::None).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(text.starts_with("Unknown argument: nope\n\nPollux:"), "{text}");
+        for (words, expected) in [
+            (&["--nope"] as &[&str], "Unknown argument: nope\n\nPollux:"),
+            (&["mcp", "add"], "Unknown argument: nope\n\nMCP:"),
+        ] {
+            let mut bytes = Vec::new();
+            let topic = Topic::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
+            let error = UsageError::UnknownFlag("nope".into());
+            print_usage(&error, topic, &mut bytes, Colour::None).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.starts_with(expected), "{text}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each function is one step of a start; the order in which they are called is `run.rs`'s business.
 
+mod agent_servers;
 mod agents;
 mod auth;
 mod built_in_prompts;
@@ -9,6 +10,7 @@ mod checker;
 mod clipboard;
 mod custom_commands;
 mod desk;
+mod extension_updates;
 mod extensions;
 mod extensions_command;
 mod hooks;
@@ -109,6 +111,8 @@ pub(crate) struct Loaded {
     only_extensions: Vec<String>,
     /// Read at the first question; see [`extensions::of`].
     extensions: OnceLock<extensions::Extensions>,
+    /// Newer versions of extensions are looked for once.
+    updates: OnceLock<()>,
     /// Servers that outlive a conversation which is cleared.
     servers: mcp::Kept,
     /// Read at the first question; see [`agents::of`].
@@ -173,6 +177,7 @@ pub(crate) fn load_settings(options: &Options, env: &Env) -> Result<Loaded, Fail
         installation,
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),
+        updates: OnceLock::new(),
         servers: mcp::Kept::default(),
         agents: OnceLock::new(),
     })

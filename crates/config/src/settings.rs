@@ -31,7 +31,7 @@ pub(crate) use edit::change;
 
 pub use defect::{BadFile, SettingsError, SettingsWarning, WarningKind, report};
 pub use edit::{EditError, ValueError, parse_user_value, remove_path, remove_value, set_path, set_value};
-pub use interpolate::expand;
+pub use interpolate::{expand, interpolate};
 pub use migrate::Migrated;
 pub use origin::{Layer, Origin};
 pub use rows::Row;

@@ -304,6 +304,7 @@ pub enum NoticeCode {
     Server,
     /// A sub-agent, or a definition of one.
     Agent,
+    Extension,
 }
 
 /// How a turn ended.

@@ -10,6 +10,7 @@ mod fields;
 mod inputs;
 mod registry;
 mod remote;
+mod servers;
 mod template;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::frontmatter::{self, FrontMatterError};
 pub use acknowledged::{AcknowledgeError, Acknowledgements};
 pub use inputs::inputs_for;
 pub use registry::{Entry, Registry, Sources, Status, Wishes};
+pub use servers::servers_in;
 pub use template::{MissingInput, fill};
 
 /// Turns of an agent that says nothing about it; upstream's.
@@ -76,7 +78,7 @@ pub struct Local {
     pub output: Option<Output>,
     /// Tools by name or wildcard; `None` for everything the main agent has.
     pub tools: Option<Vec<String>>,
-    /// MCP servers of its own, as written.
+    /// MCP servers of its own, in the words of settings.
     pub mcp_servers: JsonObject,
     pub model: ModelChoice,
     /// Generation settings over the model's own.

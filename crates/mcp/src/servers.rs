@@ -35,12 +35,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const HEAD_START: Duration = Duration::from_millis(30);
 
 /// A server and how one signs in to it.
+#[derive(Clone)]
 pub struct Entry {
     pub config: ServerConfig,
     pub access: Option<Arc<dyn Access>>,
 }
 
 /// What servers are started with.
+#[derive(Clone)]
 pub struct Setup {
     pub entries: Vec<Entry>,
     pub env: Env,

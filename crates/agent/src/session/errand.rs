@@ -7,7 +7,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
 use pollux_domain::event::Event;
 use pollux_domain::id::SessionId;
-use pollux_domain::tool::Tool;
+use pollux_domain::tool::{Tool, ToolSource};
 use pollux_session::Recorder;
 use tokio::sync::mpsc;
 
@@ -32,6 +32,8 @@ pub(crate) struct ErrandSpec {
     pub(crate) generation: JsonObject,
     pub(crate) desk: Arc<Desk>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// Tools of servers that are its own.
+    pub(crate) late_tools: Option<Arc<dyn ToolSource>>,
     pub(crate) prompt: PromptInputs,
     pub(crate) recorder: Recorder,
     pub(crate) prompted: Prompted,
@@ -42,8 +44,10 @@ impl Session {
     /// A session for a sub-agent of the host's. Rules, answers, hooks and what is kept of changes are shared.
     pub(crate) fn for_errand(host: &Host, spec: ErrandSpec) -> Self {
         let approvals = Arc::new(host.approvals.for_subagent(&spec.agent));
-        let toolbox = Toolbox::of_subagent(spec.tools, &approvals);
+        let toolbox = Toolbox::of_subagent(spec.tools, spec.late_tools, &approvals);
         let (system, overhead) = instructions(&spec.prompt, &toolbox);
+        let mut history = History::new(host.first_turn.clone(), []);
+        history.describe_tools(toolbox.context());
         Self {
             id: spec.id,
             interactive: false,
@@ -67,7 +71,7 @@ impl Session {
             prompt: spec.prompt,
             system,
             overhead,
-            history: History::new(host.first_turn.clone(), []),
+            history,
             client: Arc::clone(&host.client),
             clock: Arc::clone(&host.clock),
             recorder: spec.recorder,

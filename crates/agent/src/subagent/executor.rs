@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::approval::Person;
 use pollux_domain::content::Part;
 use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
@@ -19,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::complete_task::CompleteTask;
 use super::errand::Errand;
 use super::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
-use super::{Host, Stopwatch, TerminateMode, toolset, words};
+use super::{Host, StartedServers, Stopwatch, TerminateMode, toolset, words};
 use crate::control;
+use crate::desk::Desk;
 use crate::prompt::PromptInputs;
 use crate::schema;
 use crate::session::{ErrandSpec, Session};
@@ -60,7 +62,9 @@ pub(super) async fn run(
     let record = file.is_some().then(|| opened.session.id.to_string());
     let ended = work(&mut opened, local, &watch, &context.cancel).await;
     // The record has to be closed before it gets its title.
-    drop(opened);
+    let Opened { session, servers, .. } = opened;
+    drop(session);
+    servers.end.await;
     if let (TerminateMode::Goal, Some(file)) = (ended.mode, file) {
         // A title is a convenience; the work is done.
         let _ = set_summary(&file, &summary(&ended.result));
@@ -73,6 +77,7 @@ struct Opened {
     session: Session,
     errand: Arc<Errand>,
     query: String,
+    servers: StartedServers,
 }
 
 async fn open(
@@ -83,12 +88,6 @@ async fn open(
     context: &ToolContext,
     watch: &Arc<Stopwatch>,
 ) -> Result<Opened, String> {
-    if let Some(server) = local.mcp_servers.keys().next() {
-        return Err(format!(
-            "it brings MCP servers of its own (`{server}`), which is not supported; configure them in `mcpServers` of \
-             the settings and name their tools in `tools`"
-        ));
-    }
     let events = host.events.upgrade().ok_or("the session is over")?;
     let inputs = inputs(host, local, prompt)?;
     let own = local.prompt.text().map_err(|error| error.to_string())?;
@@ -101,6 +100,7 @@ async fn open(
         live: Arc::clone(&context.live),
     });
     let desk = Arc::new(host.desk.for_subagent(&definition.name, Arc::clone(watch)));
+    let mut servers = own_servers(host, definition, &desk, &context.cancel).await;
     let (mut tools, unknown) = tools(host, local, context).await;
     for tool in &mut tools {
         if tool.spec().name == "ask_user" {
@@ -123,6 +123,7 @@ async fn open(
             generation: local.generation.clone(),
             desk,
             tools,
+            late_tools: servers.tools.clone(),
             prompt: instructions(host, &local.prompt, own),
             prompted: host.prompted(),
             events,
@@ -132,7 +133,24 @@ async fn open(
         let text = format!("there are no tools named {}", unknown.join(", "));
         session.notice(Severity::Warning, NoticeCode::Agent, text).await;
     }
-    Ok(Opened { session, errand, query })
+    for problem in std::mem::take(&mut servers.problems) {
+        session.notice(Severity::Warning, NoticeCode::Agent, problem).await;
+    }
+    Ok(Opened { session, errand, query, servers })
+}
+
+/// Starts the MCP servers that the agent's definition names.
+async fn own_servers(
+    host: &Host,
+    definition: &Definition,
+    desk: &Arc<Desk>,
+    cancel: &CancellationToken,
+) -> StartedServers {
+    let person = host.prompt.interactive.then(|| Arc::clone(desk) as Arc<dyn Person>);
+    match host.port.servers.get(&definition.name) {
+        Some(servers) => servers.start(person, cancel).await,
+        None => StartedServers::none(Vec::new()),
+    }
 }
 
 /// What prompts may name: what the agent was told, and where it runs.
@@ -232,7 +250,7 @@ fn recorder(host: &Host, id: &SessionId) -> Recorder {
 
 /// Works until the end, with a last turn for an agent that did not hand anything over.
 async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &CancellationToken) -> Ended {
-    let Opened { session, errand, query } = opened;
+    let Opened { session, errand, query, .. } = opened;
     let first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
     if let Some(result) = errand.goal.output() {
         return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };

@@ -4,16 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pollux_agent::AgentPort;
+use pollux_agent::{AgentPort, OwnServers, StartedServers};
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, ApprovalMode};
+use pollux_domain::approval::{Answer, ApprovalMode, Person};
 use pollux_domain::event::{ActivityKind, CallStatus, Event, Op, TurnEnd};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole};
 use pollux_domain::remote_agent::{RemoteAgent, RemoteError};
-use pollux_domain::tool::{Display, Effect, Tool, ToolKind, ToolOutcome};
+use pollux_domain::tool::{Display, Effect, Tool, ToolKind, ToolOutcome, ToolSource};
 use pollux_extend::agents::{Registry, Sources};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,7 @@ fn agents(options: &mut Options, files: &[&str]) {
     options.agents = Some(AgentPort {
         registry: Arc::new(registry),
         remote: BTreeMap::new(),
+        servers: BTreeMap::new(),
         about: BTreeMap::new(),
         version: "1.2.3".into(),
         project_hash: "abc".into(),
@@ -429,16 +430,73 @@ async fn a_text_with_an_input_that_is_missing_is_an_error() {
     scene.prompt("go").await;
     let told = scene.told(1);
     assert!(told.starts_with("Subagent 'scout' failed. Error: its text has `${place}`"), "{told}");
-    let text = "---\nname: scout\ndescription: d\nmcp_servers: {db: {command: db}}\n---\nx\n";
-    let mut options = Options { lines: vec![calls(&[ask("scout", "x")]), says("ok")], ..Options::default() };
-    agents(&mut options, &[text]);
-    let mut other = Scene::with(options);
-    other.prompt("go").await;
-    assert!(
-        other.told(1).contains("MCP servers of its own (`db`), which is not supported"),
-        "{}",
-        other.told(1)
-    );
+}
+
+/// Servers that note when they are started and ended.
+#[derive(Default)]
+struct Noted(Arc<Mutex<Vec<String>>>);
+
+impl OwnServers for Noted {
+    fn start<'a>(
+        &'a self,
+        person: Option<Arc<dyn Person>>,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, StartedServers> {
+        self.0.lock().unwrap().push(format!("started, person: {}", person.is_some()));
+        let notes = Arc::clone(&self.0);
+        let end = async move { notes.lock().unwrap().push("ended".to_owned()) };
+        let tools = Some(Arc::new(Offer) as Arc<dyn ToolSource>);
+        Box::pin(async {
+            StartedServers { tools, problems: vec!["one is dead".to_owned()], end: Box::pin(end) }
+        })
+    }
+}
+
+struct Offer;
+
+impl ToolSource for Offer {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![tool("rows", ToolKind::Read, Effect::Read(vec![]), |_, _| {
+            Box::pin(async { ToolOutcome::text("3 rows".to_owned(), Display::Nothing) })
+        })]
+    }
+
+    fn context(&self) -> Option<String> {
+        Some("about rows".to_owned())
+    }
+
+    fn settled<'a>(&'a self, _cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn servers_of_an_agent_live_as_long_as_its_work() {
+    let lines = vec![
+        calls(&[ask("scout", "x")]),
+        calls(&[("rows", json!({}))]),
+        says("I forgot to hand over"),
+        done("late"),
+        says("ok"),
+    ];
+    let mut options = Options { lines, ..Options::default() };
+    agents(&mut options, &["---\nname: scout\ndescription: d\nmcp_servers: {db: {command: db}}\n---\nx\n"]);
+    let noted = Noted::default();
+    let notes = Arc::clone(&noted.0);
+    options.agents.as_mut().unwrap().servers.insert("scout".into(), Arc::new(noted));
+    let mut scene = Scene::with(options);
+    scene.prompt("go").await;
+    assert_eq!(*notes.lock().unwrap(), ["started, person: false", "ended"]);
+    let requests = scene.model.requests.lock().unwrap();
+    let names = |n: usize| requests[n].tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
+    assert!(names(1).contains(&"rows".to_owned()), "{:?}", names(1));
+    assert!(requests[1].contents[0].text().contains("about rows"));
+    assert_eq!(names(3), ["complete_task"], "the last turn is for the result alone");
+    assert!(!names(4).contains(&"rows".to_owned()));
 }
 
 struct Elsewhere;

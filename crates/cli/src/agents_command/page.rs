@@ -62,6 +62,7 @@ pub(super) fn whole(row: &Row, prompt: &str) -> String {
         ("model", "Model"),
         ("temperature", "Temperature"),
         ("tools", "Tools"),
+        ("mcpServers", "MCP servers"),
         ("maxTurns", "Turns"),
         ("timeoutSeconds", "Time"),
         ("card", "Card"),
@@ -86,7 +87,7 @@ fn shown(key: &str, value: &Value) -> String {
         ("tools", Value::Array(items)) if items.iter().any(|item| item == "*") => {
             "all that the main agent has".to_owned()
         }
-        ("tools", Value::Array(items)) => {
+        ("tools" | "mcpServers", Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
         }
         ("inputs", value) => inputs(value),

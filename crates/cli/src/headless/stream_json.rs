@@ -170,6 +170,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::Halted => "HALTED_BY_HOOK",
         NoticeCode::Server => "MCP_SERVER",
         NoticeCode::Agent => "AGENT",
+        NoticeCode::Extension => "EXTENSION",
     }
 }
 

@@ -7,6 +7,8 @@ mod memory;
 mod sessions;
 mod skills;
 
+use std::ffi::OsString;
+
 pub(crate) use sessions::SessionsPage;
 
 /// Which help is asked for.
@@ -25,6 +27,27 @@ pub(crate) enum Topic {
     Sessions(SessionsPage),
     Auth,
     Demo,
+}
+
+impl Topic {
+    /// The help that a command line with a mistake in it needs.
+    pub(crate) fn of(args: &[OsString]) -> Self {
+        match args.first().and_then(|word| word.to_str()) {
+            Some("config") => Self::Config,
+            Some("policy") => Self::Policy,
+            Some("agent" | "agents") => Self::Agents,
+            Some("hook" | "hooks") => Self::Hooks,
+            Some("extension" | "extensions") => Self::Extensions,
+            Some("mcp") => Self::Mcp,
+            Some("skill" | "skills") => Self::Skills,
+            Some("trust") => Self::Trust,
+            Some("memory") => Self::Memory,
+            Some("sessions") => Self::Sessions(SessionsPage::Overview),
+            Some("auth") => Self::Auth,
+            Some("demo") => Self::Demo,
+            _ => Self::Main,
+        }
+    }
 }
 
 pub(crate) fn text(topic: Topic) -> &'static str {

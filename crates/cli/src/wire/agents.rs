@@ -1,6 +1,7 @@
 //! Sub-agents of a run, and those behind `pollux agents`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +22,9 @@ use pollux_extend::agents::{
 use serde_json::{Value, json};
 
 use super::hooks::refused;
+use super::mcp_command::reached;
 use super::remote_agents::RemoteAgents;
-use super::{Loaded, extensions, load_settings};
+use super::{Loaded, agent_servers, extensions, load_settings};
 use crate::agents_command::{AgentSet, Row};
 use crate::launch::{Options, Scope};
 use crate::mentions::{self, Piece};
@@ -71,7 +73,9 @@ pub(super) fn remote_names(loaded: &Loaded) -> Vec<String> {
 /// What a conversation gets; warnings are about definitions that cannot be used.
 pub(super) async fn port(
     loaded: &Loaded,
+    roots: &[PathBuf],
     background: &Arc<Background>,
+    interactive: bool,
     warnings: &mut Vec<String>,
 ) -> Option<AgentPort> {
     if !is_on(loaded) {
@@ -97,7 +101,8 @@ pub(super) async fn port(
     }
     let about = introductions(silent, warnings).await;
     let project_hash = loaded.project.hash().to_owned();
-    Some(AgentPort { registry, remote, about, version: VERSION.to_owned(), project_hash })
+    let servers = agent_servers::of(loaded, &registry, roots, background, interactive);
+    Some(AgentPort { registry, remote, servers, about, version: VERSION.to_owned(), project_hash })
 }
 
 async fn introductions(
@@ -292,6 +297,11 @@ fn row(entry: &Entry) -> Row {
     }
 }
 
+/// Its MCP servers and how they are reached.
+fn servers(local: &Local) -> Vec<String> {
+    local.mcp_servers.iter().map(|(name, entry)| format!("{name}: {}", reached(entry))).collect()
+}
+
 fn local_details(local: &Local) -> JsonObject {
     let tools = local.tools.as_ref().map_or_else(|| json!(["*"]), |tools| json!(tools));
     let mut details = JsonObject::from_iter([
@@ -303,6 +313,9 @@ fn local_details(local: &Local) -> JsonObject {
     ]);
     if let Some(temperature) = local.generation.get("temperature") {
         details.insert("temperature".to_owned(), temperature.clone());
+    }
+    if !local.mcp_servers.is_empty() {
+        details.insert("mcpServers".to_owned(), json!(servers(local)));
     }
     if let Some(output) = &local.output {
         details.insert("output".to_owned(), json!({"name": output.name, "schema": output.schema}));

@@ -124,7 +124,7 @@ pub(super) fn excluded_tools(loaded: &Loaded) -> Vec<String> {
     active(loaded).flat_map(|one| one.manifest.excluded_tools()).collect()
 }
 
-/// A server of an extension: its name, its entry as it holds and as it is written, and the extension.
+/// A server of an extension: its name, its entry as it holds and as it is written but for places, and the extension.
 pub(super) struct ExtensionServer {
     pub(super) name: String,
     pub(super) entry: Value,
@@ -138,7 +138,7 @@ pub(super) struct ExtensionServer {
 pub(super) fn servers(loaded: &Loaded) -> Vec<ExtensionServer> {
     let mut found: Vec<ExtensionServer> = Vec::new();
     for one in active(loaded) {
-        let written: Vec<Value> = one.manifest.servers().map(|(_, entry)| entry.clone()).collect();
+        let written: Vec<Value> = one.servers_as_written(&loaded.env);
         let ready = one.servers(&loaded.env, &|service, variable| secret(loaded, service, variable));
         for ((name, entry), written) in ready.into_iter().zip(written) {
             if !found.iter().any(|known| known.name == name) {

@@ -37,6 +37,15 @@ const GIT_TIME: Duration = Duration::from_secs(300);
 
 /// The extensions for `pollux extensions`.
 pub(crate) fn extension_set(options: &Options, env: &Env) -> Result<Box<dyn ExtensionSet>, Failure> {
+    Ok(Box::new(of_a_home(options, env)?))
+}
+
+/// The same where nobody waits: Ctrl+C is for somebody else.
+pub(super) fn unattended(options: &Options, env: &Env) -> Result<OfAHome, Failure> {
+    Ok(OfAHome { attended: false, ..of_a_home(options, env)? })
+}
+
+fn of_a_home(options: &Options, env: &Env) -> Result<OfAHome, Failure> {
     let loaded = load_settings(options, env)?;
     if extensions::is_off(&loaded, "admin.extensions.enabled") {
         return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
@@ -51,15 +60,17 @@ pub(crate) fn extension_set(options: &Options, env: &Env) -> Result<Box<dyn Exte
         workspace: loaded.project.root().to_path_buf(),
     };
     let store = auth::store(&loaded);
-    Ok(Box::new(OfAHome { loaded, all, places, notes, store }))
+    Ok(OfAHome { loaded, all, places, notes, store, attended: true })
 }
 
-struct OfAHome {
+pub(super) struct OfAHome {
     loaded: Loaded,
     all: Vec<Installed>,
     places: Places,
     notes: Vec<String>,
     store: std::sync::Arc<CredentialStore>,
+    /// Somebody waits and may end it with Ctrl+C.
+    attended: bool,
 }
 
 /// What somebody agreed to beforehand.
@@ -119,9 +130,7 @@ impl ExtensionSet for OfAHome {
     }
 
     fn update(&mut self, name: &str, asking: &mut Asking<'_>) -> Option<Result<Updated, Failure>> {
-        let found =
-            self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)?.clone();
-        Some(self.update_one(&found, asking))
+        self.update_named(name, asking)
     }
 
     fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure> {
@@ -185,6 +194,32 @@ impl ExtensionSet for OfAHome {
 }
 
 impl OfAHome {
+    /// The user's extensions, and whether they want to be updated by themselves.
+    pub(super) fn sources(&self) -> Vec<(String, Option<bool>)> {
+        let own = self.all.iter().filter(|one| one.origin == Origin::User);
+        own.filter_map(|one| Some((one.extension.name.clone(), one.metadata.as_ref()?.auto_update))).collect()
+    }
+
+    fn own(&self, name: &str) -> Option<&Installed> {
+        self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)
+    }
+
+    /// Whether there is a newer version; not if that cannot be found out.
+    pub(super) fn has_newer(&self, name: &str) -> bool {
+        let Some(found) = self.own(name) else { return false };
+        let state = self.outside(async |places, outside| check(found, places, outside).await);
+        matches!(state, Ok(Ok(UpdateState::Available(_))))
+    }
+
+    pub(super) fn update_named(
+        &mut self,
+        name: &str,
+        asking: &mut Asking<'_>,
+    ) -> Option<Result<Updated, Failure>> {
+        let found = self.own(name)?.clone();
+        Some(self.update_one(&found, asking))
+    }
+
     fn integrity(&self) -> Integrity<'_> {
         Integrity::new(&self.places.gemini_dir, Some(&self.store))
     }
@@ -365,7 +400,7 @@ impl OfAHome {
             loop {
                 tokio::select! {
                     done = &mut work => return done,
-                    Ok(()) = tokio::signal::ctrl_c() => cancel.cancel(),
+                    Ok(()) = tokio::signal::ctrl_c(), if self.attended => cancel.cancel(),
                 }
             }
         }))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pollux_config::settings::{Layer, read_object};
+use pollux_config::settings::{Layer, interpolate, read_object};
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
@@ -134,18 +134,55 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
         };
         entries.insert(server.name.clone(), entry);
     }
-    let allowed = map("admin.mcp.config");
-    if !allowed.is_empty() {
-        entries.retain(|name, _| allowed.contains_key(name));
-        for (name, entry) in &mut entries {
-            if let (Value::Object(entry), Some(Value::Object(ruled))) = (entry, allowed.get(name)) {
-                ["command", "args", "env", "cwd"].iter().for_each(|key| drop(entry.shift_remove(*key)));
-                entry.extend(ruled.clone());
-            }
-        }
-    }
+    rule(loaded, &mut entries);
     entries.extend(map("admin.mcp.requiredConfig"));
     entries.into_iter().collect()
+}
+
+/// Leaves the servers that an administrator lists, if there is a list, and in the form that it gives them.
+fn rule(loaded: &Loaded, entries: &mut JsonObject) {
+    let Some((Value::Object(allowed), _)) = loaded.settings.get("admin.mcp.config") else { return };
+    if allowed.is_empty() {
+        return;
+    }
+    entries.retain(|name, _| allowed.contains_key(name));
+    for (name, entry) in entries {
+        if let (Value::Object(entry), Some(Value::Object(ruled))) = (entry, allowed.get(name)) {
+            ["command", "args", "env", "cwd"].iter().for_each(|key| drop(entry.shift_remove(*key)));
+            entry.extend(ruled.clone());
+        }
+    }
+}
+
+/// Of the servers that an agent brings along those that may be started, and lines about the others.
+pub(super) fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerConfig>, Vec<String>) {
+    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
+    let taken = policy::server_names(loaded);
+    let mut ruled = own.clone();
+    rule(loaded, &mut ruled);
+    let (mut configs, mut problems) = (Vec::new(), Vec::new());
+    for name in own.keys() {
+        let unused = |why: &str| format!("MCP server '{name}' of agent '{agent}' is not used: {why}");
+        // Whoever took a configured server's name would take what rules and people said about it.
+        if taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim())) {
+            problems.push(unused("a server of this name is configured, and that one counts"));
+            continue;
+        }
+        if let Some(Unused::Blocked(why) | Unused::Disabled(why)) = refusal(loaded, &switches, name) {
+            problems.push(unused(&why));
+            continue;
+        }
+        let Some(entry) = ruled.get_mut(name) else {
+            problems.push(unused("an administrator's list leaves it out"));
+            continue;
+        };
+        interpolate(entry, &loaded.env);
+        match ServerConfig::parse(name, entry) {
+            Ok(config) => configs.push(config),
+            Err(error) => problems.push(unused(&error.to_string())),
+        }
+    }
+    (configs, problems)
 }
 
 /// What of an entry narrows a server, and nothing that changes it.
@@ -266,13 +303,24 @@ fn prepare(
     background: &Arc<Background>,
     interactive: bool,
 ) -> Servers {
+    Servers::prepare(setup(loaded, configs, roots, background, interactive))
+}
+
+/// What these servers are started with.
+pub(super) fn setup(
+    loaded: &Loaded,
+    configs: Vec<ServerConfig>,
+    roots: Vec<PathBuf>,
+    background: &Arc<Background>,
+    interactive: bool,
+) -> Setup {
     // Nothing is opened for servers that are programs.
     let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
     let entries = configs.into_iter().map(|config| {
         let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
         Entry { config, access }
     });
-    Servers::prepare(Setup {
+    Setup {
         entries: entries.collect(),
         env: loaded.env.clone(),
         redaction: loaded.groups.tools.redaction.clone(),
@@ -283,7 +331,7 @@ fn prepare(
         version: VERSION.to_owned(),
         interactive,
         name_tool: qualified_tool_name,
-    })
+    }
 }
 
 /// The servers of a conversation, and lines about those that cannot be used; nothing when none is named.

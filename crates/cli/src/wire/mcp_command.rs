@@ -393,7 +393,7 @@ fn entry(server: &NewServer) -> Value {
 }
 
 /// How a server is reached, as its entry is written.
-fn reached(entry: &Value) -> String {
+pub(super) fn reached(entry: &Value) -> String {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     if let Some(url) = text("httpUrl") {
         return format!("{url} (http)");

@@ -12,7 +12,7 @@ use pollux_policy::settings_rules::Lists;
 use pollux_tools::real_path;
 use serde_json::Value;
 
-use super::{Loaded, agents, extensions};
+use super::{Loaded, agent_servers, agents, extensions};
 use crate::launch::Options;
 
 /// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
@@ -111,11 +111,14 @@ fn lists(options: &Options, loaded: &Loaded, trusted: bool) -> Lists {
 /// Servers that the user's or the machine's settings trust; a project cannot vouch for its own.
 fn trusted_servers(loaded: &Loaded) -> Vec<String> {
     let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
-    servers
+    let configured = servers
         .filter(|(_, server)| server.get("trust") == Some(&Value::Bool(true)))
         .map(|(name, _)| name.clone())
-        .filter(|name| is_own(loaded, &format!("mcpServers.{name}")))
-        .collect()
+        .filter(|name| is_own(loaded, &format!("mcpServers.{name}")));
+    let taken = server_names(loaded);
+    let is_taken = |name: &String| taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim()));
+    let of_agents = agent_servers::trusted(agents::of(loaded)).into_iter().filter(|name| !is_taken(name));
+    configured.chain(of_agents).collect()
 }
 
 /// The MCP servers that settings and extensions name.

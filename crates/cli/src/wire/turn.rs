@@ -34,6 +34,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::custom_commands::Commands;
+use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
@@ -54,6 +55,8 @@ pub(crate) struct Conversation {
     pub(super) outside: Outside,
     pub(super) keeper: Arc<Keeper>,
     pub(super) titles: Option<Titles>,
+    /// Only in the first conversation of a run.
+    updates: Option<ExtensionUpdates>,
     /// It was said that a server failed.
     said_problem: bool,
     /// Where the memory is on.
@@ -137,6 +140,7 @@ impl Conversation {
     pub(crate) fn beside(&mut self) -> Vec<Event> {
         let mut events = self.titles.as_mut().map(Titles::events).unwrap_or_default();
         events.extend(self.remembrance.as_mut().map(Remembrance::events).unwrap_or_default());
+        events.extend(self.updates.as_mut().map(ExtensionUpdates::events).unwrap_or_default());
         if !self.said_problem && self.outside.servers.as_deref().is_some_and(Servers::has_problem) {
             self.said_problem = true;
             events.push(mcp::problem("/mcp"));
@@ -318,7 +322,8 @@ async fn assemble(
     let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
     let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
     let late_tools = skills::together(servers.into_iter().chain(shelf).collect());
-    let agents_port = agents::port(loaded, &background, &mut warnings).await;
+    let agents_port =
+        agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
         model: Arc::clone(&model),
         tools,
@@ -338,6 +343,7 @@ async fn assemble(
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     let titles = if interactive { Titles::start(turn, &model) } else { None };
+    let updates = if interactive { ExtensionUpdates::look(turn.options, loaded) } else { None };
     Ok(Conversation {
         handle,
         warnings,
@@ -345,6 +351,7 @@ async fn assemble(
         outside,
         keeper,
         titles,
+        updates,
         said_problem: false,
         remembrance,
     })

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pollux_test_support::mcp::server_entry;
 use pollux_test_support::{Reply, TestHome, reply};
 use serde_json::{Value, json};
 
@@ -270,4 +271,68 @@ fn hooks_on_calls_run_for_agents_too_and_hooks_on_prompts_do_not() {
     }
     assert_eq!(scene.home.read("prompts.txt").matches("\"hook_event_name\":\"BeforeAgent\"").count(), 1);
     assert_eq!(scene.home.read("models.txt").matches("\"hook_event_name\":\"BeforeModel\"").count(), 4);
+}
+
+/// An agent with an MCP server of its own.
+fn with_server(home: TestHome, entry: &Value) -> TestHome {
+    let text = format!(
+        "---\nname: scout\ndescription: looks around\ntools: [glob]\nmcp_servers: {{\"db\": {entry}}}\n---\nx\n"
+    );
+    home.home_file(".gemini/agents/scout.md", &text)
+}
+
+#[test]
+fn an_agent_brings_servers_that_nobody_else_sees() {
+    let mut entry = server_entry("plain");
+    entry["trust"] = json!(true);
+    entry["env"]["SCOUTS_OWN"] = json!("$HUSH");
+    entry["exclude_tools"] = json!(["fail"]);
+    let replies = [
+        ask("scout", "look"),
+        reply().call("mcp_db_echo", json!({"text": "hi"})).call("mcp_db_env", json!({})),
+        done("seen"),
+        reply().text("fine"),
+    ];
+    let scene = Scene::with(with_server(TestHome::new(), &entry), replies);
+    let run = scene.prepare(&["-p", "x"]).env("HUSH", "tops3cret").run();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "fine\n"), "{}", run.stderr);
+    let names = |request: usize| scene.server.request(request).tool_names();
+    let has = |request: usize, name: &str| names(request).contains(&name.to_owned());
+    assert!(has(1, "mcp_db_echo") && has(1, "glob") && has(1, "complete_task"), "{:?}", names(1));
+    assert!(!has(1, "mcp_db_fail") && !has(1, "read_file"), "{:?}", names(1));
+    assert!(!has(0, "mcp_db_echo") && !has(3, "mcp_db_echo"), "the main agent has nothing of it");
+    let answers = scene.server.request(2).function_responses();
+    assert!(answers[0].to_string().contains("untrusted_context"), "{}", answers[0]);
+    assert!(answers[1].to_string().contains("SCOUTS_OWN"), "{}", answers[1]);
+    let context = scene.server.request(1).contents()[0].to_string();
+    assert!(context.contains("instructions provided by the tool server 'db'"), "{context}");
+    let shown = scene.run(&["agents", "show", "scout"]);
+    assert!(shown.stdout.contains("MCP servers: db: "), "{}", shown.stdout);
+}
+
+#[test]
+fn servers_of_agents_are_judged_like_others() {
+    let evil = json!({"command": "sh", "args": ["-c", "touch started; cat"], "trust": true});
+    let replies = || [ask("scout", "look"), done("seen"), reply().text("fine")];
+    let untrusted = Scene::untrusted(with_server(TestHome::new(), &evil), replies());
+    let taken = TestHome::new().settings(json!({"mcpServers": {"DB": server_entry("plain")}}));
+    let taken = Scene::with(with_server(taken, &evil), replies());
+    let excluded = TestHome::new().settings(json!({"mcp": {"excluded": ["db"]}}));
+    let excluded = Scene::with(with_server(excluded, &evil), replies());
+    for (scene, why) in [
+        (untrusted, "this folder is not trusted"),
+        (taken, "a server of this name is configured, and that one counts"),
+        (excluded, "is blocked by mcp.excluded"),
+    ] {
+        let run = scene.run(&["-p", "x"]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let told =
+            run.stderr.contains("MCP server 'db' of agent 'scout' is not used") && run.stderr.contains(why);
+        assert!(told, "{}", run.stderr);
+        assert!(!scene.home.project().join("started").exists());
+    }
+    // A server that nobody vouches for has no tools where nobody can be asked.
+    let scene = Scene::with(with_server(TestHome::new(), &server_entry("plain")), replies());
+    assert_eq!(scene.run(&["-p", "x"]).code, Some(0));
+    assert!(!scene.server.request(1).tool_names().contains(&"mcp_db_echo".to_owned()));
 }

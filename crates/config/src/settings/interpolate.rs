@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::env::Env;
 
 /// Replaces variables in every string of a tree; keys stay as they are.
-pub(crate) fn interpolate(value: &mut Value, env: &Env) {
+pub fn interpolate(value: &mut Value, env: &Env) {
     match value {
         Value::String(text) if text.contains('$') => *text = expand(text, env),
         Value::Array(items) => items.iter_mut().for_each(|item| interpolate(item, env)),

@@ -6,7 +6,7 @@ use pollux_domain::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMIT, inputs};
+use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMIT, inputs, servers};
 
 /// More minutes than anybody means.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
@@ -69,7 +69,7 @@ impl LocalFields {
             inputs,
             output: self.output.map(OutputFields::output),
             tools,
-            mcp_servers: self.mcp_servers,
+            mcp_servers: servers::as_in_settings(self.mcp_servers)?,
             model: match self.model.as_deref() {
                 None | Some("inherit" | "") => ModelChoice::Inherit,
                 Some(name) => ModelChoice::Named(name.to_owned()),
@@ -158,7 +158,10 @@ pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject)
                     None => local.tools = Some(names),
                 }
             }
-            ("mcpServers", Value::Object(servers)) => local.mcp_servers.extend(servers.clone()),
+            ("mcpServers", Value::Object(written)) => match servers::as_in_settings(written.clone()) {
+                Ok(servers) => local.mcp_servers.extend(servers),
+                Err(why) => problem("mcpServers", &why),
+            },
             (other, _) => problem(other, "unknown key, or a value of the wrong kind"),
         }
     }

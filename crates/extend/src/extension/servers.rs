@@ -22,6 +22,17 @@ impl Installed {
             .collect()
     }
 
+    /// The entries of its MCP servers for people: places are filled in, everything else is as it is written.
+    pub fn servers_as_written(&self, env: &Env) -> Vec<Value> {
+        let places = super::load::variables(&self.extension.path, env.cwd());
+        let shown = |entry: &Value| {
+            let mut entry = entry.clone();
+            each_text(&mut entry, &mut |text| replaced(text, |name| places.get(name).cloned()));
+            entry
+        };
+        self.manifest.servers().map(|(_, entry)| shown(entry)).collect()
+    }
+
     /// Its MCP servers, ready to be used: variables replaced, its settings in their environment, and without
     /// the say about whether they may be trusted.
     pub fn servers(&self, env: &Env, secrets: &Secrets<'_>) -> Vec<(String, Value)> {

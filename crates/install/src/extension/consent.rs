@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pollux_config::files;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text;
+use pollux_extend::agents::servers_in;
 use pollux_extend::extension::Manifest;
 use pollux_extend::frontmatter;
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub fn body(manifest: &Manifest, folder: &Path) -> String {
         "It runs these MCP servers:",
         manifest.servers().map(|(name, entry)| server(name, entry)).collect(),
     );
+    section("Its agents run these MCP servers while they work:", servers_of_agents(folder));
     section("⚠ Its hooks run these commands by themselves:", hooks(folder));
     section("Its policies (they can deny and ask, never allow):", listed(folder, "policies", "toml"));
     section("It adds these agent skills:", skills(folder));
@@ -178,9 +180,17 @@ pub fn skills_of(folder: &Path) -> Vec<(String, String)> {
     files.into_iter().filter_map(|file| described(&file)).collect()
 }
 
-fn agents(folder: &Path) -> Vec<String> {
-    let files = entries(&folder.join("agents")).into_iter();
+fn agent_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let is_agent = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "md" || ending == "toml");
+    entries(&folder.join("agents")).into_iter().filter(is_agent)
+}
+
+fn servers_of_agents(folder: &Path) -> Vec<String> {
+    let servers = agent_files(folder).flat_map(|file| servers_in(&file));
+    servers.map(|(agent, name, entry)| server(&format!("{name} of {agent}"), &entry)).collect()
+}
+
+fn agents(folder: &Path) -> Vec<String> {
     let named = |file: PathBuf| {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match described(&file) {
@@ -188,7 +198,7 @@ fn agents(folder: &Path) -> Vec<String> {
             None => format!("  * {}\n", shown(&name)),
         }
     };
-    files.filter(is_agent).map(named).collect()
+    agent_files(folder).map(named).collect()
 }
 
 /// Name and description of a file with front matter.
@@ -286,7 +296,11 @@ mod tests {
         );
         put(folder, "policies/strict.toml", "");
         put(folder, "skills/triage/SKILL.md", "---\nname: triage\ndescription: sorts things\n---\n");
-        put(folder, "agents/helper.md", "---\nname: helper\ndescription: helps\n---\n");
+        put(
+            folder,
+            "agents/helper.md",
+            "---\nname: helper\ndescription: helps\nmcp_servers: {db: {command: db, args: [--all]}}\n---\n",
+        );
         put(folder, "commands/git/fix.toml", "prompt = \"\"\"\n!{git status}\n\"\"\"");
         put(folder, "NOTES.md", "12345");
         let body = body_of(
@@ -301,6 +315,7 @@ mod tests {
             "    Working directory: /d",
             "    Variables: A=1",
             "  * r (remote): https://example.com/mcp",
+            "  * db of helper (local): db --all",
             "  * AfterTool [write_file]: ${extensionPath}/fmt.sh",
             "  * policies/strict.toml",
             "  * triage: sorts things",

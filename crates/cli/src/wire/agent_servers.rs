@@ -1,0 +1,98 @@
+//! MCP servers that agents bring along: judged like configured ones, started for a piece of work, ended with it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_agent::{OwnServers, StartedServers};
+use pollux_domain::BoxFuture;
+use pollux_domain::approval::Person;
+use pollux_domain::tool::ToolSource;
+use pollux_exec::background::Background;
+use pollux_extend::agents::{Kind, Origin, Registry};
+use pollux_mcp::{Report, Servers, Setup, Status};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Loaded, mcp};
+
+/// The servers of all agents that may be asked, by the agent's name. Nothing is started.
+pub(super) fn of(
+    loaded: &Loaded,
+    registry: &Registry,
+    roots: &[PathBuf],
+    background: &Arc<Background>,
+    interactive: bool,
+) -> BTreeMap<String, Arc<dyn OwnServers>> {
+    let mut all: BTreeMap<String, Arc<dyn OwnServers>> = BTreeMap::new();
+    for agent in registry.enabled() {
+        let Kind::Local(local) = &agent.kind else { continue };
+        if local.mcp_servers.is_empty() {
+            continue;
+        }
+        let (configs, problems) = mcp::of_agent(loaded, &agent.name, &local.mcp_servers);
+        let setup = (!configs.is_empty())
+            .then(|| mcp::setup(loaded, configs, roots.to_vec(), background, interactive));
+        let servers = ServersOfAgent { agent: agent.name.clone(), setup, problems };
+        all.insert(agent.name.clone(), Arc::new(servers));
+    }
+    all
+}
+
+/// Servers that the user trusts in agents of their own; nobody else's agent brings one of that name.
+pub(super) fn trusted(registry: &Registry) -> Vec<String> {
+    let (mut trusted, mut others) = (Vec::new(), Vec::new());
+    for agent in registry.enabled() {
+        let Kind::Local(local) = &agent.kind else { continue };
+        for (name, entry) in &local.mcp_servers {
+            let own = matches!(agent.origin, Origin::User(_));
+            let vouched = own && entry.get("trust") == Some(&Value::Bool(true));
+            if vouched { trusted.push(name.clone()) } else { others.push(name.trim().to_lowercase()) }
+        }
+    }
+    trusted.retain(|name| !others.contains(&name.trim().to_lowercase()));
+    trusted
+}
+
+struct ServersOfAgent {
+    agent: String,
+    /// Nothing if none may be started.
+    setup: Option<Setup>,
+    problems: Vec<String>,
+}
+
+impl OwnServers for ServersOfAgent {
+    fn start<'a>(
+        &'a self,
+        person: Option<Arc<dyn Person>>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, StartedServers> {
+        Box::pin(async move {
+            let mut problems = self.problems.clone();
+            let Some(setup) = &self.setup else { return StartedServers::none(problems) };
+            let servers = Arc::new(Servers::start(setup.clone()));
+            if let Some(person) = person {
+                servers.introduce(person);
+            }
+            servers.settled(cancel).await;
+            problems.extend(servers.reports().into_iter().filter_map(|report| self.problem(report)));
+            let ending = Arc::clone(&servers);
+            StartedServers {
+                tools: Some(servers),
+                problems,
+                end: Box::pin(async move { ending.shutdown().await }),
+            }
+        })
+    }
+}
+
+impl ServersOfAgent {
+    fn problem(&self, report: Report) -> Option<String> {
+        let why = match report.status {
+            Status::Connected => return None,
+            Status::Connecting => "it is still starting".to_owned(),
+            Status::Disconnected => report.problem.unwrap_or_default(),
+        };
+        Some(format!("MCP server '{}' of agent '{}': {why}", report.name, self.agent))
+    }
+}
