@@ -125,13 +125,17 @@ impl Stage {
     }
 
     fn stats(&self) {
-        let replies: Vec<Value> =
-            [(1_800, 220), (2_600, 90), (3_900, 640)].map(|(sent, said)| used(sent, said)).into();
+        let turns = [
+            ("what is here?", "A greeter.", 1_800, 220),
+            ("and what is missing?", "A farewell.", 2_600, 90),
+            ("write it, please", "It is written.", 3_900, 640),
+        ];
+        let replies: Vec<Value> = turns.iter().map(|(_, text, sent, said)| used(text, *sent, *said)).collect();
         let screen = self.open(&["--session-id", "5e551047-0000-4000-8000-000000000000"], &replies);
-        for prompt in ["what is here?", "and what is missing?", "write it, please"] {
-            screen.say(prompt).expect("✦").expect(PLACEHOLDER);
+        for (prompt, text, ..) in turns {
+            screen.say(prompt).expect(&format!("✦ {text}")).expect_gone("esc to cancel").expect(PLACEHOLDER);
         }
-        screen.key("Ctrl+L").say("/stats").expect("Session Stats").expect("Model Usage");
+        screen.key("Ctrl+L").say("/stats").expect("Session Stats").expect("Tokens per Turn").expect(PLACEHOLDER);
         self.keep(&screen, "stats", "What a session took");
     }
 }
@@ -143,8 +147,8 @@ fn reply(parts: &[Value]) -> Value {
     json!({"method": "generateContentStream", "response": [chunk]})
 }
 
-fn used(sent: u64, said: u64) -> Value {
-    let mut reply = reply(&[json!({"text": "All is well."})]);
+fn used(text: &str, sent: u64, said: u64) -> Value {
+    let mut reply = reply(&[json!({"text": text})]);
     reply["response"][0]["usageMetadata"] =
         json!({"promptTokenCount": sent, "candidatesTokenCount": said, "totalTokenCount": sent + said});
     reply

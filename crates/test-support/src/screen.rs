@@ -19,6 +19,10 @@ const BREATH: Duration = Duration::from_millis(35);
 /// Lines that the emulator keeps above its window.
 const KEPT: usize = 5_000;
 
+/// Between these a terminal that knows them shows nothing.
+const FRAME_BEGINS: &[u8] = b"\x1b[?2026h";
+const FRAME_ENDS: &[u8] = b"\x1b[?2026l";
+
 /// A program on a terminal of its own. Ended when dropped.
 pub struct Screen {
     child: Child,
@@ -39,6 +43,8 @@ struct Shared {
 struct Seen {
     emulator: vt100::Parser,
     raw: Vec<u8>,
+    /// The end of `raw` that the window does not show yet: a frame that is not complete.
+    unshown: usize,
 }
 
 impl Screen {
@@ -223,6 +229,21 @@ impl Shared {
 }
 
 impl Seen {
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
+        self.unshown += bytes.len();
+        let new = self.raw.len() - self.unshown;
+        let held = incomplete(self.raw.get(new..).unwrap_or_default());
+        self.show(held);
+    }
+
+    /// Shows everything but the last `held` bytes, as terminals do that know of frames.
+    fn show(&mut self, held: usize) {
+        let (from, to) = (self.raw.len() - self.unshown, self.raw.len() - held);
+        self.emulator.process(self.raw.get(from..to).unwrap_or_default());
+        self.unshown = held;
+    }
+
     fn whole_text(&mut self) -> String {
         let screen = self.emulator.screen_mut();
         let rows = usize::from(screen.size().0);
@@ -248,15 +269,28 @@ fn follow(from: &File, asleep: &PipeReader, to: &Shared) {
         let ready = pty::wait(from, asleep);
         if ready.has_bytes {
             let mut reading: &File = from;
-            let Ok(count @ 1..) = reading.read(&mut buffer) else { return };
+            let count = reading.read(&mut buffer).unwrap_or(0);
             let bytes = &buffer[..count];
-            let mut seen = to.lock();
-            seen.emulator.process(bytes);
-            seen.raw.extend_from_slice(bytes);
-            drop(seen);
+            if bytes.is_empty() {
+                to.lock().show(0);
+                return;
+            }
+            to.lock().take(bytes);
             to.more.notify_all();
         } else if ready.is_over {
+            to.lock().show(0);
             return;
+        }
+    }
+}
+
+/// How much at the end of these bytes belongs to a frame that is not complete.
+fn incomplete(bytes: &[u8]) -> usize {
+    let find = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
+    match (find(FRAME_BEGINS), find(FRAME_ENDS)) {
+        (Some(begin), end) if end.is_none_or(|end| end < begin) => bytes.len() - begin,
+        _ => {
+            (1..FRAME_BEGINS.len()).rev().find(|count| bytes.ends_with(&FRAME_BEGINS[..*count])).unwrap_or(0)
         }
     }
 }
@@ -325,6 +359,7 @@ fn stripped(raw: &[u8]) -> String {
 mod tests {
     use std::path::Path;
 
+    use super::incomplete;
     use crate::TestHome;
 
     #[test]
@@ -337,6 +372,14 @@ mod tests {
         assert!(!screen.text().contains("wrong"), "{}", screen.text());
         screen.resize(50, 10).key("Enter").expect("10 50");
         assert_eq!(screen.wait_exit().code(), Some(4));
+    }
+
+    #[test]
+    fn half_a_frame_is_not_shown() {
+        assert_eq!(incomplete(b"ab"), 0);
+        assert_eq!(incomplete(b"a\x1b[?2026hb"), 9);
+        assert_eq!(incomplete(b"a\x1b[?2026hb\x1b[?2026lc"), 0);
+        assert_eq!(incomplete(b"a\x1b[?2026hb\x1b[?2026lc\x1b[?20"), 5);
     }
 
     #[test]
