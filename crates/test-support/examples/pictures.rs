@@ -130,12 +130,18 @@ impl Stage {
             ("and what is missing?", "A farewell.", 2_600, 90),
             ("write it, please", "It is written.", 3_900, 640),
         ];
-        let replies: Vec<Value> = turns.iter().map(|(_, text, sent, said)| used(text, *sent, *said)).collect();
+        let replies: Vec<Value> =
+            turns.iter().map(|(_, text, sent, said)| used(text, *sent, *said)).collect();
         let screen = self.open(&["--session-id", "5e551047-0000-4000-8000-000000000000"], &replies);
         for (prompt, text, ..) in turns {
             screen.say(prompt).expect(&format!("✦ {text}")).expect_gone("esc to cancel").expect(PLACEHOLDER);
         }
-        screen.key("Ctrl+L").say("/stats").expect("Session Stats").expect("Tokens per Turn").expect(PLACEHOLDER);
+        screen
+            .key("Ctrl+L")
+            .say("/stats")
+            .expect("Session Stats")
+            .expect("Tokens per Turn")
+            .expect(PLACEHOLDER);
         self.keep(&screen, "stats", "What a session took");
     }
 }

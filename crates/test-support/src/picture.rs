@@ -194,8 +194,11 @@ fn shape(contents: &str) -> Option<Shape> {
         '╻' => heavy("d"),
         '█' => Some(Shape::Block([0, 0, 8, 8])),
         '▀' => Some(Shape::Block([0, 0, 8, 4])),
-        '▌' => Some(Shape::Block([0, 0, 4, 8])),
         '▐' => Some(Shape::Block([4, 0, 4, 8])),
+        '▉'..='▏' => {
+            let eighths = usize::try_from('▏' as u32 - character as u32 + 1).ok()?;
+            Some(Shape::Block([0, 0, eighths, 8]))
+        }
         '▁'..='▇' => {
             let eighths = usize::try_from(character as u32 - '▁' as u32 + 1).ok()?;
             Some(Shape::Block([0, 8 - eighths, 8, eighths]))

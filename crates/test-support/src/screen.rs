@@ -43,8 +43,10 @@ struct Shared {
 struct Seen {
     emulator: vt100::Parser,
     raw: Vec<u8>,
-    /// The end of `raw` that the window does not show yet: a frame that is not complete.
-    unshown: usize,
+    /// How much of `raw` the window shows; the rest is a frame that is not complete.
+    shown: usize,
+    /// Where that frame begins.
+    frame: Option<usize>,
 }
 
 impl Screen {
@@ -229,19 +231,32 @@ impl Shared {
 }
 
 impl Seen {
+    /// Takes what was written; a frame is shown when it is whole, as terminals do that know of frames.
     fn take(&mut self, bytes: &[u8]) {
+        let from = self.raw.len().saturating_sub(FRAME_BEGINS.len() - 1);
         self.raw.extend_from_slice(bytes);
-        self.unshown += bytes.len();
-        let new = self.raw.len() - self.unshown;
-        let held = incomplete(self.raw.get(new..).unwrap_or_default());
-        self.show(held);
+        for (at, window) in self.raw[from..].windows(FRAME_BEGINS.len()).enumerate() {
+            match window {
+                FRAME_BEGINS => self.frame = Some(from + at),
+                FRAME_ENDS => self.frame = None,
+                _ => {}
+            }
+        }
+        let half = |count: &usize| self.raw.ends_with(&FRAME_BEGINS[..*count]);
+        let begun = (1..FRAME_BEGINS.len()).rev().find(half).unwrap_or(0);
+        self.show(self.frame.unwrap_or(self.raw.len() - begun));
     }
 
-    /// Shows everything but the last `held` bytes, as terminals do that know of frames.
-    fn show(&mut self, held: usize) {
-        let (from, to) = (self.raw.len() - self.unshown, self.raw.len() - held);
-        self.emulator.process(self.raw.get(from..to).unwrap_or_default());
-        self.unshown = held;
+    /// Shows everything up to here.
+    fn show(&mut self, to: usize) {
+        if let Some(new) = self.raw.get(self.shown..to) {
+            self.emulator.process(new);
+            self.shown = to;
+        }
+    }
+
+    fn show_all(&mut self) {
+        self.show(self.raw.len());
     }
 
     fn whole_text(&mut self) -> String {
@@ -272,25 +287,14 @@ fn follow(from: &File, asleep: &PipeReader, to: &Shared) {
             let count = reading.read(&mut buffer).unwrap_or(0);
             let bytes = &buffer[..count];
             if bytes.is_empty() {
-                to.lock().show(0);
+                to.lock().show_all();
                 return;
             }
             to.lock().take(bytes);
             to.more.notify_all();
         } else if ready.is_over {
-            to.lock().show(0);
+            to.lock().show_all();
             return;
-        }
-    }
-}
-
-/// How much at the end of these bytes belongs to a frame that is not complete.
-fn incomplete(bytes: &[u8]) -> usize {
-    let find = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
-    match (find(FRAME_BEGINS), find(FRAME_ENDS)) {
-        (Some(begin), end) if end.is_none_or(|end| end < begin) => bytes.len() - begin,
-        _ => {
-            (1..FRAME_BEGINS.len()).rev().find(|count| bytes.ends_with(&FRAME_BEGINS[..*count])).unwrap_or(0)
         }
     }
 }
@@ -359,7 +363,7 @@ fn stripped(raw: &[u8]) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::incomplete;
+    use super::Seen;
     use crate::TestHome;
 
     #[test]
@@ -376,10 +380,20 @@ mod tests {
 
     #[test]
     fn half_a_frame_is_not_shown() {
-        assert_eq!(incomplete(b"ab"), 0);
-        assert_eq!(incomplete(b"a\x1b[?2026hb"), 9);
-        assert_eq!(incomplete(b"a\x1b[?2026hb\x1b[?2026lc"), 0);
-        assert_eq!(incomplete(b"a\x1b[?2026hb\x1b[?2026lc\x1b[?20"), 5);
+        let mut seen = Seen { emulator: vt100::Parser::new(2, 20, 0), ..Seen::default() };
+        for (bytes, shown) in [
+            ("a\x1b[?20", "a"),
+            ("26hb", "a"),
+            ("c\x1b[?2026", "a"),
+            ("l", "abc"),
+            ("d", "abcd"),
+            ("\x1b[?2026he", "abcd"),
+        ] {
+            seen.take(bytes.as_bytes());
+            assert_eq!(seen.emulator.screen().contents(), shown, "after {bytes:?}");
+        }
+        seen.show_all();
+        assert_eq!(seen.emulator.screen().contents(), "abcde");
     }
 
     #[test]

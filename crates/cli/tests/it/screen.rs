@@ -99,7 +99,8 @@ fn the_composers_editor_gives_its_text_back() {
     fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
     let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), [reply().text("read")]);
     let screen = open(&scene, &[]);
-    screen.key("Ctrl+G").expect("> written elsewhere").key("Enter").expect("✦ read");
+    // From then on it knows its machine.
+    screen.expect("Authenticated with").key("Ctrl+G").expect("> written elsewhere").key("Enter").expect("✦ read");
     quit(screen);
     assert_eq!(last(&scene, 0), "written elsewhere");
 }
@@ -148,7 +149,7 @@ fn ctrl_c_stops_then_clears_then_leaves() {
 fn escape_stops_a_turn_and_the_session_goes_on() {
     let scene = Scene::new([Reply::never(), reply().text("still here")]);
     let screen = open(&scene, &[]);
-    screen.say("go");
+    screen.say("go").expect("esc to cancel");
     until("the request arrived", || !scene.server.requests().is_empty());
     screen.key("Esc").expect("Request cancelled.").say("again").expect("still here");
     quit(screen);
