@@ -318,6 +318,8 @@ impl Front<'_, '_> {
                 biased;
                 input = self.face.input() => match input {
                     Input::Said(typed) => return Some(typed),
+                    // It was meant for a turn that has just ended; the screen leaves by a word of its own.
+                    Input::Interrupt if self.face.is_screen() => {}
                     Input::Interrupt | Input::Leave | Input::Gone => return None,
                     Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
                     // Its question was settled meanwhile.

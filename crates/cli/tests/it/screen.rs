@@ -100,7 +100,12 @@ fn the_composers_editor_gives_its_text_back() {
     let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), [reply().text("read")]);
     let screen = open(&scene, &[]);
     // From then on it knows its machine.
-    screen.expect("Authenticated with").key("Ctrl+G").expect("> written elsewhere").key("Enter").expect("✦ read");
+    screen
+        .expect("Authenticated with")
+        .key("Ctrl+G")
+        .expect("> written elsewhere")
+        .key("Enter")
+        .expect("✦ read");
     quit(screen);
     assert_eq!(last(&scene, 0), "written elsewhere");
 }

@@ -96,6 +96,12 @@ fn lines_of_a_megabyte_are_shown_as_far_as_they_fit() {
         .key("!")
         .say("seq 1 100000")
         .expect("│ 100000");
-    screen.expect_gone("esc to cancel").key("Esc").expect(PLACEHOLDER).type_text("still alive").expect("still alive").key("Ctrl+C");
+    screen
+        .expect_gone("esc to cancel")
+        .key("Esc")
+        .expect(PLACEHOLDER)
+        .type_text("still alive")
+        .expect("still alive")
+        .key("Ctrl+C");
     quit(screen);
 }
