@@ -58,7 +58,7 @@ fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
 fn draw_row(svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
     let top = usize::from(row) * HEIGHT;
     let cells: Vec<&Cell> = (0..columns).filter_map(|column| window.cell(row, column)).collect();
-    for (start, run) in runs(&cells, |cell| background(cell)) {
+    for (start, run) in runs(&cells, background) {
         if let Some(colour) = background(run[0]) {
             let (x, width) = (start * WIDTH, run.len() * WIDTH);
             let _ = writeln!(
