@@ -347,8 +347,9 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     let scene = Scene::with(home, [reply().text("one"), reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "hi"]);
     terminal.expect("one").expect("> ").say("/help").expect("/rewind").expect("/tools").expect("> ");
-    terminal.say("/stats").expect("1 requests (0 failed)").expect("Calls: 0").expect("> ");
-    terminal.say("/model").expect(MODEL).expect("> ").say("/about").expect("Session file: /").expect("> ");
+    terminal.say("/stats").expect("Tool Calls: 0").expect("Reqs: 1").expect("> ");
+    terminal.say("/model").expect("Select Model").expect(MODEL).expect("Answer").say("").expect("> ");
+    terminal.say("/about").expect("Session file: /").expect("> ");
     terminal.say("/tools").expect("(read_file)").expect("> ").say("/policies").expect("allow").expect("> ");
     terminal.say("/permissions").expect("trust").expect("> ").say("/memory show").expect("be brief");
     terminal.expect("> ").say("/directory show").expect("The workspace:").expect("> ");
@@ -402,7 +403,7 @@ fn an_older_session_gets_a_title_beside_a_conversation() {
         assert!(started.elapsed().as_secs() < 30, "no title was written");
         std::thread::yield_now();
     }
-    terminal.say("/stats").expect("1 requests").expect("> ").say("/quit");
+    terminal.say("/stats").expect("Reqs: 1").expect("> ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.session()["summary"], "Mend and paint the fence");
     assert_eq!(scene.session()["lastUpdated"], before);
