@@ -238,11 +238,13 @@ impl Front<'_, '_> {
     async fn say_goodbye(&mut self, mut conversation: wire::Conversation, manner: Leaving) {
         conversation.beside().iter().for_each(|event| self.take(event));
         conversation.end(manner == Leaving::ForAnother).await;
+        let mut hurries = false;
         loop {
             tokio::select! {
                 biased;
                 // Whoever presses Ctrl+C now does not want to wait for hooks.
-                () = self.face.interrupted(), if self.face.ended_by.is_none() => {
+                () = self.face.hurried(), if !hurries && self.face.ended_by.is_none() => {
+                    hurries = true;
                     let _ = conversation.handle.ops.send(Op::Cancel).await;
                 }
                 event = conversation.handle.events.recv() => match event {

@@ -88,6 +88,13 @@ impl Terminal {
         self
     }
 
+    /// Presses Ctrl+D, which on an empty line is the end of the input.
+    pub fn end_of_input(&mut self) -> &mut Self {
+        self.keys.write_all(b"\x04").expect("type");
+        self.keys.flush().expect("type");
+        self
+    }
+
     /// Waits for the end: the exit code and all that was shown.
     pub fn end(mut self) -> (Option<i32>, String) {
         let started = Instant::now();

@@ -220,7 +220,7 @@ impl Front<'_, '_> {
         let run = loop {
             tokio::select! {
                 biased;
-                () = self.face.interrupted() => cancel.cancel(),
+                () = self.face.interrupted(), if !cancel.is_cancelled() => cancel.cancel(),
                 run = &mut running => break run,
             }
         };

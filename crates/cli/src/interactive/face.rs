@@ -349,6 +349,18 @@ impl Face {
         }
     }
 
+    /// Waits until somebody who is leaving presses once more. The end of the input is no such wish.
+    pub(super) async fn hurried(&mut self) {
+        loop {
+            match self.input().await {
+                Input::Interrupt => return,
+                Input::Leave | Input::Gone if self.is_screen() => return,
+                Input::Leave | Input::Gone => std::future::pending().await,
+                Input::Said(_) | Input::Decide { .. } | Input::Mode(_) => {}
+            }
+        }
+    }
+
     /// It is taken when the next prompt is awaited.
     pub(super) fn put_back(&mut self, input: Input) {
         match (&mut self.kind, input) {

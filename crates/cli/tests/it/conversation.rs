@@ -187,3 +187,18 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.server.request(0).body.to_string().contains("PROJECT RULE"));
 }
+
+/// A terminal that vanishes is the end of the input: the program goes, also in the middle of a command.
+#[test]
+fn lines_end_with_their_input() {
+    for first in [None, Some("!echo begun; sleep 600")] {
+        let scene = Scene::new([]);
+        let mut terminal = at_terminal(&scene, &[]);
+        terminal.expect("> ");
+        if let Some(command) = first {
+            terminal.say(command).expect("\nbegun");
+        }
+        terminal.end_of_input();
+        assert_eq!(terminal.end().0, Some(0), "{first:?}");
+    }
+}
