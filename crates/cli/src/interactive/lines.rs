@@ -88,8 +88,9 @@ impl Lines {
     pub(super) async fn line(&mut self, question: &str, secret: bool) -> Option<String> {
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
-        show(&visible(question));
+        // Before the question: some answer at once.
         let _unseen = secret.then(keyboard::Unseen::begin);
+        show(&visible(question));
         self.keyboard.line().await
     }
 }
