@@ -10,8 +10,8 @@ use serde_json::json;
 use super::{open, shell};
 use crate::scene::{MODEL, Scene, binary, until};
 
-/// What a process and its children may take to be gone.
-const SOON: Duration = Duration::from_secs(2);
+/// What a process and its children may take to be gone: two seconds, and more on a machine that does much else.
+const SOON: Duration = Duration::from_secs(6);
 
 /// The program in the middle of a command that runs for long, with a child of its own.
 fn at_work() -> (Scene, Screen, Vec<String>) {
