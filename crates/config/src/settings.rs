@@ -35,6 +35,7 @@ pub use interpolate::{expand, interpolate};
 pub use migrate::Migrated;
 pub use origin::{Layer, Origin};
 pub use rows::Row;
+pub use validate::MCP_SERVER_KEYS;
 
 use layers::{LayerValues, Reading};
 

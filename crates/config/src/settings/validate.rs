@@ -8,6 +8,8 @@ use super::schema::{self, Key, Kind};
 
 mod strict;
 
+pub use strict::MCP_SERVER_KEYS;
+
 /// What a value turned out to be.
 pub(crate) enum Verdict {
     Fits,

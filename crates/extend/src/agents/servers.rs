@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pollux_config::settings::MCP_SERVER_KEYS;
 use pollux_domain::JsonObject;
 use serde_json::{Map, Value, json};
 
@@ -12,26 +13,8 @@ use super::{Definition, Kind};
 const WORDS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
-const KNOWN: [&str; 18] = [
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "url",
-    "httpUrl",
-    "headers",
-    "tcp",
-    "type",
-    "timeout",
-    "trust",
-    "description",
-    "includeTools",
-    "excludeTools",
-    "oauth",
-    "authProviderType",
-    "targetAudience",
-    "targetServiceAccount",
-];
+/// A key that only the program itself writes.
+const OWN: &str = "extension";
 
 /// The servers as settings would have them; the reason if one of them cannot be meant.
 pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> {
@@ -51,7 +34,7 @@ fn server(written: Value) -> Result<JsonObject, String> {
             continue;
         }
         let word = WORDS.iter().find(|(own, _)| *own == key).map_or(key.as_str(), |(_, word)| word);
-        if !KNOWN.contains(&word) {
+        if word == OWN || !MCP_SERVER_KEYS.contains(&word) {
             return Err(format!("unknown field `{key}`"));
         }
         entry.insert(word.to_owned(), value);

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use super::Issue;
 use crate::settings::schema::Key;
 
-const MCP_SERVER: &[&str] = &[
+/// What an entry of `mcpServers` may say.
+pub const MCP_SERVER_KEYS: &[&str] = &[
     "command",
     "args",
     "env",
@@ -36,7 +37,7 @@ const SANDBOX: &[&str] = &["enabled", "command", "type", "image", "allowedPaths"
 pub(super) fn unknown_keys(key: &Key, value: &Value) -> Vec<Issue> {
     let Value::Object(map) = value else { return Vec::new() };
     match key.path {
-        "mcpServers" => in_entries(map, MCP_SERVER),
+        "mcpServers" => in_entries(map, MCP_SERVER_KEYS),
         "agents.overrides" => in_entries(map, AGENT_OVERRIDE),
         "model.summarizeToolOutput" => in_entries(map, SUMMARY),
         "advanced.bugCommand" => in_object(map, BUG_COMMAND, "").into_iter().collect(),
