@@ -15,6 +15,7 @@ mod patch;
 pub mod paths;
 #[cfg(test)]
 mod scratch;
+pub mod search_path;
 pub mod settings;
 pub mod startup;
 pub mod state;

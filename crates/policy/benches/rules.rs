@@ -11,10 +11,12 @@
 use std::fmt::Write;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
+use pollux_policy::disk::LocalDisk;
 use pollux_policy::engine::{Engine, Options};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::request::Request;
@@ -39,6 +41,7 @@ fn main() {
     let calls = [
         ("a plain call", "read_file", None, json!({"file_path": "src/main.rs"})),
         ("a command", "run_shell_command", None, json!({"command": "git status --short"})),
+        ("a command that reads", "run_shell_command", None, json!({"command": "grep -n 'fn main' src/main.rs | head -5"})),
         ("a pipeline of 10", "run_shell_command", None, json!({"command": pipeline(10)})),
         ("a pipeline of 40", "run_shell_command", None, json!({"command": pipeline(40)})),
         ("an MCP call", "mcp_server7_read", Some("server7"), json!({"id": 7, "text": "x".repeat(200)})),
@@ -50,7 +53,7 @@ fn main() {
 }
 
 fn options() -> Options {
-    Options { workspaces: vec!["/w".into()], ..Options::default() }
+    Options { workspaces: vec!["/w".into()], disk: Some(Arc::new(LocalDisk)), ..Options::default() }
 }
 
 fn decide(engine: &Engine, tool: &str, server: Option<&str>, args: &Value) -> bool {

@@ -56,7 +56,11 @@ fn scene() -> &'static Scene {
         let rules = root.path().join("rules.toml");
         let text = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"git\", \"cargo\", \"npm test\"]\ndecision = \"allow\"\npriority = 100\n";
         write(&rules, text);
-        let options = Options { workspaces: vec![PathBuf::from("/w/project")], ..Options::default() };
+        let options = Options {
+            workspaces: vec![PathBuf::from("/w/project")],
+            disk: Some(std::sync::Arc::new(pollux_policy::disk::LocalDisk)),
+            ..Options::default()
+        };
         let engine = load(&Sources { user: vec![rules], ..Sources::default() }, options);
         programs(&root.path().join("bin"));
         Scene { engine, root }

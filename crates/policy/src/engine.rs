@@ -4,15 +4,19 @@ mod call;
 mod index;
 mod prefix;
 mod protection;
+mod reading;
 mod shell_call;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use pollux_config::search_path::SearchPath;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 
 use self::call::{Call, Hit};
 use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, ExternalCheck, Resolver};
+use crate::disk::Disk;
 use crate::file::Problem;
 use crate::request::{Decision, Request, RuleSource, Verdict};
 use crate::rule::{About, Rule, Unreadable};
@@ -41,6 +45,10 @@ pub struct Options {
     pub conseca: bool,
     /// Follows links, if the caller can look at the disk.
     pub resolve: Option<Resolver>,
+    /// Shows which files patterns and trees hold. Without it a command that needs to know is not known to read only.
+    pub disk: Option<Arc<dyn Disk>>,
+    /// Where bash looks for programs. Without it every name means what it says.
+    pub search_path: Option<SearchPath>,
 }
 
 /// Where plans are kept.
@@ -81,11 +89,13 @@ impl Default for Options {
             plans: Plans::Anywhere,
             conseca: false,
             resolve: None,
+            disk: None,
+            search_path: None,
         }
     }
 }
 
-/// All rules in force, sorted. Cheap to ask, and never touches the disk.
+/// All rules in force, sorted. Cheap to ask.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) rules: Vec<Rule>,
@@ -144,6 +154,12 @@ impl Engine {
         self.denies_commands = self.rules.iter().any(|rule| {
             rule.decision == Decision::Deny && !rule.condition.is_always() && rule.tool.covers_shell()
         });
+    }
+
+    /// The same rules with other facts about the workspace.
+    pub fn moved_to(mut self, options: Options) -> Self {
+        self.options = options;
+        self
     }
 
     /// What is wrong with the files that were loaded.

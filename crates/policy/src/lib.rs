@@ -2,11 +2,12 @@
 //!
 //! Owns: policy files and their tiers, rule matching, what a shell command would run, safety checkers, and the
 //! explanation of a decision. Does not ask the user, run anything or read settings.
-//! Start at [`engine::Engine::decide`] and [`shell::understand`]. After loading, nothing here touches the disk or
-//! waits, so every rule can be tested with a table.
+//! Start at [`engine::Engine::decide`] and [`shell::understand`]. After loading, the disk is looked at only through
+//! [`disk::Disk`], to see which files a command would read.
 
 pub mod always;
 pub mod checker;
+pub mod disk;
 pub mod engine;
 pub mod explain;
 mod file;
@@ -16,6 +17,7 @@ mod pattern;
 pub mod plan_file;
 pub mod request;
 mod rule;
+mod secrets;
 pub mod settings_rules;
 pub mod shell;
 mod tier;

@@ -5,6 +5,7 @@
 //! `word`: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash, and a difference
 //! between the parser that decides and the one that executes is a hole.
 
+mod arguments;
 mod arithmetic;
 mod braces;
 mod compound;
@@ -16,9 +17,10 @@ mod heredoc;
 mod listing;
 mod names;
 mod parser;
+mod programs;
 mod reach;
+mod reads;
 mod resolve;
-mod safe;
 mod salvage;
 mod scripts;
 mod value;
@@ -29,7 +31,7 @@ mod wrapper;
 pub use danger::is_dangerous;
 pub use names::program_names;
 pub use reach::{Touch, touches};
-pub use safe::{is_known_safe, is_known_safe_within};
+pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
 pub(crate) use value::Piece;
 use value::{Standing, Variables};
@@ -66,19 +68,43 @@ pub struct Part {
     pub assignments: Vec<(String, Option<String>)>,
     /// Which wrappers it stands behind, such as `sudo` or `xargs`, outermost first.
     pub behind: Vec<String>,
-    /// For words that are `None` because they are file name patterns: their place in `words` and the pattern.
-    pub patterns: Vec<(usize, String)>,
+    /// What words are that are `None` because they are file name patterns.
+    pub patterns: Vec<Pattern>,
     /// Words that are `None` because they hold data, but nothing that must not be shown.
     pub data: Vec<Datum>,
     /// What the words are made of that are not known yet.
     pub(crate) pieces: Vec<(usize, Vec<Piece>)>,
 }
 
+/// A word that is a file name pattern.
+///
+/// Two characters that no command may hold stand for what lists of files bring: [`ANY_NAME`] and [`ANY_FOLDERS`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    /// Its place among the words.
+    pub at: usize,
+    pub text: String,
+    /// Whether the names come through a variable or a pipe, so that one with a blank in it falls apart.
+    pub relayed: bool,
+}
+
+impl Pattern {
+    /// Whether a file that it finds may be called like an option.
+    fn may_be_an_option(&self) -> bool {
+        self.text.starts_with(['-', '*', '?', '[', ANY_NAME, ANY_FOLDERS])
+    }
+}
+
+/// Any name or part of a name, with a leading dot as well.
+pub const ANY_NAME: char = '\u{2}';
+/// Any folders, one in another, or none.
+pub const ANY_FOLDERS: char = '\u{3}';
+
 /// A redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
     pub writes: bool,
-    /// The file; `None` where it is only known at run time.
+    /// The file, or a pattern of those it can be; `None` where it is only known at run time.
     pub target: Option<String>,
 }
 
@@ -96,20 +122,23 @@ pub fn understand(command: &str) -> Understanding {
     found.finish()
 }
 
+/// What can stand for each word of a command's output in every check.
+type Sample = std::sync::Arc<str>;
+
 /// Where a command line stands.
 #[derive(Debug, Clone, Default)]
 struct Context {
     depth: usize,
     behind: Vec<String>,
     /// What can stand for each name that the pipe before brings, if it brings names of files in the workspace.
-    feed: Option<&'static str>,
+    feed: Option<Sample>,
     /// The same for the input of a loop that stands in a pipe.
-    stdin: Option<&'static str>,
+    stdin: Option<Sample>,
 }
 
 impl Context {
     fn deeper(&self) -> Self {
-        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed, stdin: self.stdin }
+        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed.clone(), stdin: self.stdin.clone() }
     }
 
     fn behind(&self, name: &str) -> Self {
@@ -192,7 +221,7 @@ impl Found {
         let Standing::Words(readings) = standing else { return };
         let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };
         let mut files = readings.iter().map(|words| match words.as_slice() {
-            [file] if !writes || !file.contains(['*', '?', '[']) => Some(file.clone()),
+            [file] if !writes || !file.contains(['*', '?', '[', ANY_NAME, ANY_FOLDERS]) => Some(file.clone()),
             _ => None,
         });
         let Some(first) = files.next() else { return };

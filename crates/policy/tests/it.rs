@@ -12,3 +12,5 @@ mod fuzz;
 mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
+#[path = "it/reads.rs"]
+mod reads;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
+use super::reading::Reading;
 use super::{Call, Engine, prefix, tighten};
 use crate::checker::place;
 use crate::pattern::canonical_json;
@@ -129,15 +130,18 @@ impl Engine {
         let by_nobody = hit.rule.is_none_or(|rule| rule.tier == Tier::Default);
         let unlisted = hit.rule.is_some_and(settings_rules::is_remainder);
         let mut harmless = false;
-        if hit.decision != Decision::Allow
-            && hit.possible.is_none()
-            && (by_nobody || unlisted)
-            && self.harmless(part, places)
-        {
-            harmless = true;
+        if hit.decision != Decision::Allow && hit.possible.is_none() && (by_nobody || unlisted) {
             let asked = by_nobody && verdict.decision == Decision::Ask;
-            if asked || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan {
-                only_reads(&mut verdict, &part.text);
+            match self.reading(part, places) {
+                Reading::Unknown => {}
+                Reading::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
+                Reading::Closed(_) => {}
+                Reading::Open => {
+                    harmless = true;
+                    if asked || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan {
+                        only_reads(&mut verdict, &part.text);
+                    }
+                }
             }
         }
         if verdict.decision == Decision::Allow
@@ -216,20 +220,6 @@ impl Engine {
         })
     }
 
-    /// Whether a file is one that people keep secrets in: it is not read for the model without a word.
-    fn keeps_secrets(&self, places: &Places, path: &str) -> bool {
-        let secret =
-            |path: &Path| path.file_name().is_some_and(|name| names_secrets(&name.to_string_lossy()));
-        places.all.iter().any(|dir| {
-            secret(&place(dir, path, None)) || secret(&place(dir, path, self.options.resolve.as_ref()))
-        })
-    }
-
-    fn harmless(&self, part: &Part, places: &Places) -> bool {
-        let open = |path: &str| places.holds(self, path) && !self.keeps_secrets(places, path);
-        shell::is_known_safe_within(part, &open)
-    }
-
     /// Redirections need a rule that covers them, or a mode in which edits are free.
     fn weigh_redirections(
         &self,
@@ -260,9 +250,7 @@ impl Engine {
                 return;
             }
             let free = covered
-                || (inside
-                    && !redirection.writes
-                    && target.is_some_and(|target| !self.keeps_secrets(places, target)))
+                || (!redirection.writes && target.is_some_and(|target| self.may_feed(places, target)))
                 || (inside && call.request.mode == ApprovalMode::AutoEdit);
             if !free {
                 let verb = if redirection.writes { "writes to" } else { "reads" };
@@ -400,8 +388,8 @@ pub(crate) fn keeps_nothing(redirection: &Redirection) -> bool {
 }
 
 /// Where relative paths of a command may start: its directory and wherever it changes to.
-struct Places {
-    all: Vec<PathBuf>,
+pub(super) struct Places {
+    pub(super) all: Vec<PathBuf>,
     /// Whether it changes to a directory that cannot be told.
     unknown: bool,
     starts_outside: bool,
@@ -452,7 +440,7 @@ impl Places {
     }
 
     /// Whether a path stays in the workspace, wherever the command stands when it uses it.
-    fn holds(&self, engine: &Engine, path: &str) -> bool {
+    pub(super) fn holds(&self, engine: &Engine, path: &str) -> bool {
         let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
         if descriptor || HARMLESS_TARGETS.contains(&path) {
             return true;
@@ -480,27 +468,4 @@ fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
         before.push('/');
     }
     true
-}
-
-/// `.env` and its kin, but for the examples that are meant to be read.
-fn names_secrets(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let kind = name.strip_prefix(".env.");
-    let is_example = kind.is_some_and(|kind| {
-        ["example", "sample", "template", "dist", "defaults"].iter().any(|word| kind.contains(word))
-    });
-    let is_variables = name == ".env" || (kind.is_some() && !is_example);
-    let is_credentials = matches!(
-        name.as_str(),
-        ".netrc"
-            | ".npmrc"
-            | ".pypirc"
-            | ".git-credentials"
-            | "id_rsa"
-            | "id_ed25519"
-            | "id_ecdsa"
-            | "id_dsa"
-    );
-    let is_key = [".pem", ".key", ".p12", ".pfx", ".keystore"].iter().any(|end| name.ends_with(end));
-    is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
 }

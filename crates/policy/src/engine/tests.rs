@@ -14,7 +14,11 @@ use crate::tool_name::BUILT_IN;
 const MODES: [ApprovalMode; 4] = [Ordinary, AutoEdit, Yolo, Plan];
 
 fn options() -> Options {
-    Options { workspaces: vec![PathBuf::from("/w")], ..Options::default() }
+    Options {
+        workspaces: vec![PathBuf::from("/w")],
+        disk: Some(std::sync::Arc::new(crate::disk::LocalDisk)),
+        ..Options::default()
+    }
 }
 
 fn shipped() -> Engine {

@@ -83,7 +83,8 @@ impl Parser<'_, '_> {
             }
             let name = |piece: &Piece| match piece {
                 Piece::Variable { name, .. } => Some(Some(name.clone())),
-                Piece::Number | Piece::Output { sample: Some("1"), .. } => Some(None),
+                Piece::Number => Some(None),
+                Piece::Output { sample: Some(sample), .. } if &**sample == "1" => Some(None),
                 _ => None,
             };
             let names: Option<Vec<Option<String>>> = word.pieces.iter().map(name).collect();

@@ -5,7 +5,7 @@ use super::value::Value;
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
-use super::{Context, Found, MAX_DEPTH, Redirection, listing};
+use super::{Context, Found, MAX_DEPTH, Redirection, Sample, listing};
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct Parser<'s, 'f> {
     inputs: usize,
     /// How many pipes were read, and what can stand for the output of the last one.
     pipes: usize,
-    output: Option<&'static str>,
+    output: Option<Sample>,
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
@@ -190,7 +190,7 @@ impl<'s, 'f> Parser<'s, 'f> {
 
     fn pipeline(&mut self) -> Result<(), Problem> {
         let outer = self.context.feed.take();
-        let stdin = std::mem::replace(&mut self.context.stdin, outer);
+        let stdin = std::mem::replace(&mut self.context.stdin, outer.clone());
         let result = self.stages();
         self.context.feed = outer;
         self.context.stdin = stdin;
@@ -208,16 +208,16 @@ impl<'s, 'f> Parser<'s, 'f> {
             let inputs = self.inputs;
             self.command()?;
             self.skip_blanks();
-            let piped = if self.inputs == inputs { self.context.feed } else { None };
+            let piped = if self.inputs == inputs { self.context.feed.clone() } else { None };
             let (feed, sample) = match self.found.parts.get(before..) {
-                Some([part]) => (listing::feed(part, piped), listing::sample(part)),
+                Some([part]) => (listing::feed(part, piped.as_ref()), listing::sample(part)),
                 _ => (None, None),
             };
             match (self.peek(), self.peek_at(1)) {
                 (Some('|'), Some('&')) => self.skip(2),
                 (Some('|'), next) if next != Some('|') => self.skip(1),
                 _ => {
-                    self.output = sample.or(feed);
+                    self.output = sample.map(Sample::from).or(feed);
                     return Ok(());
                 }
             }
@@ -232,11 +232,11 @@ impl<'s, 'f> Parser<'s, 'f> {
     pub(super) fn output_of(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), Problem>,
-    ) -> Result<Option<&'static str>, Problem> {
+    ) -> Result<Option<Sample>, Problem> {
         let pipes = self.pipes;
         self.output = None;
         read(self)?;
-        Ok(self.output.filter(|_| self.pipes == pipes + 1))
+        Ok(self.output.take().filter(|_| self.pipes == pipes + 1))
     }
 
     pub(super) fn command(&mut self) -> Result<(), Problem> {

@@ -3,6 +3,7 @@
 //! A rule that allows `git` or `cp` speaks of the workspace. What leads out of it, or into files that decide what runs
 //! later, is not meant by the first word of a command.
 
+use super::programs::{self, Kind, Program};
 use super::{Part, git, names};
 
 /// A file that a command touches.
@@ -12,36 +13,6 @@ pub struct Touch<'p> {
     /// Whether it may be created or changed.
     pub writes: bool,
 }
-
-/// Programs whose operands are files, the last of which they change.
-const COPIERS: &[&str] = &["cp", "mv", "ln", "install", "rsync", "scp"];
-/// Programs that change every file they are given.
-#[rustfmt::skip]
-const WRITERS: &[&str] = &[
-    "tee", "touch", "mkdir", "rm", "rmdir", "truncate", "shred", "chmod", "chown", "chgrp", "patch", "unlink", "mkfifo",
-    "mktemp", "unzip", "gzip", "gunzip", "xz", "bzip2", "zip", "dd", "sponge", "split", "csplit", "dos2unix",
-];
-
-/// Options, by program, whose value is a file or directory that the program works in or writes to.
-#[rustfmt::skip]
-const FILE_OPTIONS: &[(&str, &[&str])] = &[
-    ("cargo", &["--target-dir", "--manifest-path", "--out-dir", "--artifact-dir", "--root", "--path", "--lockfile-path", "-o", "--output-dir", "--output-path"]),
-    ("npm", &["--prefix", "-C", "--cache", "--cafile", "--logs-dir", "--globalconfig"]),
-    ("pnpm", &["--dir", "-C", "--prefix", "--store-dir"]),
-    ("yarn", &["--cwd", "--cache-folder", "--modules-folder"]),
-    ("make", &["-C", "-f", "--directory", "--file", "--makefile", "-I"]),
-    ("gmake", &["-C", "-f", "--directory", "--file", "--makefile", "-I"]),
-    ("tar", &["-f", "-C", "--file", "--directory", "--one-top-level"]),
-    ("sort", &["-o", "--output", "-T", "--temporary-directory"]),
-    ("tree", &["-o"]),
-    ("curl", &["-o", "--output", "--output-dir", "-T", "--upload-file", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "-E", "--cert", "--key"]),
-    ("wget", &["-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file", "-a", "-i", "--input-file", "--post-file", "--body-file"]),
-    ("gcc", &["-o"]), ("g++", &["-o"]), ("clang", &["-o"]), ("cc", &["-o"]), ("rustc", &["-o", "--out-dir"]),
-    ("go", &["-o", "-C", "-modfile", "-overlay"]), ("python3", &[]), ("pytest", &["--junitxml", "--junit-xml", "--basetemp"]),
-    ("tsc", &["--outDir", "--outFile", "-p", "--project"]), ("jest", &["--outputFile", "--rootDir", "--config", "-c"]),
-    ("xxd", &[]), ("sed", &[]), ("uniq", &[]), ("find", &["-fprint", "-fprintf", "-fls", "-fprint0"]),
-    ("diff", &["--to-file", "--from-file"]), ("docker", &["-v", "--volume", "--mount"]),
-];
 
 /// Options of git whose value is text for people.
 #[rustfmt::skip]
@@ -71,7 +42,7 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
         .skip(1)
         .map(|(at, word)| Word {
             text: word.as_deref().or_else(|| {
-                part.patterns.iter().find(|(place, _)| *place == at).map(|(_, pattern)| pattern.as_str())
+                part.patterns.iter().find(|pattern| pattern.at == at).map(|found| found.text.as_str())
             }),
             tame: part.data.iter().any(|datum| datum.at == at && datum.single && datum.leads),
             single: part.data.iter().any(|datum| datum.at == at && datum.single),
@@ -79,8 +50,8 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
         .collect();
     match name {
         "git" => git_touches(part, &words),
-        _ if COPIERS.contains(&name) => operands(&words, true),
-        _ if WRITERS.contains(&name) => operands(&words, false),
+        _ if is_loose_with(name, &[Kind::File, Kind::Out]) => operands(&words, true),
+        _ if is_loose_with(name, &[Kind::Out]) || matches!(name, "tee" | "unzip") => operands(&words, false),
         "sed" | "perl"
             if words
                 .iter()
@@ -92,16 +63,12 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
         "tar" | "gtar" | "bsdtar" => {
             let (mut touches, unsure) = operands(&words, false);
             touches.iter_mut().for_each(|touch| touch.writes = false);
-            let (outputs, _) = FILE_OPTIONS
-                .iter()
-                .find(|(program, _)| *program == "tar")
-                .map(|(_, options)| valued("tar", options, &words))
-                .unwrap_or_default();
+            let (outputs, _) = programs::program("tar").map(|tar| valued("tar", tar, &words)).unwrap_or_default();
             touches.extend(outputs);
             (touches, unsure)
         }
-        _ => match FILE_OPTIONS.iter().find(|(program, _)| *program == name) {
-            Some((_, options)) => valued(name, options, &words),
+        _ => match programs::program(name) {
+            Some(program) => valued(name, program, &words),
             None => (Vec::new(), unknown(&words)),
         },
     }
@@ -144,7 +111,15 @@ fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'s
     (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
 }
 
-fn valued<'p>(name: &str, options: &[&str], words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+/// Whether a program is one that writes, with operands of these kinds.
+fn is_loose_with(name: &str, kinds: &[Kind]) -> bool {
+    programs::program(name).is_some_and(|program| {
+        program.traits.loose && program.operands.iter().map(|(kind, _)| kind).eq(kinds)
+    })
+}
+
+fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let options: Vec<(String, bool)> = program.file_options().collect();
     let mut touches = Vec::new();
     let mut before_end: &[Word<'p>] = words;
     // What follows `--` is for the program that runs.
@@ -158,21 +133,20 @@ fn valued<'p>(name: &str, options: &[&str], words: &[Word<'p>]) -> (Vec<Touch<'p
     while let Some(word) = rest.next() {
         let Some(text) = word.text else { continue };
         let given = text.split('=').next().unwrap_or_default();
-        let hit = options.iter().find(|option| {
+        let hit = options.iter().find(|(option, _)| {
             if option.starts_with("--") {
-                given == **option || given.len() > 4 && option.starts_with(given)
+                given == option.as_str() || given.len() > 4 && option.starts_with(given)
             } else {
-                text.starts_with(**option) && !text.starts_with("--") || given == **option
+                text.starts_with(option.as_str()) && !text.starts_with("--") || given == option.as_str()
             }
         });
         match hit {
-            Some(option) => {
+            Some((option, writes)) => {
                 let attached = text.split_once('=').map(|(_, value)| value).or_else(|| {
-                    text.strip_prefix(*option).filter(|value| !option.starts_with("--") && !value.is_empty())
+                    text.strip_prefix(option.as_str()).filter(|value| !option.starts_with("--") && !value.is_empty())
                 });
                 let path = attached.or_else(|| rest.next().and_then(|word| word.text));
-                let writes = !option.starts_with("--manifest") && !option.starts_with("--lockfile");
-                touches.extend(path.map(|path| Touch { path, writes }));
+                touches.extend(path.map(|path| Touch { path, writes: *writes }));
             }
             None if name == "cargo" && matches!(text, "new" | "init" | "vendor") => creates = true,
             None if name == "cargo" && text.starts_with('+') && text.contains(['/', '\\']) => {

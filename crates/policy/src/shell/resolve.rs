@@ -19,10 +19,12 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
     let mut followed = true;
     for (at, word) in part.words.iter().enumerate() {
         let Some((_, pieces)) = part.pieces.iter().find(|(place, _)| *place == at) else {
-            let pattern = part.patterns.iter().find(|(place, _)| *place == at).map(|(_, pattern)| pattern);
+            let pattern = part.patterns.iter().find(|pattern| pattern.at == at);
             let word = match (word, pattern) {
                 (Some(text), _) => Word::plain(text),
-                (None, Some(pattern)) => Word { pattern: Some(pattern.clone()), ..Word::default() },
+                (None, Some(pattern)) => {
+                    Word { pattern: Some(pattern.text.clone()), relayed: pattern.relayed, ..Word::default() }
+                }
                 (None, None) => Word::default(),
             };
             readings.iter_mut().for_each(|words| words.push(word.clone()));
@@ -49,7 +51,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
     }
     part.pieces.clear();
     let open = |(at, word): &(usize, &Option<String>)| {
-        word.is_none() && part.patterns.iter().all(|(place, _)| place != at)
+        word.is_none() && part.patterns.iter().all(|pattern| pattern.at != *at)
     };
     if !followed || part.data.len() == part.words.iter().enumerate().filter(open).count() {
         found.part(part);

@@ -148,9 +148,9 @@ fn trap(call: &Call<'_>, found: &mut Found) {
 
 fn read(call: &Call<'_>, found: &mut Found) {
     // A whole line of a list of files is the name of a file.
-    let value = match (call.context.stdin, call.arguments) {
+    let value = match (&call.context.stdin, call.arguments) {
         (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
-            Value::Pattern(pattern.to_owned())
+            Value::Pattern(pattern.to_string())
         }
         _ => Value::Data,
     };

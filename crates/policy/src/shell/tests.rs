@@ -46,7 +46,7 @@ fn quotes_are_removed_as_bash_does() {
 fn patterns_are_run_time_words_that_keep_their_text() {
     let part = understand("ls a *.rs '*'").parts.remove(0);
     assert_eq!(part.words, [some("ls"), some("a"), None, some("*")]);
-    assert_eq!(part.patterns, [(2, "*.rs".to_owned())]);
+    assert_eq!(part.patterns, [Pattern { at: 2, text: "*.rs".to_owned(), relayed: false }]);
 }
 
 #[test]

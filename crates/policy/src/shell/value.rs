@@ -134,7 +134,7 @@ pub(crate) enum Piece {
     /// The output of a command, with a word that can stand for it in every check if there is one.
     Output {
         quoted: bool,
-        sample: Option<&'static str>,
+        sample: Option<super::Sample>,
     },
     Number,
     /// Takes no room: other pieces are file name patterns.

@@ -130,6 +130,13 @@ const RISKY: &[&str] = &[
     "GREP_OPTIONS",
     "BASH_LOADABLES_PATH",
     "BASH_COMPAT",
+    "BC_ENV_ARGS",
+    "MAGIC",
+    "PS_FORMAT",
+    "UNZIPOPT",
+    "ZIPINFO",
+    "ZIPINFOOPT",
+    "_POSIX2_VERSION",
     "command_not_found_handle",
 ];
 
@@ -340,7 +347,7 @@ pub(super) fn is_command_name(name: &str) -> bool {
         "curl",
     ];
     BUILTINS.contains(&name)
-        || super::safe::is_listed(name)
+        || super::reads::is_listed(name)
         || super::wrapper::is_wrapper(name)
         || name.contains('/')
 }

@@ -15,6 +15,8 @@ pub(super) struct Word {
     pub quoted: bool,
     /// An unquoted file name pattern or a process substitution: `literal` is `None`, this is what stands for it.
     pub pattern: Option<String>,
+    /// Whether the pattern's names come through a variable or a pipe.
+    pub relayed: bool,
     /// Has unquoted braces that expand.
     pub braces: bool,
     /// `NAME=value` written as an assignment.
@@ -40,10 +42,10 @@ impl Word {
 
     /// A word that may be a file name pattern.
     pub(super) fn found(raw: &str, text: &str) -> Self {
-        if !text.contains(['*', '?', '[']) {
+        if !text.contains(['*', '?', '[', super::ANY_NAME, super::ANY_FOLDERS]) {
             return Self { raw: raw.to_owned(), ..Self::plain(text) };
         }
-        Self { raw: raw.to_owned(), pattern: Some(text.to_owned()), ..Self::default() }
+        Self { raw: raw.to_owned(), pattern: Some(text.to_owned()), relayed: true, ..Self::default() }
     }
 
     /// What an assignment gives its variable.
@@ -165,6 +167,7 @@ impl Draft {
             },
             literal: known.then_some(self.text),
             quoted: self.quoted,
+            relayed: false,
             braces: braces && !is_assignment,
             assignment,
             pieces,

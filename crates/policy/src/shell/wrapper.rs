@@ -1,135 +1,14 @@
 //! Programs that run the program named in their arguments.
 
+use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::{Word, is_name};
-use super::{Context, Found, MAX_DEPTH, Part, braces, embedded, git, names, scripts, variables};
-
-/// How a wrapper's own arguments are told from those of the program it runs.
-struct Wrapper {
-    name: &'static str,
-    /// Options that take the next word, without their dashes; one letter for short ones.
-    with_value: &'static [&'static str],
-    /// Options that stand alone.
-    flags: &'static [&'static str],
-    /// Words before the program.
-    operands: usize,
-    /// Whether it gives the program more rights, so that it counts as a command itself.
-    privileged: bool,
-}
-
-const fn neutral(
-    name: &'static str,
-    with_value: &'static [&'static str],
-    flags: &'static [&'static str],
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, with_value, flags, operands, privileged: false }
-}
-
-const WRAPPERS: &[Wrapper] = &[
-    neutral("nohup", &[], &[], 0),
-    neutral(
-        "timeout",
-        &["k", "s", "kill-after", "signal"],
-        &["v", "f", "p", "foreground", "preserve-status", "verbose"],
-        1,
-    ),
-    neutral(
-        "gtimeout",
-        &["k", "s", "kill-after", "signal"],
-        &["v", "foreground", "preserve-status", "verbose"],
-        1,
-    ),
-    neutral("nice", &["n", "adjustment"], &[], 0),
-    neutral("ionice", &["c", "n", "class", "classdata"], &["t", "ignore"], 0),
-    neutral("setsid", &[], &["c", "f", "w", "ctty", "fork", "wait"], 0),
-    neutral("stdbuf", &["i", "o", "e", "input", "output", "error"], &[], 0),
-    neutral("time", &["f", "format"], &["p", "v", "q", "portability", "verbose"], 0),
-    neutral(
-        "chrt",
-        &["T", "P", "D"],
-        &["b", "f", "i", "o", "r", "a", "v", "batch", "fifo", "idle", "other", "rr"],
-        1,
-    ),
-    neutral("taskset", &[], &["a", "c", "cpu-list"], 1),
-    neutral("builtin", &[], &[], 0),
-    neutral("unbuffer", &[], &["p"], 0),
-    neutral("caffeinate", &["t", "w"], &["d", "i", "m", "s", "u"], 0),
-    neutral("exec", &["a"], &["c", "l"], 0),
-    neutral("command", &[], &["p"], 0),
-    neutral("busybox", &[], &[], 0),
-    neutral("toybox", &[], &[], 0),
-    Wrapper {
-        name: "sudo",
-        with_value: &[
-            "u",
-            "g",
-            "h",
-            "p",
-            "C",
-            "T",
-            "D",
-            "R",
-            "r",
-            "t",
-            "U",
-            "user",
-            "group",
-            "host",
-            "prompt",
-            "close-from",
-            "command-timeout",
-            "chdir",
-            "chroot",
-            "role",
-            "type",
-            "other-user",
-        ],
-        flags: &[
-            "A",
-            "b",
-            "E",
-            "H",
-            "n",
-            "P",
-            "S",
-            "B",
-            "N",
-            "K",
-            "k",
-            "v",
-            "V",
-            "l",
-            "non-interactive",
-            "preserve-env",
-            "set-home",
-            "stdin",
-            "background",
-            "askpass",
-        ],
-        operands: 0,
-        privileged: true,
-    },
-    Wrapper { name: "doas", with_value: &["u", "C"], flags: &["n", "L"], operands: 0, privileged: true },
-    Wrapper {
-        name: "pkexec",
-        with_value: &["user"],
-        flags: &["disable-internal-agent", "keep-cwd"],
-        operands: 0,
-        privileged: true,
-    },
-    Wrapper {
-        name: "chroot",
-        with_value: &["userspec", "groups"],
-        flags: &["skip-chdir"],
-        operands: 1,
-        privileged: true,
-    },
-];
+use super::{Context, Found, MAX_DEPTH, Part, Pattern, braces, embedded, git, names, scripts, variables};
 
 /// Whether a name is that of a program that runs others.
 pub(super) fn is_wrapper(name: &str) -> bool {
-    matches!(name, "env" | "xargs" | "find" | "watch" | "parallel") || WRAPPERS.iter().any(|w| w.name == name)
+    matches!(name, "env" | "find" | "watch" | "parallel")
+        || programs::program(name).is_some_and(|program| program.traits.runs)
 }
 
 /// Notes a simple command and everything its arguments would run.
@@ -231,18 +110,19 @@ impl Call<'_> {
         if self.name == "xargs" {
             return self.xargs(found);
         }
-        let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == self.name) else { return false };
+        let Some(wrapper) = programs::program(self.name).filter(|program| program.traits.runs) else { return false };
+        let rights = wrapper.traits.rights;
         if self.name == "command" && self.has(&["-v", "-V", "-pv", "-pV"]) {
             return false;
         }
-        if wrapper.privileged {
+        if rights {
             found.part(part(text.to_owned(), self.words, assignments.to_vec(), self.context));
         }
-        let Some(start) = self.after_options(wrapper, found) else { return wrapper.privileged };
+        let Some(start) = self.after_options(wrapper, found) else { return rights };
         let mut rest = self.arguments.get(start..).unwrap_or_default();
-        rest = rest.get(wrapper.operands..).unwrap_or_default();
+        rest = rest.get(operands(wrapper)..).unwrap_or_default();
         let mut own = Vec::new();
-        while wrapper.privileged
+        while rights
             && let Some((name, value)) = rest.first().and_then(|word| word.assignment.clone())
         {
             variables::assigned(&name, value.as_deref(), found);
@@ -250,7 +130,7 @@ impl Call<'_> {
             rest = rest.get(1..).unwrap_or_default();
         }
         if rest.is_empty() {
-            return wrapper.privileged;
+            return rights;
         }
         own.splice(0..0, assignments.iter().cloned());
         self.runs_with(rest, own, found);
@@ -258,11 +138,11 @@ impl Call<'_> {
     }
 
     /// Where the operands start; `None` if an option makes it something else than a wrapper.
-    fn after_options(&self, wrapper: &Wrapper, found: &mut Found) -> Option<usize> {
+    fn after_options(&self, wrapper: &Program, found: &mut Found) -> Option<usize> {
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
             let Some(text) = word.text() else {
-                if wrapper.operands > 0 && word.stays_one() {
+                if operands(wrapper) > 0 && word.stays_one() {
                     return Some(at);
                 }
                 found.doubt(format!("which program `{}` runs is only known at run time", self.name));
@@ -280,12 +160,11 @@ impl Call<'_> {
             let option = long.unwrap_or_else(|| text.trim_start_matches('-'));
             let name = option.split('=').next().unwrap_or_default();
             let known = match long {
-                Some(_) if wrapper.with_value.contains(&name) => {
-                    at += usize::from(!option.contains('='));
+                Some(_) => wrapper.long(name).is_some_and(|choice| {
+                    at += usize::from(choice.value.is_some() && !choice.attached && !option.contains('='));
                     true
-                }
-                Some(_) => wrapper.flags.contains(&name),
-                None => self.short_options(wrapper, option, &mut at),
+                }),
+                None => short_options(wrapper, option, &mut at),
             };
             if !known {
                 found.doubt(format!("`{text}` is an option of `{}` that is not known here", self.name));
@@ -296,23 +175,6 @@ impl Call<'_> {
             }
         }
         Some(at)
-    }
-
-    fn short_options(&self, wrapper: &Wrapper, cluster: &str, at: &mut usize) -> bool {
-        if wrapper.name == "nice" && cluster.parse::<i32>().is_ok() {
-            return true;
-        }
-        for (i, letter) in cluster.char_indices() {
-            let letter = letter.to_string();
-            if wrapper.with_value.contains(&letter.as_str()) {
-                *at += usize::from(i + letter.len() == cluster.len());
-                return true;
-            }
-            if !wrapper.flags.contains(&letter.as_str()) {
-                return false;
-            }
-        }
-        true
     }
 
     fn env(&self, assignments: &[(String, Option<String>)], found: &mut Found) -> bool {
@@ -380,45 +242,8 @@ impl Call<'_> {
     }
 
     fn xargs(&self, found: &mut Found) -> bool {
-        let wrapper = Wrapper {
-            name: "xargs",
-            with_value: &[
-                "n",
-                "P",
-                "I",
-                "L",
-                "s",
-                "d",
-                "a",
-                "E",
-                "max-args",
-                "max-procs",
-                "replace",
-                "max-lines",
-                "max-chars",
-                "delimiter",
-                "arg-file",
-            ],
-            flags: &[
-                "0",
-                "r",
-                "t",
-                "p",
-                "x",
-                "o",
-                "i",
-                "l",
-                "null",
-                "no-run-if-empty",
-                "verbose",
-                "interactive",
-                "exit",
-                "open-tty",
-            ],
-            operands: 0,
-            privileged: false,
-        };
-        let start = self.after_options(&wrapper, found).unwrap_or_default();
+        let Some(wrapper) = programs::program("xargs") else { return false };
+        let start = self.after_options(wrapper, found).unwrap_or_default();
         let mut inner = self.arguments.get(start..).unwrap_or_default().to_vec();
         if inner.is_empty() {
             return false;
@@ -436,9 +261,9 @@ impl Call<'_> {
             .iter()
             .take(start)
             .any(|word| word.text().is_some_and(|t| t.starts_with("-a") || t.starts_with("--arg-file")));
-        let names = |raw: &str| match self.context.feed.filter(|_| !elsewhere) {
+        let names = |raw: &str| match self.context.feed.as_ref().filter(|_| !elsewhere) {
             Some(pattern) => {
-                Word { pattern: Some(pattern.to_owned()), raw: raw.to_owned(), ..Word::default() }
+                Word { pattern: Some(pattern.to_string()), raw: raw.to_owned(), relayed: true, ..Word::default() }
             }
             None => Word::made_of(raw, Piece::Output { quoted: false, sample: None }),
         };
@@ -457,6 +282,26 @@ impl Call<'_> {
         self.runs(&inner, found);
         true
     }
+}
+
+/// How many words stand between a wrapper's options and the program.
+fn operands(wrapper: &Program) -> usize {
+    wrapper.operands.iter().filter(|(kind, _)| !matches!(kind, Kind::Command)).count()
+}
+
+fn short_options(wrapper: &Program, cluster: &str, at: &mut usize) -> bool {
+    if wrapper.digits && cluster.parse::<i32>().is_ok() {
+        return true;
+    }
+    let mut letters = cluster.chars();
+    while let Some(letter) = letters.next() {
+        let Some(choice) = wrapper.short(letter) else { return false };
+        if choice.value.is_some() {
+            *at += usize::from(letters.as_str().is_empty() && !choice.attached);
+            return true;
+        }
+    }
+    true
 }
 
 /// Words that mean something else when bash joins continued lines before it looks at them.
@@ -506,7 +351,10 @@ fn spelled_out(words: &[Word], found: &mut Found) -> Vec<Word> {
 
 fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>, context: &Context) -> Part {
     let patterns =
-        words.iter().enumerate().filter_map(|(i, word)| Some((i, word.pattern.clone()?))).collect();
+        words.iter().enumerate().filter_map(|(at, word)| {
+            Some(Pattern { at, text: word.pattern.clone()?, relayed: word.relayed })
+        });
+    let patterns = patterns.collect();
     Part {
         text,
         words: words.iter().map(|word| word.literal.clone()).collect(),

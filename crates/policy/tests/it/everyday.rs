@@ -1,9 +1,11 @@
 //! Everyday commands under the shipped rules, with a plain allow-list, and with the same list in settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
+use pollux_policy::disk::LocalDisk;
 use pollux_policy::engine::{Engine, Options};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::request::{Decision, Request, Verdict};
@@ -21,7 +23,42 @@ priority = 100
 "#;
 
 fn options() -> Options {
-    Options { workspaces: vec![PathBuf::from("/w/project")], ..Options::default() }
+    options_in(project())
+}
+
+pub(crate) fn options_in(project: &Path) -> Options {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Options {
+        workspaces: vec![project.to_owned()],
+        resolve: Some(Arc::new(real)),
+        disk: Some(Arc::new(LocalDisk)),
+        ..Options::default()
+    }
+}
+
+/// A project as people have them, with nothing in it that must not be read.
+pub(crate) fn project() -> &'static Path {
+    static PROJECT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = PROJECT.get_or_init(|| {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap().join("project");
+        for file in [
+            ".git/config", ".gitignore", ".github/workflows/ci.yml", "Cargo.toml", "Cargo.lock", "README.md", "LICENSE",
+            "package.json", "tsconfig.json", "a", "b", "a.txt", "b.txt", "a.rs", "src/main.rs", "src/lib.rs", "src/a.rs",
+            "src/a.test.js", "tests/a.rs", "crates/policy/Cargo.toml", "crates/policy/src/lib.rs", "docs/a.md", "dist/app.js",
+            "node_modules/.bin/jest", "node_modules/x/index.js", "logs/today.log", "build.log", "dir1/x", "dir2/x",
+        ] {
+            write(&path.join(file), "text\n");
+        }
+        (root, path)
+    });
+    path
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test file")]
+pub(crate) fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
 }
 
 pub(crate) fn shipped() -> Engine {
@@ -50,8 +87,18 @@ fn in_settings() -> Engine {
 }
 
 pub(crate) fn decide(engine: &Engine, command: &str, mode: ApprovalMode, interactive: bool) -> Verdict {
+    decide_in(engine, project(), command, mode, interactive)
+}
+
+pub(crate) fn decide_in(
+    engine: &Engine,
+    directory: &Path,
+    command: &str,
+    mode: ApprovalMode,
+    interactive: bool,
+) -> Verdict {
     let args = serde_json::json!({ "command": command }).as_object().cloned().unwrap();
-    let effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/w/project") };
+    let effect = Effect::Execute { command: command.to_owned(), directory: directory.to_owned() };
     engine.decide(&Request {
         tool: "run_shell_command",
         server: None,
@@ -157,7 +204,9 @@ fn many() -> Engine {
 
 #[test]
 fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
-    let (listed, many, shipped) = (listed(), many(), shipped());
+    // Among names that look like options, and files that must not be read.
+    let place = crate::reads::hostile();
+    let [listed, many, shipped] = [listed(), many(), shipped()].map(|engine| engine.moved_to(place.options()));
     let mut wrong = Vec::new();
     for (number, fields) in rows(COMMANDS) {
         let command = unescape(&fields[2..].join("\t"));
@@ -169,7 +218,7 @@ fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
         };
         for (name, engine) in engines {
             for mode in [ApprovalMode::Default, ApprovalMode::Plan] {
-                let verdict = decide(engine, &command, mode, true);
+                let verdict = decide_in(engine, &place.project, &command, mode, true);
                 if verdict.decision == Decision::Allow {
                     wrong.push(format!("{number}: {command:?} with {name} in {mode}: {}", verdict.reason));
                 }

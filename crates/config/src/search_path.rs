@@ -1,0 +1,175 @@
+//! Which file a program's name means, and whether that file can be trusted to be the program.
+//!
+//! A folder of `PATH` that a repository, a sandboxed command or another user can write to may hold a `cat` of their
+//! own. Use this wherever Pollux starts a program by name or vouches for one; it never runs anything.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Where bash looks if `PATH` is not set.
+const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The folders of `PATH`, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPath {
+    folders: Vec<Folder>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Folder {
+    path: PathBuf,
+    safe: bool,
+}
+
+/// What a program's name means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    /// A file in a folder that only its owner, this user or root, can change.
+    Safe(PathBuf),
+    /// A file that somebody else may have put there.
+    Unsafe(PathBuf),
+    Missing,
+}
+
+impl SearchPath {
+    /// `open` are folders that others write to: workspaces, temporary folders.
+    pub fn new(path: Option<&OsStr>, open: &[PathBuf]) -> Self {
+        let open: Vec<PathBuf> =
+            open.iter().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone())).collect();
+        let folders = std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT)))
+            .map(|path| Folder { safe: is_safe(&path, &open), path });
+        Self { folders: folders.collect() }
+    }
+
+    /// Which file a name means. A name with a slash is a path already and not looked for.
+    pub fn find(&self, name: &str) -> Lookup {
+        if name.is_empty() || name.contains('/') {
+            return Lookup::Missing;
+        }
+        for folder in &self.folders {
+            let file = folder.path.join(name);
+            if is_program(&file) {
+                return if folder.safe { Lookup::Safe(file) } else { Lookup::Unsafe(file) };
+            }
+        }
+        Lookup::Missing
+    }
+
+    /// The file that somebody else may have put where a name leads, if so. Without an open folder on the path nothing
+    /// is looked up.
+    pub fn impostor(&self, name: &str) -> Option<PathBuf> {
+        if self.folders.iter().all(|folder| folder.safe) {
+            return None;
+        }
+        match self.find(name) {
+            Lookup::Unsafe(file) => Some(file),
+            Lookup::Safe(_) | Lookup::Missing => None,
+        }
+    }
+
+    /// The first file of this name in a safe folder: for helpers of our own, which must be the real ones.
+    pub fn find_safe(&self, name: &str) -> Option<PathBuf> {
+        let safe = self.folders.iter().filter(|folder| folder.safe);
+        safe.map(|folder| folder.path.join(name)).find(|file| !name.contains('/') && is_program(file))
+    }
+}
+
+/// Whether only root or this user can put programs into a folder. An empty entry means the current folder.
+fn is_safe(folder: &Path, open: &[PathBuf]) -> bool {
+    if !folder.is_absolute() {
+        return false;
+    }
+    // What does not exist holds no program; it may come to exist, so that its parents count.
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    !open.iter().any(|open| real.starts_with(open) || folder.starts_with(open)) && is_ours(&real)
+}
+
+#[cfg(unix)]
+fn is_ours(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(facts) = std::fs::metadata(folder) else { return true };
+    let mine = std::fs::metadata("/proc/self").map(|own| own.uid()).unwrap_or(facts.uid());
+    let owned = facts.uid() == 0 || facts.uid() == mine;
+    owned && facts.mode() & 0o002 == 0
+}
+
+#[cfg(not(unix))]
+fn is_ours(_folder: &Path) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(file: &Path) -> bool {
+    file.is_file()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn program(folder: &Path, name: &str) -> PathBuf {
+        std::fs::create_dir_all(folder).unwrap();
+        let file = folder.join(name);
+        #[expect(clippy::disallowed_methods, reason = "a test file")]
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    }
+
+    fn path_of(folders: &[&Path]) -> std::ffi::OsString {
+        std::env::join_paths(folders).unwrap()
+    }
+
+    #[test]
+    fn a_program_of_the_workspace_is_not_the_one_that_was_meant() {
+        let root = tempfile::tempdir().unwrap();
+        let work = root.path().join("work");
+        let own = program(&work.join("node_modules/.bin"), "cat");
+        let safe = program(&root.path().join("bin"), "cat");
+        let open = [work.clone()];
+        let bin = root.path().join("bin");
+        let workspace_bin = work.join("node_modules/.bin");
+
+        let first = SearchPath::new(Some(&path_of(&[&workspace_bin, &bin])), &open);
+        assert_eq!(first.find("cat"), Lookup::Unsafe(own.clone()));
+        assert_eq!(first.impostor("cat"), Some(own));
+        assert_eq!(first.find_safe("cat"), Some(safe.clone()));
+        assert_eq!(first.find("dog"), Lookup::Missing);
+
+        let last = SearchPath::new(Some(&path_of(&[&bin, &workspace_bin])), &open);
+        assert_eq!(last.find("cat"), Lookup::Safe(safe));
+        assert_eq!(last.impostor("cat"), None);
+    }
+
+    #[test]
+    fn relative_empty_linked_and_world_writable_folders_are_not_safe() {
+        let root = tempfile::tempdir().unwrap();
+        let work = root.path().join("work");
+        program(&work.join("bin"), "ls");
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(work.join("bin"), &link).unwrap();
+        let shared = root.path().join("shared");
+        program(&shared, "ls");
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+        for folder in [Path::new(""), Path::new("."), Path::new("bin"), &link, &shared] {
+            let path = SearchPath::new(Some(&path_of(&[folder])), std::slice::from_ref(&work));
+            assert_eq!(path.find_safe("ls"), None, "{}", folder.display());
+            assert!(!path.folders[0].safe, "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_not_looked_for() {
+        let path = SearchPath::new(None, &[]);
+        assert_eq!(path.find("../bin/ls"), Lookup::Missing);
+        assert!(matches!(path.find("ls"), Lookup::Safe(_)));
+    }
+}

@@ -1,0 +1,268 @@
+//! The disk as far as decisions need it: which files a pattern finds, and what lies below a folder.
+//!
+//! Matching never finds less than bash: `[…]` counts as any text, and what was quoted in a pattern counts as special.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::shell::{ANY_FOLDERS, ANY_NAME};
+
+/// So many names are looked at for one decision.
+pub(crate) const MOST_NAMES: usize = 100_000;
+/// So many bytes of one file.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// A way to look at the disk.
+pub trait Disk: Send + Sync {
+    /// The names in a folder, not through a link at its end; `None` if it is none or cannot be read.
+    fn list(&self, folder: &Path) -> Option<Vec<Entry>>;
+
+    /// What is at a path, without following a link at its end.
+    fn kind(&self, path: &Path) -> Option<EntryKind>;
+
+    /// The first bytes of a small file, as text.
+    fn text(&self, file: &Path) -> Option<String>;
+}
+
+/// A name in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: EntryKind,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+/// The disk of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LocalDisk;
+
+impl Disk for LocalDisk {
+    fn list(&self, folder: &Path) -> Option<Vec<Entry>> {
+        let entries = fs::read_dir(folder).ok()?;
+        let entry = |entry: fs::DirEntry| Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) });
+        Some(entries.take(MOST_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
+    }
+
+    fn kind(&self, path: &Path) -> Option<EntryKind> {
+        fs::symlink_metadata(path).ok().map(|facts| kind_of(facts.file_type()))
+    }
+
+    fn text(&self, file: &Path) -> Option<String> {
+        let mut bytes = Vec::new();
+        fs::File::open(file).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn kind_of(kind: fs::FileType) -> EntryKind {
+    if kind.is_symlink() {
+        EntryKind::Link
+    } else if kind.is_dir() {
+        EntryKind::Folder
+    } else if kind.is_file() {
+        EntryKind::File
+    } else {
+        EntryKind::Other
+    }
+}
+
+/// A file that a pattern finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Match {
+    /// As the command gets it.
+    pub word: String,
+    pub path: PathBuf,
+    pub kind: EntryKind,
+    /// Whether it is a link, or one is on the way to it.
+    pub linked: bool,
+}
+
+/// How far a pattern was followed.
+struct Way {
+    path: PathBuf,
+    /// The same as the command gets it.
+    word: String,
+    linked: bool,
+}
+
+impl Way {
+    fn to(&self, name: &str) -> Self {
+        Self { path: self.path.join(name), word: format!("{}{name}", self.word), linked: self.linked }
+    }
+
+    fn ends(self, kind: EntryKind) -> Match {
+        Match { word: self.word, path: self.path, kind, linked: self.linked }
+    }
+}
+
+/// Why it cannot be told what a pattern finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Untold {
+    TooMany,
+    /// A name that is no text.
+    Name,
+}
+
+/// Looks at the disk for one decision, so that it ends.
+pub(crate) struct Look<'d> {
+    pub disk: &'d dyn Disk,
+    left: usize,
+}
+
+impl<'d> Look<'d> {
+    pub(crate) fn new(disk: &'d dyn Disk) -> Self {
+        Self { disk, left: MOST_NAMES }
+    }
+
+    /// The names in a folder.
+    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Untold> {
+        let entries = self.disk.list(folder).unwrap_or_default();
+        self.left = self.left.checked_sub(entries.len()).ok_or(Untold::TooMany)?;
+        Ok(entries)
+    }
+
+    /// Every file that a pattern finds from a folder.
+    pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Untold> {
+        let (start, word, rest) = match pattern.strip_prefix('/') {
+            Some(rest) => (PathBuf::from("/"), "/".to_owned(), rest),
+            None => (from.to_owned(), String::new(), pattern),
+        };
+        let components: Vec<&str> = rest.split('/').filter(|component| !component.is_empty()).collect();
+        let mut found = Vec::new();
+        self.descend(&Way { path: start, word, linked: false }, &components, &mut found)?;
+        Ok(found)
+    }
+
+    fn descend(&mut self, way: &Way, components: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+        let Some((component, rest)) = components.split_first() else { return Ok(()) };
+        let deep = *component == "**" || component.starts_with(ANY_FOLDERS);
+        if deep {
+            return self.below(way, *component != "**", rest, found);
+        }
+        if !component.contains(['*', '?', '[', ANY_NAME]) {
+            let next = way.to(component);
+            let Some(kind) = self.disk.kind(&next.path) else { return Ok(()) };
+            return self.take(next, kind, rest, found);
+        }
+        for entry in self.list(&way.path)? {
+            let name = entry.name.to_string_lossy();
+            if !finds(component, &name) {
+                continue;
+            }
+            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            self.take(way.to(name), entry.kind, rest, found)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mut way: Way, kind: EntryKind, rest: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+        way.linked |= kind == EntryKind::Link;
+        // A list of what lies below a file holds the file itself.
+        let below = matches!(rest, [last] if *last == "**" || last.starts_with(ANY_FOLDERS));
+        if rest.is_empty() || below && kind != EntryKind::Folder {
+            found.push(way.ends(kind));
+            return Ok(());
+        }
+        way.word.push('/');
+        self.descend(&way, rest, found)
+    }
+
+    /// Files in a folder and in those below it, links not followed.
+    fn below(&mut self, way: &Way, hidden: bool, rest: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+        for entry in self.list(&way.path)? {
+            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            if name.starts_with('.') && !hidden {
+                continue;
+            }
+            let mut next = way.to(name);
+            let is_folder = entry.kind == EntryKind::Folder;
+            let wants = |name: &str| match rest {
+                [] => true,
+                [last] => finds(last, name),
+                _ => false,
+            };
+            if is_folder && name == ".git" {
+                // Of a repository's own files only this one may hold what must not be shown.
+                if wants("config") {
+                    next.word.push('/');
+                    found.push(next.to("config").ends(EntryKind::File));
+                }
+                continue;
+            }
+            let wanted = wants(name);
+            if wanted && !is_folder {
+                next.linked |= entry.kind == EntryKind::Link;
+                found.push(next.ends(entry.kind));
+            } else if is_folder {
+                next.word.push('/');
+                self.below(&next, hidden, rest, found)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pattern may find a name. Only one that says so finds a leading dot.
+pub(crate) fn finds(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with(['.', ANY_NAME]) {
+        return false;
+    }
+    let loose: Vec<char> = loosened(pattern);
+    let name: Vec<char> = name.chars().collect();
+    matches(&loose, &name)
+}
+
+/// The pattern with `[…]` as any text, and every star the same.
+fn loosened(pattern: &str) -> Vec<char> {
+    let bracket = pattern.find('[');
+    let text: String = match bracket {
+        Some(open) => {
+            let (before, after) = pattern.split_at(open);
+            let end = after.rsplit_once(']').map_or("", |(_, end)| end);
+            format!("{before}*{end}")
+        }
+        None => pattern.to_owned(),
+    };
+    text.chars().map(|c| if c == ANY_NAME || c == ANY_FOLDERS { '*' } else { c }).collect()
+}
+
+/// Stars and question marks, in linear time for one star and bounded for more.
+fn matches(pattern: &[char], name: &[char]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    let (mut star, mut mark) = (None, 0);
+    while from < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some(at);
+                mark = from;
+                at += 1;
+            }
+            Some(c) if *c == '?' || Some(c) == name.get(from) => {
+                at += 1;
+                from += 1;
+            }
+            _ => match star {
+                Some(place) => {
+                    at = place + 1;
+                    mark += 1;
+                    from = mark;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(at).all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests;

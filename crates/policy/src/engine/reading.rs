@@ -1,0 +1,383 @@
+//! Judges what commands that only read would read.
+
+use std::path::{Path, PathBuf};
+
+use super::Engine;
+use super::shell_call::Places;
+use crate::checker::place;
+use crate::disk::{EntryKind, Look, Match, Untold, finds};
+use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
+use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree};
+
+/// More folders than this between a file and the top of its repository are not climbed.
+const MOST_PARENTS: usize = 64;
+/// Files in which a folder says what searching programs leave out, or do not.
+const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore"];
+
+/// Characters that make a word a pattern.
+const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
+
+/// Whether a command only reads what may be read unasked.
+pub(super) enum Reading {
+    /// It may do more than read, or it is not known what it reads.
+    Unknown,
+    Open,
+    /// It only reads, but something that the person should be asked about.
+    Closed(String),
+}
+
+impl Engine {
+    /// Judges a command by what it would read from every place it may start in.
+    pub(super) fn reading(&self, part: &Part, places: &Places) -> Reading {
+        let Some(disk) = self.options.disk.as_deref() else { return self.reading_unseen(part, places) };
+        let mut look = Look::new(disk);
+        let mut understood = false;
+        for from in &places.all {
+            match self.reading_from(part, places, from, &mut look) {
+                Ok(()) => understood = true,
+                Err(Some(why)) => return Reading::Closed(why),
+                Err(None) => return Reading::Unknown,
+            }
+        }
+        if understood { Reading::Open } else { Reading::Unknown }
+    }
+
+    /// Without the disk only commands whose files are all named can be judged.
+    fn reading_unseen(&self, part: &Part, places: &Places) -> Reading {
+        let Some(reads) = shell::reads(part).filter(|_| part.patterns.is_empty()) else { return Reading::Unknown };
+        let is_tree = |read: &Read| matches!(read.how, How::Tree(_));
+        if reads.all.iter().any(is_tree) || reads.needs_trust && !self.options.trusted {
+            return Reading::Unknown;
+        }
+        let closed = |from: &PathBuf| {
+            reads.all.iter().find_map(|read| self.closed(places, from, &read.path, &read.how))
+        };
+        places.all.iter().find_map(closed).map_or(Reading::Open, Reading::Closed)
+    }
+
+    /// `Err(None)` if the command is not known to read only, `Err(Some)` if it reads what is closed.
+    fn reading_from(
+        &self,
+        part: &Part,
+        places: &Places,
+        from: &Path,
+        look: &mut Look<'_>,
+    ) -> Result<(), Option<String>> {
+        let found = self.expand(part, places, from, look)?;
+        let judged = substituted(part, &found);
+        let reads = shell::reads(judged.as_ref().unwrap_or(part)).ok_or(None)?;
+        if reads.needs_trust && !self.options.trusted {
+            return Err(Some("it reads or runs what this folder configures, and the folder is not trusted".into()));
+        }
+        if let Some(name) = &reads.program
+            && let Some(file) = self.options.search_path.as_ref().and_then(|path| path.impostor(name))
+        {
+            return Err(Some(format!("`{name}` would run `{}`, which others can change", file.display())));
+        }
+        for read in &reads.all {
+            let matched = found.iter().filter(|(pattern, _)| pattern.text == read.path);
+            let mut is_pattern = false;
+            for (_, matches) in matched {
+                is_pattern |= !matches.is_empty();
+                for one in matches {
+                    self.weigh_match(places, from, one, &read.how, look)?;
+                }
+            }
+            if !is_pattern {
+                self.weigh(places, from, read, look)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that each pattern of a command finds.
+    fn expand<'p>(
+        &self,
+        part: &'p Part,
+        places: &Places,
+        from: &Path,
+        look: &mut Look<'_>,
+    ) -> Result<Vec<(&'p Pattern, Vec<Match>)>, Option<String>> {
+        let mut all = Vec::new();
+        for pattern in &part.patterns {
+            if pattern.text.starts_with("/dev/fd/") {
+                continue;
+            }
+            if !places.holds(self, fixed_start(&pattern.text)) {
+                return Err(Some(format!("`{}` is outside the workspace", shown(&pattern.text))));
+            }
+            let matches = look.expand(from, &pattern.text).map_err(|why| Some(untold(why, &pattern.text)))?;
+            for one in &matches {
+                if let Some(why) = odd(one, pattern) {
+                    return Err(Some(why));
+                }
+                // What is found is named at least, and a link leads elsewhere.
+                if one.linked && !places.holds(self, &one.word) {
+                    return Err(Some(format!("`{}` leads out of the workspace", one.word)));
+                }
+            }
+            all.push((pattern, matches));
+        }
+        Ok(all)
+    }
+
+    /// A file that a pattern found; whether it is inside is known already.
+    fn weigh_match(
+        &self,
+        places: &Places,
+        from: &Path,
+        found: &Match,
+        how: &How,
+        look: &mut Look<'_>,
+    ) -> Result<(), Option<String>> {
+        match how {
+            How::Facts | How::Remotes => Ok(()),
+            // The one file of a repository that lists show.
+            How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
+            How::Contents if !found.linked => match closed_name(&found.path, &self.options.workspaces) {
+                Some(why) => Err(Some(why)),
+                None => Ok(()),
+            },
+            _ => {
+                let read = Read { path: found.word.clone(), how: how.clone() };
+                self.weigh(places, from, &read, look)
+            }
+        }
+    }
+
+    fn weigh(
+        &self,
+        places: &Places,
+        from: &Path,
+        read: &Read,
+        look: &mut Look<'_>,
+    ) -> Result<(), Option<String>> {
+        if let Some(why) = self.closed(places, from, &read.path, &read.how) {
+            return Err(Some(why));
+        }
+        match &read.how {
+            How::Facts | How::Contents => Ok(()),
+            How::Remotes => self.weigh_remotes(from, look),
+            How::Tree(tree) => {
+                let root = place(from, &read.path, self.options.resolve.as_ref());
+                let mut walk = Walk { engine: self, places, tree, revealed: Vec::new() };
+                walk.parents(&root, look);
+                walk.folder(&root, look)
+            }
+        }
+    }
+
+    /// Why a path must not be read unasked by its name and by where it leads.
+    pub(super) fn closed(&self, places: &Places, from: &Path, path: &str, how: &How) -> Option<String> {
+        if !places.holds(self, path) {
+            return Some(format!("`{path}` is outside the workspace"));
+        }
+        if matches!(how, How::Facts | How::Remotes) {
+            return None;
+        }
+        let spelt = place(from, path, None);
+        let real = place(from, path, self.options.resolve.as_ref());
+        [spelt, real].iter().find_map(|path| closed_name(path, &self.options.workspaces))
+    }
+
+    /// Whether a file, or each that a pattern finds, may be given to a command by redirection.
+    pub(super) fn may_feed(&self, places: &Places, target: &str) -> bool {
+        if !target.contains(SPECIAL) {
+            return places.all.iter().all(|from| self.closed(places, from, target, &How::Contents).is_none());
+        }
+        let reader = Part {
+            words: vec![Some("cat".to_owned()), None],
+            patterns: vec![Pattern { at: 1, text: target.to_owned(), relayed: true }],
+            ..Part::default()
+        };
+        matches!(self.reading(&reader, places), Reading::Open)
+    }
+
+    fn weigh_config(&self, look: &Look<'_>, config: &Path) -> Result<(), Option<String>> {
+        match look.disk.text(config) {
+            Some(text) if config_holds_credentials(&text) => {
+                Err(Some("the repository's configuration holds a key to a server".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The configuration of the repository around a folder.
+    fn weigh_remotes(&self, from: &Path, look: &Look<'_>) -> Result<(), Option<String>> {
+        for folder in from.ancestors().take(MOST_PARENTS) {
+            let git = folder.join(".git");
+            match look.disk.kind(&git) {
+                Some(EntryKind::Folder) => return self.weigh_config(look, &git.join("config")),
+                Some(_) => {
+                    let link = look.disk.text(&git).unwrap_or_default();
+                    let common = link.trim().strip_prefix("gitdir:").map(|path| folder.join(path.trim()));
+                    let config = common.and_then(|path| path.parent()?.parent().map(|root| root.join("config")));
+                    return config.map_or(Ok(()), |config| self.weigh_config(look, &config));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks through a folder for files that must not be read unasked.
+struct Walk<'e> {
+    engine: &'e Engine,
+    places: &'e Places,
+    tree: &'e Tree,
+    /// Patterns of hidden names that the folder tells searching programs to read.
+    revealed: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn parents(&mut self, root: &Path, look: &Look<'_>) {
+        if !self.tree.hidden {
+            for folder in root.ancestors().skip(1).take(MOST_PARENTS) {
+                self.reveal(folder, look);
+            }
+        }
+    }
+
+    fn reveal(&mut self, folder: &Path, look: &Look<'_>) {
+        for name in IGNORE_FILES {
+            let Some(text) = look.disk.text(&folder.join(name)) else { continue };
+            let shown = text.lines().filter_map(|line| line.trim().strip_prefix('!'));
+            let last = shown.filter_map(|pattern| pattern.trim_end_matches('/').rsplit('/').next());
+            self.revealed.extend(last.filter(|name| name.starts_with(['.', '*', '?', '['])).map(str::to_owned));
+        }
+    }
+
+    fn is_passed_over(&self, name: &str) -> bool {
+        let hidden = name.starts_with('.') && !self.tree.hidden;
+        // `*` of an ignore file finds hidden names as well.
+        let revealed = |pattern: &String| finds(&pattern.replace(['*', '?'], &ANY_NAME.to_string()), name);
+        self.tree.without.iter().any(|not| not.trim_end_matches('/') == name)
+            || hidden && !self.revealed.iter().any(revealed)
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        let last = |pattern: &String| {
+            let last = pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            last.contains(['{', '\\']) || finds(&last.replace(['*', '?'], &ANY_NAME.to_string()), name)
+        };
+        self.tree.only.is_empty() || self.tree.only.iter().any(last)
+    }
+
+    fn folder(&mut self, folder: &Path, look: &mut Look<'_>) -> Result<(), Option<String>> {
+        if look.disk.kind(folder) != Some(EntryKind::Folder) {
+            return Ok(());
+        }
+        let entries = look.list(folder).map_err(|why| Some(untold(why, &folder.to_string_lossy())))?;
+        if !self.tree.hidden && entries.iter().any(|entry| IGNORE_FILES.iter().any(|name| entry.name == **name)) {
+            self.reveal(folder, look);
+        }
+        for entry in entries {
+            let name = entry.name.to_string_lossy();
+            if self.is_passed_over(&name) {
+                continue;
+            }
+            let path = folder.join(&entry.name);
+            match entry.kind {
+                EntryKind::Folder if name == ".git" => {
+                    if self.is_wanted("config") {
+                        self.engine.weigh_config(look, &path.join("config"))?;
+                    }
+                }
+                EntryKind::Folder if is_private_folder(&name) => {
+                    return Err(Some(format!("it would read `{}`, which may hold secrets", path.display())));
+                }
+                EntryKind::Folder => self.folder(&path, look)?,
+                EntryKind::Link if self.tree.follows && self.is_wanted(&name) => self.link(&path, look)?,
+                EntryKind::File if self.is_wanted(&name) && is_secret_name(&name) => {
+                    return Err(Some(format!("it would read `{}`, which may hold secrets", path.display())));
+                }
+                EntryKind::File | EntryKind::Link | EntryKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A link that is followed must lead to a file that may be read.
+    fn link(&self, path: &Path, look: &Look<'_>) -> Result<(), Option<String>> {
+        let text = path.to_string_lossy();
+        let real = place(path, "", self.engine.options.resolve.as_ref());
+        let closed = self.engine.closed(self.places, Path::new("/"), &text, &How::Contents);
+        match closed {
+            Some(why) => Err(Some(why)),
+            None if look.disk.kind(&real) == Some(EntryKind::Folder) => {
+                Err(Some(format!("it follows the link `{text}` into another folder")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a path is closed by its own name or a folder on its way, below the workspace.
+fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
+    let below = workspaces.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+    let mut names = below.components().map(|component| component.as_os_str().to_string_lossy()).peekable();
+    while let Some(name) = names.next() {
+        let is_last = names.peek().is_none();
+        if name.eq_ignore_ascii_case(".git") {
+            return Some(format!("`{}` is inside a repository's own folder", below.display()));
+        }
+        if is_secret_name(&name) || is_private_folder(&name) && !is_last {
+            return Some(format!("it would read `{}`, which may hold secrets", below.display()));
+        }
+    }
+    None
+}
+
+/// Whether a name that a pattern found would be taken for something else.
+fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
+    if found.word.starts_with('-') {
+        return Some(format!("the file name `{}` would be taken as an option", found.word));
+    }
+    let falls_apart = |c: char| c.is_whitespace() || "*?[]\\'\"".contains(c);
+    if pattern.relayed && found.word.contains(falls_apart) {
+        return Some(format!("the file name `{}` may be taken apart into several", shown(&found.word)));
+    }
+    None
+}
+
+/// The command with up to three words in the place of each pattern that finds files, so that a second operand is seen.
+fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)]) -> Option<Part> {
+    if found.is_empty() || !part.data.is_empty() {
+        return None;
+    }
+    let mut judged = part.clone();
+    judged.words = Vec::with_capacity(part.words.len());
+    judged.patterns.clear();
+    for (at, word) in part.words.iter().enumerate() {
+        let Some(pattern) = part.patterns.iter().find(|pattern| pattern.at == at) else {
+            judged.words.push(word.clone());
+            continue;
+        };
+        let count = found.iter().find(|(one, _)| one.at == at).map_or(1, |(_, matches)| matches.len());
+        for _ in 0..count.clamp(1, 3) {
+            judged.words.push(Some(pattern.text.clone()));
+        }
+    }
+    Some(judged)
+}
+
+/// The part of a pattern before its first special character.
+fn fixed_start(pattern: &str) -> &str {
+    let end = pattern.find(SPECIAL).unwrap_or(pattern.len());
+    let fixed = pattern.get(..end).unwrap_or_default();
+    let folder = fixed.rfind('/').map_or("", |slash| fixed.get(..=slash).unwrap_or_default());
+    if folder.is_empty() { "." } else { folder }
+}
+
+fn untold(why: Untold, what: &str) -> String {
+    match why {
+        Untold::TooMany => format!("`{}` covers too many files to check", shown(what)),
+        Untold::Name => format!("`{}` finds a file whose name is not text", shown(what)),
+    }
+}
+
+/// A pattern as a person would write it.
+fn shown(pattern: &str) -> String {
+    pattern.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
+}

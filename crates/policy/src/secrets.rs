@@ -1,0 +1,80 @@
+//! Files that people keep secrets in. They are not read for the model without being asked for.
+
+/// Whether a file of this name, or a folder on its way, is one that keeps secrets.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let kind = name.strip_prefix(".env.");
+    // Examples are meant to be read.
+    let is_example = kind.is_some_and(|kind| {
+        ["example", "sample", "template", "dist", "defaults"].iter().any(|word| kind.contains(word))
+    });
+    let is_variables = matches!(name.as_str(), ".env" | ".envrc") || (kind.is_some() && !is_example);
+    let is_credentials = matches!(
+        name.as_str(),
+        ".netrc"
+            | ".npmrc"
+            | ".pypirc"
+            | ".pgpass"
+            | ".my.cnf"
+            | ".htpasswd"
+            | ".vault-token"
+            | ".git-credentials"
+            | "id_rsa"
+            | "id_ed25519"
+            | "id_ecdsa"
+            | "id_dsa"
+            | "oauth_creds.json"
+            | "gemini-credentials.json"
+            | "mcp-oauth-tokens.json"
+            | "mcp-oauth-tokens-v2.json"
+            | "a2a-oauth-tokens.json"
+    );
+    let is_key = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".ppk", ".kdbx"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
+}
+
+/// Whether everything in a folder of this name is private: keys and clouds below a home.
+pub(crate) fn is_private_folder(name: &str) -> bool {
+    matches!(
+        name.to_ascii_lowercase().as_str(),
+        ".ssh" | ".gnupg" | ".aws" | ".azure" | ".kube" | ".docker" | ".password-store"
+    )
+}
+
+/// Whether the configuration of a git repository holds a key to a server: a password in an address, or a header.
+pub(crate) fn config_holds_credentials(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim().to_ascii_lowercase();
+        let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next());
+        // `ssh://git@host` names a person, not a secret.
+        let has_login = address.is_some_and(|host| host.contains('@')) && !line.contains("ssh://git@");
+        has_login || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_told_from_examples() {
+        for name in [".env", ".ENV", ".env.local", ".envrc", "id_rsa", "server.pem", "gha-creds-1.json", ".pgpass"] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [".env.example", ".env.sample", "env", "main.rs", "id_rsa.pub", "keys.md"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_address_with_a_login_is_a_secret() {
+        assert!(config_holds_credentials("[remote \"o\"]\n\turl = https://me:tok@host/x.git"));
+        assert!(config_holds_credentials("url = https://ghp_abc@host/x.git"));
+        assert!(config_holds_credentials("[http]\n\textraHeader = AUTHORIZATION: basic x"));
+        for open in ["url = https://host/x.git", "url = git@host:a/b.git", "url = ssh://git@host/a.git"] {
+            assert!(!config_holds_credentials(open), "{open}");
+        }
+    }
+}

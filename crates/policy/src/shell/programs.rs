@@ -1,0 +1,365 @@
+//! What programs do with their arguments, from the table `commands/programs.table`.
+//!
+//! The reader of bash is code; what is known of programs is data. A program, an option or an operand that the table
+//! does not know is unknown, and the caller asks.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+const TABLE: &str = include_str!("../../commands/programs.table");
+
+/// What an argument is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Facts,
+    Tree,
+    Out,
+    Text,
+    Plus,
+    Number,
+    Command,
+    Archive,
+    Sed,
+    Awk,
+    Jq,
+    Key,
+    Revision,
+    Glob,
+    Skip,
+    Shown,
+    Given,
+    Listing,
+    Pair,
+    Bsd,
+    Type,
+}
+
+impl Kind {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "file" => Self::File,
+            "facts" => Self::Facts,
+            "tree" => Self::Tree,
+            "out" => Self::Out,
+            "text" => Self::Text,
+            "+text" => Self::Plus,
+            "number" => Self::Number,
+            "command" => Self::Command,
+            "archive" => Self::Archive,
+            "sed" => Self::Sed,
+            "awk" => Self::Awk,
+            "jq" => Self::Jq,
+            "key" => Self::Key,
+            "rev" => Self::Revision,
+            "glob" => Self::Glob,
+            "skip" => Self::Skip,
+            "shown" => Self::Shown,
+            "given" => Self::Given,
+            "listing" => Self::Listing,
+            "pair" => Self::Pair,
+            "bsd" => Self::Bsd,
+            "type" => Self::Type,
+            _ => return None,
+        })
+    }
+}
+
+/// What an option changes besides taking a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Tree,
+    Hidden,
+    Names,
+}
+
+/// An option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Choice {
+    /// What its value is, if it takes one.
+    pub value: Option<Kind>,
+    /// Whether the value only stands attached, and may be left out.
+    pub attached: bool,
+    /// Whether it stands for the first operand.
+    pub script: bool,
+    pub effect: Option<Effect>,
+}
+
+/// How often an operand may be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    One,
+    Optional,
+    Any,
+}
+
+/// What is known of a program as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// No option of it reads a file, writes one or runs a program.
+    pub any: bool,
+    pub builtin: bool,
+    /// Words that only run time knows may be among its arguments.
+    pub data: bool,
+    /// Only in a trusted folder.
+    pub trusted: bool,
+    /// Never known to read only.
+    pub loose: bool,
+    /// Options are whole words with one dash.
+    pub words: bool,
+    /// Without an operand the current folder is meant.
+    pub here: bool,
+    /// Hidden files of a tree are left out.
+    pub visible: bool,
+    /// What follows its operands is another command.
+    pub runs: bool,
+    /// That command gets other rights.
+    pub rights: bool,
+    /// Shows the addresses of other repositories.
+    pub remotes: bool,
+}
+
+/// What is known of a program.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Program {
+    pub operands: Vec<(Kind, Count)>,
+    pub traits: Traits,
+    /// Options by their name without dashes; with the trait `words` that of the whole word.
+    short: Vec<(char, Choice)>,
+    long: Vec<(&'static str, Choice)>,
+    /// Whether a number is an option.
+    pub digits: bool,
+}
+
+impl Program {
+    pub(super) fn short(&self, letter: char) -> Option<Choice> {
+        // The later entry of a row counts, so that a letter of a cluster can be given a value.
+        self.short.iter().rev().find(|(known, _)| *known == letter).map(|(_, choice)| *choice)
+    }
+
+    pub(super) fn long(&self, name: &str) -> Option<Choice> {
+        self.long.iter().rev().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
+    }
+
+    /// Whether an option of it writes or runs something, so that a file of the option's name would, too.
+    pub(super) fn acts(&self) -> bool {
+        let acts = |choice: &Choice| matches!(choice.value, Some(Kind::Out | Kind::Command));
+        self.short.iter().any(|(_, choice)| acts(choice)) || self.long.iter().any(|(_, choice)| acts(choice))
+    }
+
+    /// Options whose value is a file, with their dashes, and whether the file is written.
+    pub(super) fn file_options(&self) -> impl Iterator<Item = (String, bool)> {
+        let writes = |choice: &Choice| match choice.value {
+            Some(Kind::Out) => Some(true),
+            Some(Kind::File | Kind::Archive) => Some(false),
+            _ => None,
+        };
+        let dashes = if self.traits.words { "-" } else { "--" };
+        let short = self.short.iter().filter_map(move |(letter, choice)| {
+            writes(choice).map(|writes| (format!("-{letter}"), writes))
+        });
+        let long = self.long.iter().filter_map(move |(name, choice)| {
+            writes(choice).map(|writes| (format!("{dashes}{name}"), writes))
+        });
+        short.chain(long)
+    }
+
+    fn option(&mut self, token: &'static str) -> Option<()> {
+        if token == "-#" {
+            self.digits = true;
+            return Some(());
+        }
+        let (name, choice) = choice(token)?;
+        if let Some(long) = name.strip_prefix("--") {
+            self.long.push((long, choice));
+        } else if self.traits.words {
+            self.long.push((name.strip_prefix('-')?, choice));
+        } else {
+            let letters = name.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+            let single = choice == Choice::default() || letters.chars().count() == 1;
+            single.then_some(())?;
+            self.short.extend(letters.chars().map(|letter| (letter, choice)));
+        }
+        Some(())
+    }
+}
+
+/// Takes `--name:kind?!` apart.
+fn choice(token: &'static str) -> Option<(&'static str, Choice)> {
+    let mut choice = Choice::default();
+    let token = match token.strip_suffix('!') {
+        Some(rest) => {
+            choice.script = true;
+            rest
+        }
+        None => token,
+    };
+    if let Some((name, effect)) = token.split_once('=') {
+        choice.effect = Some(match effect {
+            "tree" => Effect::Tree,
+            "hidden" => Effect::Hidden,
+            "names" => Effect::Names,
+            _ => return None,
+        });
+        return Some((name, choice));
+    }
+    let Some((name, kind)) = token.split_once(':') else { return Some((token, choice)) };
+    let kind = match kind.strip_suffix('?') {
+        Some(rest) => {
+            choice.attached = true;
+            rest
+        }
+        None => kind,
+    };
+    choice.value = Some(Kind::parse(kind)?);
+    Some((name, choice))
+}
+
+#[derive(Default)]
+struct Table {
+    programs: HashMap<&'static str, Program>,
+    /// Programs and the one word that they may be asked, and whether the folder must be trusted for it.
+    questions: HashMap<(&'static str, &'static str), bool>,
+    problems: Vec<String>,
+}
+
+/// What a header line introduces.
+enum Section {
+    Group(&'static str),
+    Names(Vec<&'static str>),
+}
+
+impl Table {
+    fn read(text: &'static str) -> Self {
+        let mut table = Self::default();
+        let mut groups: HashMap<&'static str, Vec<&'static str>> = HashMap::new();
+        let mut section = Section::Names(Vec::new());
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            if let Some(options) = line.strip_prefix("  ") {
+                table.options(options, &section, &mut groups);
+            } else if let Some(group) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = Section::Group(group);
+            } else {
+                section = Section::Names(table.header(line));
+            }
+        }
+        table
+    }
+
+    fn options(
+        &mut self,
+        line: &'static str,
+        section: &Section,
+        groups: &mut HashMap<&'static str, Vec<&'static str>>,
+    ) {
+        let tokens: Vec<&'static str> = match line.trim().strip_prefix("use ") {
+            Some(group) => groups.get(group).cloned().unwrap_or_default(),
+            None => line.split_whitespace().collect(),
+        };
+        match section {
+            Section::Group(group) => groups.entry(group).or_default().extend(tokens),
+            Section::Names(names) => {
+                for name in names {
+                    let Some(program) = self.programs.get_mut(name) else { continue };
+                    for token in &tokens {
+                        if program.option(token).is_none() {
+                            self.problems.push(format!("{name}: `{token}`"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn header(&mut self, line: &'static str) -> Vec<&'static str> {
+        // The names may hold a colon: bash has a command of that name.
+        let Some((names, rest)) = line.rsplit_once(": ") else {
+            self.problems.push(line.to_owned());
+            return Vec::new();
+        };
+        let (kinds, traits) = rest.split_once(';').unwrap_or((rest, ""));
+        let mut program = Program::default();
+        for word in traits.split_whitespace() {
+            let traits = &mut program.traits;
+            match word {
+                "any" => traits.any = true,
+                "builtin" => traits.builtin = true,
+                "data" => traits.data = true,
+                "trusted" => traits.trusted = true,
+                "loose" => traits.loose = true,
+                "words" => traits.words = true,
+                "here" => traits.here = true,
+                "visible" => traits.visible = true,
+                "runs" => traits.runs = true,
+                "rights" => traits.rights = true,
+                "remotes" => traits.remotes = true,
+                _ => self.problems.push(format!("{line}: `{word}`")),
+            }
+        }
+        if let Some(words) = names.strip_prefix("ask ") {
+            for word in words.split_whitespace() {
+                let asked = kinds.split_whitespace().map(|name| ((name, word), program.traits.trusted));
+                self.questions.extend(asked);
+            }
+            return Vec::new();
+        }
+        for word in kinds.split_whitespace().filter(|word| *word != "none") {
+            let (kind, count) = match (word.strip_suffix('*'), word.strip_suffix('?')) {
+                (Some(kind), _) => (kind, Count::Any),
+                (_, Some(kind)) => (kind, Count::Optional),
+                _ => (word, Count::One),
+            };
+            match Kind::parse(kind) {
+                Some(kind) => program.operands.push((kind, count)),
+                None => self.problems.push(format!("{line}: `{word}`")),
+            }
+        }
+        let names: Vec<&'static str> = names.split_whitespace().collect();
+        for name in &names {
+            if self.programs.insert(name, program.clone()).is_some() {
+                self.problems.push(format!("`{name}` has two rows"));
+            }
+        }
+        names
+    }
+}
+
+fn table() -> &'static Table {
+    static READ: OnceLock<Table> = OnceLock::new();
+    READ.get_or_init(|| Table::read(TABLE))
+}
+
+/// What is known of a program, or of `program/subcommand`.
+pub(super) fn program(name: &str) -> Option<&'static Program> {
+    table().programs.get(name)
+}
+
+/// Whether a program may be asked this one thing, and whether only in a trusted folder.
+pub(super) fn question(name: &str, word: &str) -> Option<bool> {
+    // The keys outlive every name, so a look-up by a shorter-lived pair needs the pair's own type.
+    table().questions.iter().find(|((known, asked), _)| *known == name && *asked == word).map(|(_, trusted)| *trusted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_to_its_last_word() {
+        assert_eq!(table().problems, Vec::<String>::new());
+        assert!(table().programs.len() > 150 && table().questions.len() > 100);
+    }
+
+    #[test]
+    fn options_have_the_kinds_that_the_table_gives_them() {
+        let grep = program("grep").unwrap();
+        assert_eq!(grep.operands, [(Kind::Text, Count::One), (Kind::File, Count::Any)]);
+        assert_eq!(grep.short('R'), None);
+        assert_eq!(grep.short('r').unwrap().effect, Some(Effect::Tree));
+        assert!(grep.short('e').unwrap().script && grep.digits);
+        assert_eq!(grep.long("include").unwrap().value, Some(Kind::Glob));
+        assert_eq!(program("git/log").unwrap().long("stat").unwrap().value, Some(Kind::Text));
+        assert_eq!(question("cargo", "-V"), Some(true));
+        assert_eq!((question("make", "--version"), question("mvn", "--version")), (Some(false), None));
+    }
+}

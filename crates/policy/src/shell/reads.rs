@@ -1,0 +1,327 @@
+//! Commands that only read: which files, and how much of them.
+//!
+//! Nothing here looks at the disk. Whether a file may be read is the caller's to judge, as are the command's doubts
+//! and redirections.
+
+mod git;
+
+use super::arguments::Arguments;
+use super::programs::{self, Kind, Program};
+use super::scripts::{awk_is_tame, sed_script_is_tame};
+use super::{Part, names, variables};
+
+/// What a command that only reads looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reads {
+    pub all: Vec<Read>,
+    /// Whether the program reads or runs what the folder configures.
+    pub needs_trust: bool,
+    /// The program as bash will look for it on `PATH`; `None` if it is a part of bash, or named by its path.
+    pub program: Option<String>,
+}
+
+/// One file or folder that is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    pub path: String,
+    pub how: How,
+}
+
+/// How much of a file or folder is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// Whether it exists, its size and the like; of a folder, the names in it.
+    Facts,
+    Contents,
+    /// The addresses of other repositories that the one around a folder knows; they may hold a token.
+    Remotes,
+    /// The contents of every file below it.
+    Tree(Tree),
+}
+
+/// Which files below a folder are read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tree {
+    /// Hidden files as well.
+    pub hidden: bool,
+    /// Links are followed.
+    pub follows: bool,
+    /// Only names that one of these patterns finds; all if there are none.
+    pub only: Vec<String>,
+    /// Not these names.
+    pub without: Vec<String>,
+}
+
+pub(super) fn is_listed(name: &str) -> bool {
+    programs::program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
+}
+
+/// Whether a command only reads, and only files below where it runs, as far as their names tell.
+pub fn is_known_safe(part: &Part) -> bool {
+    is_known_safe_within(part, &|path| is_below(path))
+}
+
+/// As [`is_known_safe`], with the caller's idea of which files may be read.
+pub fn is_known_safe_within(part: &Part, may_read: &dyn Fn(&str) -> bool) -> bool {
+    reads(part).is_some_and(|reads| reads.all.iter().all(|read| may_read(&read.path)))
+}
+
+/// What a command looks at if it only reads. File name patterns stand for themselves.
+pub fn reads(part: &Part) -> Option<Reads> {
+    let gives_rights = |name: &String| programs::program(name).is_some_and(|program| program.traits.rights);
+    if part.behind.iter().any(gives_rights) {
+        return None;
+    }
+    let words = spelled(part)?;
+    let is_read = words.first() == Some(&"read");
+    let risky = |(name, value): &(String, Option<String>)| {
+        variables::is_risky(name, value.as_deref()) && !(is_read && name == "IFS")
+    };
+    if part.assignments.iter().any(risky) {
+        return None;
+    }
+    let Some((path, arguments)) = words.split_first() else {
+        return (!part.assignments.is_empty()).then(Reads::default);
+    };
+    let name = names::base(path);
+    if name != *path && *path != format!("/bin/{name}") && *path != format!("/usr/bin/{name}") {
+        return None;
+    }
+    let mut reads = if let [word] = arguments
+        && let Some(needs_trust) = programs::question(name, word)
+    {
+        Reads { needs_trust, ..Reads::default() }
+    } else if name == "command" && matches!(arguments, ["-v" | "-V", ..]) && part.data.is_empty() {
+        Reads::default()
+    } else if name == "git" {
+        git::reads(part, arguments)?
+    } else {
+        let (program, arguments) = described(name, arguments)?;
+        let all = looked_at(name, program, arguments, part)?;
+        Reads { all, needs_trust: program.traits.trusted, program: None }
+    };
+    let is_builtin = programs::program(name).is_some_and(|program| program.traits.builtin);
+    reads.program = (name == *path && !is_builtin).then(|| name.to_owned());
+    Some(reads)
+}
+
+/// What the table knows of a program with these arguments, and the arguments that are left.
+fn described<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
+    let (program, rest) =
+        subcommand(name, arguments).or_else(|| programs::program(name).map(|found| (found, arguments)))?;
+    (!program.traits.loose && !program.traits.runs).then_some((program, rest))
+}
+
+/// What the table knows of the subcommand that the arguments begin with.
+fn subcommand<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
+    let deeper = match arguments {
+        [first, second, rest @ ..] if !second.starts_with('-') => {
+            programs::program(&format!("{name}/{first}-{second}")).map(|program| (program, rest))
+        }
+        _ => None,
+    };
+    deeper.or_else(|| {
+        let (first, rest) = arguments.split_first()?;
+        programs::program(&format!("{name}/{first}")).map(|program| (program, rest))
+    })
+}
+
+fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> Option<Vec<Read>> {
+    if !part.data.is_empty() {
+        return takes_data(name, program, arguments, part).then(Vec::new);
+    }
+    if program.traits.any {
+        // Names that a pattern finds are shown; the words of `[[` are not expanded.
+        let patterns = part.patterns.iter().filter(|_| name != "[[");
+        return patterns.map(|pattern| read(&pattern.text, How::Facts)).collect();
+    }
+    if program.acts() && part.patterns.iter().any(super::Pattern::may_be_an_option) {
+        return None;
+    }
+    // The first word of tar may be options without a dash.
+    let dashed;
+    let arguments = match arguments {
+        [mode, rest @ ..] if matches!(name, "tar" | "gtar" | "bsdtar") && !mode.starts_with('-') => {
+            dashed = format!("-{mode}");
+            std::iter::once(dashed.as_str()).chain(rest.iter().copied()).collect()
+        }
+        _ => arguments.to_vec(),
+    };
+    let changes = name == "cd" && arguments == ["-"] || name == "set" && arguments.is_empty();
+    if changes || name == "ps" && arguments.iter().any(|a| a.contains("env")) {
+        return None;
+    }
+    let given = Arguments::read(program, &arguments)?;
+    files(name, program, &given)
+}
+
+/// The files among arguments; `None` if the command does more than read.
+fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Read>> {
+    let mut tree = Tree { hidden: given.hidden || !program.traits.visible, follows: name == "diff", ..Tree::default() };
+    for (kind, value) in &given.values {
+        match (kind, value.strip_prefix('!')) {
+            (Kind::Glob, Some(not)) => tree.without.push(not.to_owned()),
+            (Kind::Glob, None) => tree.only.push((*value).to_owned()),
+            (Kind::Skip, _) => tree.without.push((*value).to_owned()),
+            // A type, like a pattern, finds hidden files as well.
+            (Kind::Type, _) => {
+                tree.hidden = true;
+                tree.only.extend(endings_of_type(value).iter().map(|ending| format!("*.{ending}")));
+            }
+            _ => {}
+        }
+    }
+    tree.hidden |= program.traits.visible && !tree.only.is_empty();
+    let how = |kind: Kind| match kind {
+        Kind::Facts => How::Facts,
+        _ if given.names => How::Facts,
+        Kind::Tree => How::Tree(tree.clone()),
+        Kind::File if given.tree => How::Tree(tree.clone()),
+        _ => How::Contents,
+    };
+    let mut all = Vec::new();
+    if program.traits.remotes {
+        all.push(Read { path: ".".to_owned(), how: How::Remotes });
+    }
+    for (kind, value) in &given.values {
+        match kind {
+            Kind::Command | Kind::Listing => return None,
+            Kind::Out if is_sink(value) => {}
+            Kind::Out => return None,
+            Kind::File | Kind::Facts | Kind::Tree if *value == "-" => {}
+            Kind::File | Kind::Facts | Kind::Tree => all.push(read(value, how(*kind))?),
+            Kind::Archive => archive(value, &mut all)?,
+            Kind::Revision => all.push(git::named(value)?),
+            Kind::Sed if sed_script_is_tame(value) => {}
+            Kind::Awk if awk_only_reads(value) => {}
+            Kind::Jq if jq_only_reads(value) => {}
+            Kind::Sed | Kind::Awk | Kind::Jq => return None,
+            Kind::Key if git::is_open_key(value) => {}
+            Kind::Shown if super::value::is_public(value) => {}
+            Kind::Bsd if !value.contains('e') => {}
+            Kind::Given if value.split_once('=').is_some_and(|(n, v)| is_plain_value(n, v)) => {}
+            Kind::Key | Kind::Shown | Kind::Bsd | Kind::Given => return None,
+            Kind::Text | Kind::Plus | Kind::Number | Kind::Glob | Kind::Skip | Kind::Pair | Kind::Type => {}
+        }
+    }
+    let is_place = |(kind, _): &&(Kind, &str)| matches!(kind, Kind::File | Kind::Facts | Kind::Tree);
+    let named = given.values.iter().rev().take(given.operands).any(|value| is_place(&value));
+    if !named && (program.traits.here || given.tree) {
+        let kind = program.operands.last().map_or(Kind::Facts, |(kind, _)| *kind);
+        all.push(Read { path: ".".to_owned(), how: how(kind) });
+    }
+    Some(all)
+}
+
+/// A file by its name; `None` if the name can mean another file than it says.
+fn read(path: &str, how: How) -> Option<Read> {
+    let expands = path.starts_with('~') || path.contains(['$', '`']) || finds_parent(path);
+    (!expands).then(|| Read { path: path.to_owned(), how })
+}
+
+/// An archive; programs try the name with endings as well, and take `host:file` for one on another machine.
+fn archive(name: &str, all: &mut Vec<Read>) -> Option<()> {
+    if name == "-" {
+        return Some(());
+    }
+    if name.split('/').next().is_some_and(|first| first.contains(':')) {
+        return None;
+    }
+    for ending in ["", ".zip", ".ZIP", ".gz", ".Z"] {
+        all.push(read(&format!("{name}{ending}"), How::Contents)?);
+    }
+    Some(())
+}
+
+/// Files that keep nothing of what is written to them.
+fn is_sink(path: &str) -> bool {
+    matches!(path, "/dev/null" | "/dev/stderr" | "/dev/stdout")
+}
+
+fn is_plain_value(name: &str, value: &str) -> bool {
+    super::word::is_name(name) && !variables::is_risky(name, Some(value))
+}
+
+/// File name endings of ripgrep's types; of other types nothing is known, so that they narrow nothing.
+fn endings_of_type(name: &str) -> &'static [&'static str] {
+    match name {
+        "rust" => &["rs"],
+        "py" | "python" => &["py", "pyi"],
+        "js" => &["js", "jsx", "mjs", "cjs", "vue"],
+        "ts" | "typescript" => &["ts", "tsx", "mts", "cts"],
+        "go" => &["go"],
+        "java" => &["java", "jsp", "properties"],
+        "c" => &["c", "h", "H", "cats", "*.in"],
+        "md" | "markdown" => &["md", "mkd", "mkdn", "mdx", "mdown", "mdwn", "markdown"],
+        "toml" => &["toml", "lock"],
+        "css" => &["css", "scss"],
+        "html" => &["htm", "html", "ejs"],
+        _ => &["*"],
+    }
+}
+
+/// Whether a program may be given words that can be anything but a secret.
+fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) -> bool {
+    match name {
+        // `-v` computes a subscript, and what is not quoted may bring it.
+        "test" | "[" => {
+            let adjacent = part.data.windows(2).any(|pair| matches!(pair, [a, b] if a.at + 1 == b.at));
+            part.data.iter().all(|datum| datum.single)
+                && !adjacent
+                && !arguments.iter().any(|a| a.contains('[') || a.contains(['$', '`']))
+        }
+        "printf" => {
+            part.data.iter().all(|datum| datum.at > 1)
+                && !arguments.first().is_some_and(|a| a.starts_with("-v"))
+        }
+        "wait" => !arguments.iter().any(|a| a.starts_with("-p")),
+        "[[" => true,
+        _ => program.traits.data && part.patterns.is_empty(),
+    }
+}
+
+/// The words, with patterns standing for themselves and nothing for data; `None` if run time decides.
+fn spelled(part: &Part) -> Option<Vec<&str>> {
+    part.words
+        .iter()
+        .enumerate()
+        .map(|(i, word)| match word {
+            Some(word) => Some(word.as_str()),
+            None if part.data.iter().any(|datum| datum.at == i && i > 0) => Some(""),
+            None => part.patterns.iter().find(|pattern| pattern.at == i && i > 0).map(|found| found.text.as_str()),
+        })
+        .collect()
+}
+
+/// A path that stays below the working directory, as far as its text tells.
+fn is_below(path: &str) -> bool {
+    matches!(path, "/dev/null" | "/dev/fd/63")
+        || !path.starts_with(['/', '\\']) && !path.split('/').any(|component| component == "..")
+}
+
+/// Whether a file name pattern may find `..`.
+fn finds_parent(pattern: &str) -> bool {
+    pattern.split('/').any(|component| {
+        let rest = component.trim_start_matches('.');
+        rest.len() < component.len() && !rest.is_empty() && rest.chars().all(|c| "*?[].!^@()".contains(c))
+    })
+}
+
+fn awk_only_reads(program: &str) -> bool {
+    let reads_more = program.contains("ENVIRON") || program.contains("ARG") || program.contains("PROCINFO");
+    !program.starts_with('-') && awk_is_tame(program) && !reads_more
+}
+
+fn jq_only_reads(filter: &str) -> bool {
+    !names_env(filter) && !["$ENV", "import", "include", "modulemeta"].iter().any(|word| filter.contains(word))
+}
+
+/// Whether a jq filter calls `env`.
+fn names_env(filter: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    filter.match_indices("env").any(|(at, word)| {
+        let (before, after) =
+            (filter.get(..at).unwrap_or_default(), filter.get(at + word.len()..).unwrap_or_default());
+        !before.ends_with(|c: char| is_part(c) || c == '.') && !after.starts_with(is_part)
+    })
+}
