@@ -1,11 +1,14 @@
 //! The rules of a run: shipped, the user's, the project's, the administrator's, and what settings and flags say.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_agent::{GrantReach, Planning};
 use pollux_config::paths::system_dir;
+use pollux_config::search_path::SearchPath;
 use pollux_config::settings::Layer;
+use pollux_policy::disk::LocalDisk;
 use pollux_policy::engine::{Engine, Options as Facts, Plans};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::settings_rules::Lists;
@@ -30,8 +33,17 @@ pub(super) fn engine(options: &Options, loaded: &Loaded, workspaces: &[PathBuf])
             .map_or_else(|| Plans::OfSessions(loaded.project.temp_dir().to_path_buf()), Plans::In),
         conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
+        disk: Some(Arc::new(LocalDisk)),
+        search_path: Some(search_path(loaded, workspaces)),
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))
+}
+
+/// Where programs are looked for. Neither the workspace nor what commands write to is a place for programs of ours.
+pub(super) fn search_path(loaded: &Loaded, workspaces: &[PathBuf]) -> SearchPath {
+    let temp = [loaded.env.non_empty("TMPDIR").unwrap_or("/tmp"), "/tmp", "/var/tmp"];
+    let open: Vec<PathBuf> = workspaces.iter().cloned().chain(temp.map(PathBuf::from)).collect();
+    SearchPath::new(loaded.env.get("PATH").map(OsStr::new), &open)
 }
 
 /// How far a person's answers may reach.

@@ -64,8 +64,26 @@ impl Engine {
         look: &mut Look<'_>,
     ) -> Result<(), Option<String>> {
         let found = self.expand(part, places, from, look)?;
-        let judged = substituted(part, &found);
-        let reads = shell::reads(judged.as_ref().unwrap_or(part)).ok_or(None)?;
+        // A list may turn out to be empty, and some programs then read what they were not told to.
+        if found.iter().any(|(pattern, _)| pattern.relayed)
+            && let Some(without) = substituted(part, &found, true)
+        {
+            self.reading_words(&without, &[], places, from, look)?;
+        }
+        let with = substituted(part, &found, false);
+        self.reading_words(with.as_ref().unwrap_or(part), &found, places, from, look)
+    }
+
+    /// Judges a command whose patterns were replaced; those that are its words still stand for what they find.
+    fn reading_words(
+        &self,
+        part: &Part,
+        found: &[(&Pattern, Vec<Match>)],
+        places: &Places,
+        from: &Path,
+        look: &mut Look<'_>,
+    ) -> Result<(), Option<String>> {
+        let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
             return Err(Some("it reads or runs what this folder configures, and the folder is not trusted".into()));
         }
@@ -341,8 +359,9 @@ fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     None
 }
 
-/// The command with up to three words in the place of each pattern that finds files, so that a second operand is seen.
-fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)]) -> Option<Part> {
+/// The command with up to three words in the place of each pattern that finds files, so that a second operand is seen;
+/// or with none in the place of lists.
+fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)], empty: bool) -> Option<Part> {
     if found.is_empty() || !part.data.is_empty() {
         return None;
     }
@@ -355,7 +374,8 @@ fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)]) -> Option<Part> {
             continue;
         };
         let count = found.iter().find(|(one, _)| one.at == at).map_or(1, |(_, matches)| matches.len());
-        for _ in 0..count.clamp(1, 3) {
+        let count = if empty && pattern.relayed { 0 } else { count.clamp(1, 3) };
+        for _ in 0..count {
             judged.words.push(Some(pattern.text.clone()));
         }
     }

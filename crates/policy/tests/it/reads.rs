@@ -110,7 +110,7 @@ const ASKED: &[&str] = &[
     "find . -name '.e*' | xargs cat", "cat $(find . -name .env)", "find . -type f | xargs cat", "ls -A | xargs cat", "ls | xargs cat",
     "find . -type f | while read -r f; do cat \"$f\"; done", "for f in $(find . -type f); do head -1 $f; done", "grep -rl x . | xargs cat",
     "find . -name '*.md' | xargs cat", "git ls-files | xargs cat", "cat $(git ls-files)", "find . -type f -exec cat {} +",
-    "find sub -type f -print0 | xargs -0 cat", "find deep | xargs cat", "while read -r f; do wc -l < \"$f\"; done < <(find . -type f)",
+    "find a b -name none | xargs grep -r x", "grep -r x $(find a -name none)", "find sub -type f -print0 | xargs -0 cat", "find deep | xargs cat", "while read -r f; do wc -l < \"$f\"; done < <(find . -type f)",
     // trees
     "grep -r x .", "grep -R x .", "grep -rn SECRET", "grep -r x sub", "grep -r x deep", "rg -L x", "rg -uu x", "rg -u x", "rg --hidden x",
     "rg -g '.e*' x", "rg -g '*' x sub", "rg SECRET", "diff -r sub deep", "diff -r deep src", "diff sub src", "find -L . | xargs cat", "grep -r x outdir", "rg x deep",
