@@ -400,6 +400,11 @@ impl Engine {
                         self.options.resolve.as_ref(),
                     );
                     tighten(verdict, answer.decision, Some(&rule.source), answer.reason);
+                    if let Some(understood) = verdict.shell.take() {
+                        let answer = self.touched_paths(call, &understood);
+                        verdict.shell = Some(understood);
+                        tighten(verdict, answer.decision, Some(&rule.source), answer.reason);
+                    }
                 }
                 CheckerKind::InProcess if self.options.conseca => {
                     tighten(verdict, Decision::Deny, Some(&rule.source), checker::NO_CONSECA.to_owned());

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Engine;
 use super::shell_call::Places;
-use crate::checker::place;
+use super::{Call, Engine};
+use crate::checker::{CheckAnswer, place};
 use crate::disk::{EntryKind, Look, Match, Untold, finds};
+use crate::request::Decision;
 use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
-use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree};
+use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree, Understanding};
 
 /// More folders than this between a file and the top of its repository are not climbed.
 const MOST_PARENTS: usize = 64;
@@ -211,6 +212,46 @@ impl Engine {
         matches!(self.reading(&reader, places), Reading::Open)
     }
 
+    /// The checker `allowed-path` for a command: every file that it touches must be in the workspace, and known.
+    pub(super) fn touched_paths(&self, call: &Call<'_>, understood: &Understanding) -> CheckAnswer {
+        let places = Places::new(self, call, understood);
+        let outside = |path: &str| CheckAnswer {
+            decision: Decision::Deny,
+            reason: format!("Path \"{path}\" in the command is outside of the allowed workspace directories."),
+        };
+        let unknown = |what: &str| CheckAnswer {
+            decision: Decision::Ask,
+            reason: format!("`{what}` may touch files that cannot be told from its text"),
+        };
+        let mut answer = CheckAnswer { decision: Decision::Allow, reason: String::new() };
+        for redirection in &understood.redirections {
+            match redirection.target.as_deref() {
+                Some(target) if places.holds(self, target) => {}
+                Some(target) => return outside(target),
+                None => answer = unknown("a redirection"),
+            }
+        }
+        for part in &understood.parts {
+            let reads = shell::reads(part);
+            let (touches, unsure) = shell::touches(part);
+            let read = reads.iter().flat_map(|reads| &reads.all).map(|read| read.path.as_str());
+            let touched = read.chain(touches.iter().map(|touch| touch.path));
+            if let Some(path) = touched.into_iter().find(|path| !places.holds(self, fixed_start_of(path))) {
+                return outside(path);
+            }
+            match self.reading(part, &places) {
+                Reading::Open => {}
+                Reading::Closed(reason) => answer = CheckAnswer { decision: Decision::Ask, reason },
+                Reading::Unknown if !touches.is_empty() && unsure.is_none() && part.patterns.is_empty() => {}
+                Reading::Unknown => answer = unknown(&part.text),
+            }
+        }
+        if let Some(doubt) = understood.doubts.first() {
+            answer = unknown(doubt);
+        }
+        answer
+    }
+
     fn weigh_config(&self, look: &Look<'_>, config: &Path) -> Result<(), Option<String>> {
         match look.disk.text(config) {
             Some(text) if config_holds_credentials(&text) => {
@@ -380,6 +421,11 @@ fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)], empty: bool) -> Op
         }
     }
     Some(judged)
+}
+
+/// A path, or the folder that a pattern starts in.
+fn fixed_start_of(path: &str) -> &str {
+    if path.contains(SPECIAL) { fixed_start(path) } else { path }
 }
 
 /// The part of a pattern before its first special character.

@@ -396,7 +396,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    fn new(engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Self {
+    pub(super) fn new(engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Self {
         let root = engine.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
         let given = call.request.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
         let start = call.directory.map_or_else(|| place(root, given, None), Path::to_owned);

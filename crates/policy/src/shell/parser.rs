@@ -1,7 +1,7 @@
 //! The grammar: lists, pipelines, simple commands, redirections.
 
 use super::heredoc::Pending;
-use super::value::Value;
+use super::value::{LIST, Value};
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
@@ -217,7 +217,8 @@ impl<'s, 'f> Parser<'s, 'f> {
                 (Some('|'), Some('&')) => self.skip(2),
                 (Some('|'), next) if next != Some('|') => self.skip(1),
                 _ => {
-                    self.output = sample.map(Sample::from).or(feed);
+                    let list = |names: Sample| Sample::from(format!("{names}{LIST}"));
+                    self.output = sample.map(Sample::from).or(feed.map(list));
                     return Ok(());
                 }
             }

@@ -116,6 +116,9 @@ const NUMBERS: &[&str] = &[
 /// Stands for the working directory until it is known what follows.
 pub(super) const HERE: &str = "\u{1}";
 
+/// Follows what stands for a list of names, which is several words where it is not quoted.
+pub(super) const LIST: char = '\u{4}';
+
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -250,6 +253,7 @@ impl Variables {
         let mut all = vec![Draft::default()];
         let mut data = false;
         let mut globs = false;
+        let joined = pieces.iter().filter(|piece| !matches!(piece, Piece::Globs)).count() > 1;
         for piece in pieces {
             self.looked.set(self.looked.get() + 1);
             if self.looked.get() > MOST_PIECES {
@@ -274,6 +278,10 @@ impl Variables {
             match texts {
                 Texts::Unknown => return Reading::Unknown,
                 Texts::Data => data = true,
+                // Only the first and the last name would be a part of the word.
+                Texts::Some(texts) if joined && texts.iter().any(|text| text.contains(LIST)) => {
+                    return Reading::Unknown;
+                }
                 Texts::Some(texts) if data || all.len() * texts.len() > MOST_READINGS => data = true,
                 Texts::Some(texts) => {
                     all = all
@@ -317,7 +325,7 @@ impl Variables {
                 Value::Unknown => return Texts::Unknown,
                 Value::Pieces(pieces) | Value::Each(pieces) => match self.readings(pieces, step + 1) {
                     Reading::Texts(texts) if matches!(value, Value::Each(_)) => {
-                        all.extend(texts.into_iter().flatten())
+                        all.extend(texts.into_iter().flatten().map(|text| text.replace(LIST, "")))
                     }
                     Reading::Texts(texts) => all.extend(texts.into_iter().map(|words| words.concat())),
                     Reading::Data => data = true,
@@ -356,7 +364,10 @@ fn settle(word: &mut String) -> bool {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => *word = format!(".{rest}"),
         _ => {}
     }
-    !word.contains(HERE)
+    if word.ends_with(LIST) {
+        word.pop();
+    }
+    !word.contains(HERE) && !word.contains(LIST)
 }
 
 enum Reading {

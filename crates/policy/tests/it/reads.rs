@@ -105,7 +105,7 @@ const ASKED: &[&str] = &[
     "cat out*/passwd", "cat */passwd", "cat outdir/*", "ls outdir/*", "echo outdir/*", "cat sub/.e*", "cat */.env", "cat ./*",
     "head -1 out*", "cat *.md", "wc -l *", "x=.e*; cat $x", "cat repository/conf*", "cat */up/passwd", "sort id_*", "xxd .en?",
     // braces, tilde, variables
-    "cat {.env,a.md}", "cat .{env,x}", "cat ~/.ssh/id_rsa", "cat $HOME/.ssh/id_rsa", "cat $PWD/.env", "cat ${x:-.env}", "cat $(echo .env)",
+    "cat {.env,a.md}", "cat .{env,x}", "cat ~/.ssh/id_rsa", "cat $HOME/.ssh/id_rsa", "cat $PWD/.env", "cat ${x:-.env}", "cat $(echo .env)", "cat src/$(find . -name '.e*')", "x=$(find . -type f); cat src/$x", "cat $(ls)$(ls)",
     // lists of files
     "find . -name '.e*' | xargs cat", "cat $(find . -name .env)", "find . -type f | xargs cat", "ls -A | xargs cat", "ls | xargs cat",
     "find . -type f | while read -r f; do cat \"$f\"; done", "for f in $(find . -type f); do head -1 $f; done", "grep -rl x . | xargs cat",
@@ -151,6 +151,42 @@ fn what_is_secret_or_outside_is_not_read_unasked() {
         .map(|(command, verdict)| format!("{command}: {}", verdict.reason))
         .collect();
     assert!(needless.is_empty(), "asked needlessly: {needless:#?}");
+}
+
+#[test]
+fn the_checker_of_paths_judges_what_a_command_touches() {
+    let rules = r#"
+[[rule]]
+toolName = "run_shell_command"
+decision = "allow"
+priority = 100
+
+[[safety_checker]]
+toolName = "run_shell_command"
+priority = 100
+checker = { type = "in-process", name = "allowed-path" }
+"#;
+    let place = secretive();
+    let engine = crate::everyday::with_rules(rules).moved_to(place.options());
+    for (command, decision) in [
+        ("cat a", Decision::Allow),
+        ("cp a c", Decision::Allow),
+        ("rm src/lib.rs", Decision::Allow),
+        ("cat /etc/passwd", Decision::Deny),
+        ("cat ../x", Decision::Deny),
+        ("cat outdir/passwd", Decision::Deny),
+        ("cp a /etc/x", Decision::Deny),
+        ("echo x > /etc/x", Decision::Deny),
+        ("ls; cat /etc/passwd", Decision::Deny),
+        ("cat $X", Decision::Ask),
+        ("cat .env", Decision::Ask),
+        ("./build.sh", Decision::Ask),
+        ("python3 -c 'open(\"/etc/passwd\")'", Decision::Ask),
+        ("cd / && cat etc/passwd", Decision::Deny),
+    ] {
+        let verdict = decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision, decision, "{command}: {}", verdict.reason);
+    }
 }
 
 #[test]
