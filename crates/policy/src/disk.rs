@@ -168,8 +168,17 @@ impl<'d> Look<'d> {
     fn take(&mut self, mut way: Way, kind: EntryKind, rest: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
         way.linked |= kind == EntryKind::Link;
         // A list of what lies below a file holds the file itself.
-        let below = matches!(rest, [last] if *last == "**" || last.starts_with(ANY_FOLDERS));
-        if rest.is_empty() || below && kind != EntryKind::Folder {
+        let deep = |component: &str| component == "**" || component.starts_with(ANY_FOLDERS);
+        let itself = match rest {
+            [] => true,
+            [below] => kind != EntryKind::Folder && deep(below),
+            [below, name] => {
+                let own = way.path.file_name().unwrap_or_default().to_string_lossy();
+                kind != EntryKind::Folder && deep(below) && finds_any(name, &own)
+            }
+            _ => false,
+        };
+        if itself {
             found.push(way.ends(kind));
             return Ok(());
         }
@@ -217,9 +226,13 @@ pub(crate) fn finds(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with(['.', ANY_NAME]) {
         return false;
     }
-    let loose: Vec<char> = loosened(pattern);
+    finds_any(pattern, name)
+}
+
+/// The same for the patterns of programs, to which a leading dot is like any other character.
+pub(crate) fn finds_any(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
-    matches(&loose, &name)
+    matches(&loosened(pattern), &name)
 }
 
 /// The pattern with `[…]` as any text, and every star the same.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::shell_call::Places;
 use super::{Call, Engine};
 use crate::checker::{CheckAnswer, place};
-use crate::disk::{EntryKind, Look, Match, Untold, finds};
+use crate::disk::{EntryKind, Look, Match, Untold, finds_any};
 use crate::request::Decision;
 use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
 use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree, Understanding};
@@ -309,8 +309,7 @@ impl Walk<'_> {
 
     fn is_passed_over(&self, name: &str) -> bool {
         let hidden = name.starts_with('.') && !self.tree.hidden;
-        // `*` of an ignore file finds hidden names as well.
-        let revealed = |pattern: &String| finds(&pattern.replace(['*', '?'], &ANY_NAME.to_string()), name);
+        let revealed = |pattern: &String| finds_any(pattern, name);
         self.tree.without.iter().any(|not| not.trim_end_matches('/') == name)
             || hidden && !self.revealed.iter().any(revealed)
     }
@@ -318,7 +317,7 @@ impl Walk<'_> {
     fn is_wanted(&self, name: &str) -> bool {
         let last = |pattern: &String| {
             let last = pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            last.contains(['{', '\\']) || finds(&last.replace(['*', '?'], &ANY_NAME.to_string()), name)
+            last.contains(['{', '\\']) || finds_any(last, name)
         };
         self.tree.only.is_empty() || self.tree.only.iter().any(last)
     }

@@ -90,7 +90,9 @@ fn below(root: &str, name: Option<&str>) -> String {
     match name.filter(|name| !name.contains(['/', '!', '{', '\\'])) {
         Some(name) => {
             let any: String = name.chars().map(|c| if c == '*' || c == '?' { ANY_NAME } else { c }).collect();
-            format!("{start}{ANY_FOLDERS}/{any}")
+            // To programs a bracket may stand for a leading dot.
+            let lead = if any.starts_with('[') { ANY_NAME.to_string() } else { String::new() };
+            format!("{start}{ANY_FOLDERS}/{lead}{any}")
         }
         None => format!("{start}{ANY_FOLDERS}"),
     }

@@ -145,6 +145,15 @@ pub(crate) enum Piece {
     Unknown,
 }
 
+impl Piece {
+    fn is_quoted(&self) -> bool {
+        match self {
+            Self::Variable { quoted, .. } | Self::Derived { quoted, .. } | Self::Output { quoted, .. } => *quoted,
+            Self::Text(_) | Self::Number | Self::Globs | Self::Unknown => false,
+        }
+    }
+}
+
 /// What a word can turn out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -279,7 +288,7 @@ impl Variables {
                 Texts::Unknown => return Reading::Unknown,
                 Texts::Data => data = true,
                 // Only the first and the last name would be a part of the word.
-                Texts::Some(texts) if joined && texts.iter().any(|text| text.contains(LIST)) => {
+                Texts::Some(texts) if joined && texts.iter().any(|text| falls_apart(text, quoted)) => {
                     return Reading::Unknown;
                 }
                 Texts::Some(texts) if data || all.len() * texts.len() > MOST_READINGS => data = true,
@@ -325,7 +334,10 @@ impl Variables {
                 Value::Unknown => return Texts::Unknown,
                 Value::Pieces(pieces) | Value::Each(pieces) => match self.readings(pieces, step + 1) {
                     Reading::Texts(texts) if matches!(value, Value::Each(_)) => {
-                        all.extend(texts.into_iter().flatten().map(|text| text.replace(LIST, "")))
+                        // In quotes a list stays one word.
+                        let whole = pieces.iter().any(Piece::is_quoted);
+                        let one = |text: String| if whole { text } else { text.replace(LIST, "") };
+                        all.extend(texts.into_iter().flatten().map(one))
                     }
                     Reading::Texts(texts) => all.extend(texts.into_iter().map(|words| words.concat())),
                     Reading::Data => data = true,
@@ -356,6 +368,11 @@ impl Variables {
             _ => Texts::Unknown,
         }
     }
+}
+
+/// Whether what a text stands for may be several words, of which only the first and the last join others.
+fn falls_apart(text: &str, quoted: bool) -> bool {
+    text.contains(LIST) || !quoted && text.contains(['*', '?', '[', super::ANY_NAME, super::ANY_FOLDERS])
 }
 
 /// Writes the working directory as `.`; no if it is a part of some other name.

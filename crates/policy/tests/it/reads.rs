@@ -105,7 +105,7 @@ const ASKED: &[&str] = &[
     "cat out*/passwd", "cat */passwd", "cat outdir/*", "ls outdir/*", "echo outdir/*", "cat sub/.e*", "cat */.env", "cat ./*",
     "head -1 out*", "cat *.md", "wc -l *", "x=.e*; cat $x", "cat repository/conf*", "cat */up/passwd", "sort id_*", "xxd .en?",
     // braces, tilde, variables
-    "cat {.env,a.md}", "cat .{env,x}", "cat ~/.ssh/id_rsa", "cat $HOME/.ssh/id_rsa", "cat $PWD/.env", "cat ${x:-.env}", "cat $(echo .env)", "cat src/$(find . -name '.e*')", "x=$(find . -type f); cat src/$x", "cat $(ls)$(ls)",
+    "cat {.env,a.md}", "cat .{env,x}", "cat ~/.ssh/id_rsa", "cat $HOME/.ssh/id_rsa", "cat $PWD/.env", "cat ${x:-.env}", "cat $(echo .env)", "cat src/$(find . -name '.e*')", "x=$(find . -type f); cat src/$x", "cat $(ls)$(ls)", "for f in \"$(ls -A)\"; do cat $f; done", "for f in \"$(ls)\"; do cat $f/.env; done",
     // lists of files
     "find . -name '.e*' | xargs cat", "cat $(find . -name .env)", "find . -type f | xargs cat", "ls -A | xargs cat", "ls | xargs cat",
     "find . -type f | while read -r f; do cat \"$f\"; done", "for f in $(find . -type f); do head -1 $f; done", "grep -rl x . | xargs cat",
@@ -113,7 +113,7 @@ const ASKED: &[&str] = &[
     "find a b -name none | xargs grep -r x", "grep -r x $(find a -name none)", "find sub -type f -print0 | xargs -0 cat", "find deep | xargs cat", "while read -r f; do wc -l < \"$f\"; done < <(find . -type f)",
     // trees
     "grep -r x .", "grep -R x .", "grep -rn SECRET", "grep -r x sub", "grep -r x deep", "rg -L x", "rg -uu x", "rg -u x", "rg --hidden x",
-    "rg -g '.e*' x", "rg -g '*' x sub", "rg SECRET", "diff -r sub deep", "diff -r deep src", "diff sub src", "find -L . | xargs cat", "grep -r x outdir", "rg x deep",
+    "rg -g '.e*' x", "rg -g '[.]env' x", "find . -name '[.]env' | xargs cat", "find .e* -name '*' | xargs cat", "find .env | xargs cat", "rg -g '*' x sub", "rg SECRET", "diff -r sub deep", "diff -r deep src", "diff sub src", "find -L . | xargs cat", "grep -r x outdir", "rg x deep",
     "grep -rn --include='.e*' x .", "grep -rn --include='*' x .", "grep -d recurse x .",
     // names and links
     "cat .env", "cat inner", "cat outlink.md", "cat outdir/passwd", "cat .git/config", "grep url .git/config", "cat repository/config",
@@ -208,7 +208,7 @@ fn a_question_says_what_would_be_read() {
 fn names_that_become_options_or_fall_apart_are_asked_for() {
     let place = hostile();
     let engine = engine(&place);
-    for command in ["grep x *", "wc -l *", "sort *", "cat $(ls)", "ls | xargs wc -l", "for f in *; do wc -l $f; done", "find . -type f | xargs wc -l"] {
+    for command in ["for f in src; do for x in x*; do cat $f/$x; done; done", "grep x *", "wc -l *", "sort *", "cat $(ls)", "ls | xargs wc -l", "for f in *; do wc -l $f; done", "find . -type f | xargs wc -l"] {
         let verdict = decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
         assert_eq!(verdict.decision, Decision::Ask, "{command}: {}", verdict.reason);
     }
