@@ -118,7 +118,9 @@ impl Engine {
         look: &mut Look<'_>,
     ) -> Result<Vec<(&'p Pattern, Vec<Match>)>, Option<String>> {
         let mut all = Vec::new();
-        for pattern in &part.patterns {
+        // The words of `[[` are compared, not expanded.
+        let compares = matches!(part.words.first(), Some(Some(program)) if program == "[[");
+        for pattern in part.patterns.iter().filter(|_| !compares) {
             if pattern.text.starts_with("/dev/fd/") {
                 continue;
             }
@@ -130,8 +132,9 @@ impl Engine {
                 if let Some(why) = odd(one, pattern) {
                     return Err(Some(why));
                 }
-                // What is found is named at least, and a link leads elsewhere.
-                if one.linked && !places.holds(self, &one.word) {
+                // What is found is named at least; only a link can have led elsewhere.
+                let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
+                if one.linked && !way.is_empty() && !places.holds(self, way) {
                     return Err(Some(format!("`{}` leads out of the workspace", one.word)));
                 }
             }
@@ -150,7 +153,9 @@ impl Engine {
         look: &mut Look<'_>,
     ) -> Result<(), Option<String>> {
         match how {
-            How::Facts | How::Remotes => Ok(()),
+            How::Facts | How::Remotes if !found.linked => Ok(()),
+            // A folder has no contents of its own.
+            How::Contents if found.linked && self.is_folder(&found.path, look) => Ok(()),
             // The one file of a repository that lists show.
             How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
             How::Contents if !found.linked => match closed_name(&found.path, &self.options.workspaces) {
@@ -162,6 +167,11 @@ impl Engine {
                 self.weigh(places, from, &read, look)
             }
         }
+    }
+
+    fn is_folder(&self, path: &Path, look: &Look<'_>) -> bool {
+        let real = place(path, "", self.options.resolve.as_ref());
+        look.disk.kind(&real) == Some(EntryKind::Folder)
     }
 
     fn weigh(
@@ -359,11 +369,10 @@ impl Walk<'_> {
     /// A link that is followed must lead to a file that may be read.
     fn link(&self, path: &Path, look: &Look<'_>) -> Result<(), Option<String>> {
         let text = path.to_string_lossy();
-        let real = place(path, "", self.engine.options.resolve.as_ref());
         let closed = self.engine.closed(self.places, Path::new("/"), &text, &How::Contents);
         match closed {
             Some(why) => Err(Some(why)),
-            None if look.disk.kind(&real) == Some(EntryKind::Folder) => {
+            None if self.engine.is_folder(path, look) => {
                 Err(Some(format!("it follows the link `{text}` into another folder")))
             }
             None => Ok(()),

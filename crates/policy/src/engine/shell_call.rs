@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::reading::Reading;
 use super::{Call, Engine, prefix, tighten};
 use crate::checker::place;
+use crate::disk::EntryKind;
 use crate::pattern::canonical_json;
 use crate::request::{Decision, PartVerdict, Verdict};
 use crate::rule::{Condition, Rule};
@@ -405,7 +406,26 @@ impl Places {
         for part in &understood.parts {
             places.follow(part);
         }
+        if let Some(only) = places.moved_at_first(engine, call, understood) {
+            places.all = vec![only];
+        }
         places
+    }
+
+    /// The folder that everything happens in, if a command begins with `cd` into one that exists and stays there.
+    fn moved_at_first(&self, engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Option<PathBuf> {
+        let (first, rest) = understood.parts.split_first()?;
+        let [Some(program), Some(target)] = first.words.as_slice() else { return None };
+        let after = call.command?.trim_start().strip_prefix(first.text.as_str())?.trim_start();
+        let leads = after.starts_with("&&") || after.starts_with(';') || after.starts_with('\n');
+        let stays = !rest.iter().any(|part| matches!(part.words.first(), Some(Some(name)) if matches!(name.as_str(), "cd" | "chdir" | "pushd" | "popd")));
+        let moves = program == "cd" && first.behind.is_empty() && self.all.len() == 2 && !self.unknown;
+        let folder = place(self.all.first()?, target, None);
+        let exists = || {
+            let real = place(&folder, "", engine.options.resolve.as_ref());
+            engine.options.disk.as_ref()?.kind(&real).filter(|kind| *kind == EntryKind::Folder)
+        };
+        (moves && leads && stays).then(exists)?.map(|_| folder)
     }
 
     fn follow(&mut self, part: &Part) {

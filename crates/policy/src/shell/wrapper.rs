@@ -3,7 +3,7 @@
 use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::{Word, is_name};
-use super::{Context, Found, MAX_DEPTH, Part, Pattern, braces, embedded, git, names, scripts, variables};
+use super::{Context, Found, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts, variables};
 
 /// Whether a name is that of a program that runs others.
 pub(super) fn is_wrapper(name: &str) -> bool {
@@ -256,11 +256,18 @@ impl Call<'_> {
                 .map(str::to_owned),
             _ => None,
         });
-        let elsewhere = self
-            .arguments
-            .iter()
-            .take(start)
-            .any(|word| word.text().is_some_and(|t| t.starts_with("-a") || t.starts_with("--arg-file")));
+        // A file of arguments is read like a redirection.
+        let own = self.arguments.get(..start).unwrap_or_default();
+        let named = |word: &Word| word.text().is_some_and(|t| t.starts_with("--arg-file") || is_cluster_with_a(t));
+        let elsewhere = own.iter().any(named);
+        for (at, word) in own.iter().enumerate().filter(|(_, word)| named(word)) {
+            let text = word.text().unwrap_or_default();
+            let attached = text.split_once(['=', 'a']).map(|(_, value)| value).filter(|_| !text.starts_with("--arg-file"));
+            let value = text.strip_prefix("--arg-file=").or(attached).filter(|value| !value.is_empty());
+            let next = || own.get(at + 1).and_then(Word::text);
+            let target = value.or_else(next).map(str::to_owned);
+            found.redirect(Redirection { writes: false, target }, Vec::new());
+        }
         let names = |raw: &str| match self.context.feed.as_ref().filter(|_| !elsewhere) {
             Some(pattern) => {
                 Word { pattern: Some(pattern.to_string()), raw: raw.to_owned(), relayed: true, ..Word::default() }
@@ -282,6 +289,12 @@ impl Call<'_> {
         self.runs(&inner, found);
         true
     }
+}
+
+/// Whether short options of `xargs` end in `-a`, whose value is a file.
+fn is_cluster_with_a(text: &str) -> bool {
+    let flags = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('a'));
+    flags.is_some_and(|(flags, _)| flags.chars().all(|c| "0rtpxo".contains(c)))
 }
 
 /// How many words stand between a wrapper's options and the program.

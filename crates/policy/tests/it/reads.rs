@@ -120,7 +120,7 @@ const ASKED: &[&str] = &[
     "wc -l < .env", "while read -r l; do echo $l; done < .env", "jq . .env", "awk 1 .env", "sed -n p .env", "cat sub/../.env", "cat ./.env",
     "diff a .env", "cmp a id_rsa", "comm a .env", "paste a .env", "git show HEAD:.env", "git diff .env", "git log -p -- .env", "git blame .env",
     "cd sub && cat .env", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
-    "grep -f .env a", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
+    "grep -f .env a", "xargs -a .env echo", "xargs -ra.env echo", "xargs --arg-file=.env echo", "xargs --arg-file .env echo", "xargs echo < .env", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
     // other machines, other programs, project files
     "tar tf evil.example:x", "tar -tf evil.example:a.tar", "tar -tvf dev@evil.example:/tmp/a.tar", "tar --list --file=evil.example:a",
     "mvn --version", "gradle --version", "sbt --version", "yarn --version", "pnpm --version", "npx --version", "bundle --version", "mix --version",
