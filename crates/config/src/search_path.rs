@@ -109,7 +109,7 @@ fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -41,7 +41,12 @@ fn main() {
     let calls = [
         ("a plain call", "read_file", None, json!({"file_path": "src/main.rs"})),
         ("a command", "run_shell_command", None, json!({"command": "git status --short"})),
-        ("a command that reads", "run_shell_command", None, json!({"command": "grep -n 'fn main' src/main.rs | head -5"})),
+        (
+            "a command that reads",
+            "run_shell_command",
+            None,
+            json!({"command": "grep -n 'fn main' src/main.rs | head -5"}),
+        ),
         ("a pipeline of 10", "run_shell_command", None, json!({"command": pipeline(10)})),
         ("a pipeline of 40", "run_shell_command", None, json!({"command": pipeline(40)})),
         ("an MCP call", "mcp_server7_read", Some("server7"), json!({"id": 7, "text": "x".repeat(200)})),

@@ -49,7 +49,9 @@ pub struct LocalDisk;
 impl Disk for LocalDisk {
     fn list(&self, folder: &Path) -> Option<Vec<Entry>> {
         let entries = fs::read_dir(folder).ok()?;
-        let entry = |entry: fs::DirEntry| Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) });
+        let entry = |entry: fs::DirEntry| {
+            Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) })
+        };
         Some(entries.take(MOST_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
     }
 
@@ -165,7 +167,13 @@ impl<'d> Look<'d> {
         Ok(())
     }
 
-    fn take(&mut self, mut way: Way, kind: EntryKind, rest: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+    fn take(
+        &mut self,
+        mut way: Way,
+        kind: EntryKind,
+        rest: &[&str],
+        found: &mut Vec<Match>,
+    ) -> Result<(), Untold> {
         way.linked |= kind == EntryKind::Link;
         // A list of what lies below a file holds the file itself.
         let deep = |component: &str| component == "**" || component.starts_with(ANY_FOLDERS);
@@ -187,7 +195,13 @@ impl<'d> Look<'d> {
     }
 
     /// Files in a folder and in those below it, links not followed.
-    fn below(&mut self, way: &Way, hidden: bool, rest: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+    fn below(
+        &mut self,
+        way: &Way,
+        hidden: bool,
+        rest: &[&str],
+        found: &mut Vec<Match>,
+    ) -> Result<(), Untold> {
         for entry in self.list(&way.path)? {
             let name = entry.name.to_str().ok_or(Untold::Name)?;
             if name.starts_with('.') && !hidden {

@@ -60,7 +60,9 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_examples() {
-        for name in [".env", ".ENV", ".env.local", ".envrc", "id_rsa", "server.pem", "gha-creds-1.json", ".pgpass"] {
+        for name in
+            [".env", ".ENV", ".env.local", ".envrc", "id_rsa", "server.pem", "gha-creds-1.json", ".pgpass"]
+        {
             assert!(is_secret_name(name), "{name}");
         }
         for name in [".env.example", ".env.sample", "env", "main.rs", "id_rsa.pub", "keys.md"] {

@@ -138,7 +138,12 @@ struct Context {
 
 impl Context {
     fn deeper(&self) -> Self {
-        Self { depth: self.depth + 1, behind: self.behind.clone(), feed: self.feed.clone(), stdin: self.stdin.clone() }
+        Self {
+            depth: self.depth + 1,
+            behind: self.behind.clone(),
+            feed: self.feed.clone(),
+            stdin: self.stdin.clone(),
+        }
     }
 
     fn behind(&self, name: &str) -> Self {

@@ -11,7 +11,9 @@ fn scene() -> tempfile::TempDir {
     for folder in ["src/deep", ".hidden", ".git", "a b"] {
         fs::create_dir_all(at(folder)).unwrap();
     }
-    for file in ["a.rs", "b.rs", ".env", "src/lib.rs", "src/deep/x.rs", "src/.env", ".hidden/y", "-n", "[x]", "a b/c"] {
+    for file in
+        ["a.rs", "b.rs", ".env", "src/lib.rs", "src/deep/x.rs", "src/.env", ".hidden/y", "-n", "[x]", "a b/c"]
+    {
         #[expect(clippy::disallowed_methods, reason = "a test file")]
         fs::write(at(file), "x").unwrap();
     }
@@ -71,7 +73,7 @@ proptest! {
                 continue;
             }
             let word = word.trim_end_matches('/').replace("//", "/");
-            prop_assert!(found.iter().any(|one| *one == word), "{pattern}: bash finds {word}, we {found:?}");
+            prop_assert!(found.contains(&word), "{pattern}: bash finds {word}, we {found:?}");
         }
     }
 }

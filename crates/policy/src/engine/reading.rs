@@ -45,7 +45,9 @@ impl Engine {
 
     /// Without the disk only commands whose files are all named can be judged.
     fn reading_unseen(&self, part: &Part, places: &Places) -> Reading {
-        let Some(reads) = shell::reads(part).filter(|_| part.patterns.is_empty()) else { return Reading::Unknown };
+        let Some(reads) = shell::reads(part).filter(|_| part.patterns.is_empty()) else {
+            return Reading::Unknown;
+        };
         let is_tree = |read: &Read| matches!(read.how, How::Tree(_));
         if reads.all.iter().any(is_tree) || reads.needs_trust && !self.options.trusted {
             return Reading::Unknown;
@@ -86,7 +88,9 @@ impl Engine {
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
-            return Err(Some("it reads or runs what this folder configures, and the folder is not trusted".into()));
+            return Err(Some(
+                "it reads or runs what this folder configures, and the folder is not trusted".into(),
+            ));
         }
         if let Some(name) = &reads.program
             && let Some(file) = self.options.search_path.as_ref().and_then(|path| path.impostor(name))
@@ -227,7 +231,9 @@ impl Engine {
         let places = Places::new(self, call, understood);
         let outside = |path: &str| CheckAnswer {
             decision: Decision::Deny,
-            reason: format!("Path \"{path}\" in the command is outside of the allowed workspace directories."),
+            reason: format!(
+                "Path \"{path}\" in the command is outside of the allowed workspace directories."
+            ),
         };
         let unknown = |what: &str| CheckAnswer {
             decision: Decision::Ask,
@@ -280,7 +286,8 @@ impl Engine {
                 Some(_) => {
                     let link = look.disk.text(&git).unwrap_or_default();
                     let common = link.trim().strip_prefix("gitdir:").map(|path| folder.join(path.trim()));
-                    let config = common.and_then(|path| path.parent()?.parent().map(|root| root.join("config")));
+                    let config =
+                        common.and_then(|path| path.parent()?.parent().map(|root| root.join("config")));
                     return config.map_or(Ok(()), |config| self.weigh_config(look, &config));
                 }
                 None => {}
@@ -313,7 +320,8 @@ impl Walk<'_> {
             let Some(text) = look.disk.text(&folder.join(name)) else { continue };
             let shown = text.lines().filter_map(|line| line.trim().strip_prefix('!'));
             let last = shown.filter_map(|pattern| pattern.trim_end_matches('/').rsplit('/').next());
-            self.revealed.extend(last.filter(|name| name.starts_with(['.', '*', '?', '['])).map(str::to_owned));
+            self.revealed
+                .extend(last.filter(|name| name.starts_with(['.', '*', '?', '['])).map(str::to_owned));
         }
     }
 
@@ -337,7 +345,9 @@ impl Walk<'_> {
             return Ok(());
         }
         let entries = look.list(folder).map_err(|why| Some(untold(why, &folder.to_string_lossy())))?;
-        if !self.tree.hidden && entries.iter().any(|entry| IGNORE_FILES.iter().any(|name| entry.name == **name)) {
+        if !self.tree.hidden
+            && entries.iter().any(|entry| IGNORE_FILES.iter().any(|name| entry.name == **name))
+        {
             self.reveal(folder, look);
         }
         for entry in entries {

@@ -139,7 +139,9 @@ impl Engine {
                 Reading::Closed(_) => {}
                 Reading::Open => {
                     harmless = true;
-                    if asked || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan {
+                    if asked
+                        || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan
+                    {
                         only_reads(&mut verdict, &part.text);
                     }
                 }
@@ -413,7 +415,12 @@ impl Places {
     }
 
     /// The folder that everything happens in, if a command begins with `cd` into one that exists and stays there.
-    fn moved_at_first(&self, engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Option<PathBuf> {
+    fn moved_at_first(
+        &self,
+        engine: &Engine,
+        call: &Call<'_>,
+        understood: &Understanding,
+    ) -> Option<PathBuf> {
         let (first, rest) = understood.parts.split_first()?;
         let [Some(program), Some(target)] = first.words.as_slice() else { return None };
         let after = call.command?.trim_start().strip_prefix(first.text.as_str())?.trim_start();

@@ -40,7 +40,8 @@ impl<'a> Arguments<'a> {
                 let choice = word.strip_prefix('-').and_then(|name| program.long(name))?;
                 read.choose(choice, None, &mut rest)?;
             } else if let Some(long) = word.strip_prefix("--") {
-                let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+                let (name, value) =
+                    long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
                 read.choose(program.long(name)?, value, &mut rest)?;
             } else {
                 read.cluster(program, word.get(1..)?, &mut rest)?;
@@ -51,7 +52,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// Options of one letter, the last of which may have a value.
-    fn cluster(&mut self, program: &Program, cluster: &'a str, rest: &mut dyn Iterator<Item = &'a str>) -> Option<()> {
+    fn cluster(
+        &mut self,
+        program: &Program,
+        cluster: &'a str,
+        rest: &mut dyn Iterator<Item = &'a str>,
+    ) -> Option<()> {
         if program.digits && cluster.chars().all(|c| c.is_ascii_digit()) {
             return Some(());
         }
@@ -95,7 +101,9 @@ impl<'a> Arguments<'a> {
             Some(value) => value,
             None if choice.attached => "",
             // What looks like an option is not taken for a value.
-            None => rest.next().filter(|next| kind == Kind::Number || !next.starts_with('-') || *next == "-")?,
+            None => {
+                rest.next().filter(|next| kind == Kind::Number || !next.starts_with('-') || *next == "-")?
+            }
         };
         // What an option may do without a value, it does.
         if !value.is_empty() || matches!(kind, Kind::Out | Kind::Command) {
@@ -141,7 +149,8 @@ mod tests {
     #[test]
     fn values_and_operands_get_their_kinds() {
         use Kind::{File, Number, Out, Text};
-        let table: &[(&str, &[&str], Option<&[(Kind, &str)]>)] = &[
+        type Expected<'a> = Option<&'a [(Kind, &'a str)]>;
+        let table: &[(&str, &[&str], Expected<'_>)] = &[
             ("cat", &["-n", "a", "b"], Some(&[(File, "a"), (File, "b")])),
             ("cat", &["-Q", "a"], None),
             ("cat", &["--numb", "a"], None),

@@ -36,7 +36,11 @@ pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
         arguments.iter().copied().filter(|a| !a.starts_with('-') && a.parse::<u32>().is_err()).collect();
     let value_of = |option: &str| {
         let attached = arguments.iter().find_map(|a| a.strip_prefix(option)?.strip_prefix('='));
-        let apart = || arguments.windows(2).find_map(|pair| (pair.first() == Some(&option)).then(|| pair.get(1).copied())?);
+        let apart = || {
+            arguments
+                .windows(2)
+                .find_map(|pair| (pair.first() == Some(&option)).then(|| pair.get(1).copied())?)
+        };
         attached.or_else(apart)
     };
     let names = match name {
@@ -47,7 +51,10 @@ pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
         "git" if arguments.first() == Some(&"diff") && has(&["--name-only"]) && !has(&["--no-index"]) => {
             below("", None)
         }
-        "ls" if arguments.iter().all(|a| !a.starts_with('-') || matches!(*a, "-1" | "-A" | "-t" | "-r" | "-d")) => {
+        "ls" if arguments
+            .iter()
+            .all(|a| !a.starts_with('-') || matches!(*a, "-1" | "-A" | "-t" | "-r" | "-d")) =>
+        {
             match (operands.as_slice(), has(&["-A"])) {
                 ([], false) => "*".to_owned(),
                 ([], true) => ANY_NAME.to_string(),
@@ -69,9 +76,7 @@ pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
         },
         "find" if !has(&["-printf", "-ls"]) => found(&arguments),
         // Lines pass these unchanged, if they read the pipe and no file.
-        "grep" | "egrep" | "fgrep"
-            if operands.len() == 1 && !arguments.iter().any(|a| changes_lines(a)) =>
-        {
+        "grep" | "egrep" | "fgrep" if operands.len() == 1 && !arguments.iter().any(|a| changes_lines(a)) => {
             return before.cloned();
         }
         "sort" | "head" | "tail" | "uniq" if operands.is_empty() && !has(&["-c", "--count"]) => {
@@ -109,7 +114,8 @@ fn tracked(path: &str) -> String {
 
 /// What `find` lists: below its first folder, with a name if the tests that every file passes give one.
 fn found(arguments: &[&str]) -> String {
-    let roots: Vec<&str> = arguments.iter().copied().take_while(|a| !a.starts_with(['-', '(', '!'])).collect();
+    let roots: Vec<&str> =
+        arguments.iter().copied().take_while(|a| !a.starts_with(['-', '(', '!'])).collect();
     let tests = arguments.get(roots.len()..).unwrap_or_default();
     let splits = tests.iter().any(|a| matches!(*a, "-o" | "-or" | "," | "(" | ")"));
     let name = tests.iter().enumerate().find_map(|(at, test)| {

@@ -155,9 +155,10 @@ impl Program {
             _ => None,
         };
         let dashes = if self.traits.words { "-" } else { "--" };
-        let short = self.short.iter().filter_map(move |(letter, choice)| {
-            writes(choice).map(|writes| (format!("-{letter}"), writes))
-        });
+        let short = self
+            .short
+            .iter()
+            .filter_map(move |(letter, choice)| writes(choice).map(|writes| (format!("-{letter}"), writes)));
         let long = self.long.iter().filter_map(move |(name, choice)| {
             writes(choice).map(|writes| (format!("{dashes}{name}"), writes))
         });
@@ -337,7 +338,11 @@ pub(super) fn program(name: &str) -> Option<&'static Program> {
 /// Whether a program may be asked this one thing, and whether only in a trusted folder.
 pub(super) fn question(name: &str, word: &str) -> Option<bool> {
     // The keys outlive every name, so a look-up by a shorter-lived pair needs the pair's own type.
-    table().questions.iter().find(|((known, asked), _)| *known == name && *asked == word).map(|(_, trusted)| *trusted)
+    table()
+        .questions
+        .iter()
+        .find(|((known, asked), _)| *known == name && *asked == word)
+        .map(|(_, trusted)| *trusted)
 }
 
 #[cfg(test)]

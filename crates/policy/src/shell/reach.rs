@@ -63,7 +63,8 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
         "tar" | "gtar" | "bsdtar" => {
             let (mut touches, unsure) = operands(&words, false);
             touches.iter_mut().for_each(|touch| touch.writes = false);
-            let (outputs, _) = programs::program("tar").map(|tar| valued("tar", tar, &words)).unwrap_or_default();
+            let (outputs, _) =
+                programs::program("tar").map(|tar| valued("tar", tar, &words)).unwrap_or_default();
             touches.extend(outputs);
             (touches, unsure)
         }
@@ -143,7 +144,8 @@ fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'
         match hit {
             Some((option, writes)) => {
                 let attached = text.split_once('=').map(|(_, value)| value).or_else(|| {
-                    text.strip_prefix(option.as_str()).filter(|value| !option.starts_with("--") && !value.is_empty())
+                    text.strip_prefix(option.as_str())
+                        .filter(|value| !option.starts_with("--") && !value.is_empty())
                 });
                 let path = attached.or_else(|| rest.next().and_then(|word| word.text));
                 touches.extend(path.map(|path| Touch { path, writes: *writes }));

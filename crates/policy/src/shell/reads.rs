@@ -157,7 +157,8 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
 
 /// The files among arguments; `None` if the command does more than read.
 fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Read>> {
-    let mut tree = Tree { hidden: given.hidden || !program.traits.visible, follows: name == "diff", ..Tree::default() };
+    let mut tree =
+        Tree { hidden: given.hidden || !program.traits.visible, follows: name == "diff", ..Tree::default() };
     for (kind, value) in &given.values {
         match (kind, value.strip_prefix('!')) {
             (Kind::Glob, Some(not)) => tree.without.push(not.to_owned()),
@@ -288,7 +289,9 @@ fn spelled(part: &Part) -> Option<Vec<&str>> {
         .map(|(i, word)| match word {
             Some(word) => Some(word.as_str()),
             None if part.data.iter().any(|datum| datum.at == i && i > 0) => Some(""),
-            None => part.patterns.iter().find(|pattern| pattern.at == i && i > 0).map(|found| found.text.as_str()),
+            None => {
+                part.patterns.iter().find(|pattern| pattern.at == i && i > 0).map(|found| found.text.as_str())
+            }
         })
         .collect()
 }
@@ -313,7 +316,8 @@ fn awk_only_reads(program: &str) -> bool {
 }
 
 fn jq_only_reads(filter: &str) -> bool {
-    !names_env(filter) && !["$ENV", "import", "include", "modulemeta"].iter().any(|word| filter.contains(word))
+    !names_env(filter)
+        && !["$ENV", "import", "include", "modulemeta"].iter().any(|word| filter.contains(word))
 }
 
 /// Whether a jq filter calls `env`.

@@ -148,7 +148,9 @@ pub(crate) enum Piece {
 impl Piece {
     fn is_quoted(&self) -> bool {
         match self {
-            Self::Variable { quoted, .. } | Self::Derived { quoted, .. } | Self::Output { quoted, .. } => *quoted,
+            Self::Variable { quoted, .. } | Self::Derived { quoted, .. } | Self::Output { quoted, .. } => {
+                *quoted
+            }
             Self::Text(_) | Self::Number | Self::Globs | Self::Unknown => false,
         }
     }

@@ -3,7 +3,9 @@
 use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::{Word, is_name};
-use super::{Context, Found, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts, variables};
+use super::{
+    Context, Found, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts, variables,
+};
 
 /// Whether a name is that of a program that runs others.
 pub(super) fn is_wrapper(name: &str) -> bool {
@@ -110,7 +112,9 @@ impl Call<'_> {
         if self.name == "xargs" {
             return self.xargs(found);
         }
-        let Some(wrapper) = programs::program(self.name).filter(|program| program.traits.runs) else { return false };
+        let Some(wrapper) = programs::program(self.name).filter(|program| program.traits.runs) else {
+            return false;
+        };
         let rights = wrapper.traits.rights;
         if self.name == "command" && self.has(&["-v", "-V", "-pv", "-pV"]) {
             return false;
@@ -122,9 +126,7 @@ impl Call<'_> {
         let mut rest = self.arguments.get(start..).unwrap_or_default();
         rest = rest.get(operands(wrapper)..).unwrap_or_default();
         let mut own = Vec::new();
-        while rights
-            && let Some((name, value)) = rest.first().and_then(|word| word.assignment.clone())
-        {
+        while rights && let Some((name, value)) = rest.first().and_then(|word| word.assignment.clone()) {
             variables::assigned(&name, value.as_deref(), found);
             own.push((name, value));
             rest = rest.get(1..).unwrap_or_default();
@@ -258,20 +260,27 @@ impl Call<'_> {
         });
         // A file of arguments is read like a redirection.
         let own = self.arguments.get(..start).unwrap_or_default();
-        let named = |word: &Word| word.text().is_some_and(|t| t.starts_with("--arg-file") || is_cluster_with_a(t));
+        let named =
+            |word: &Word| word.text().is_some_and(|t| t.starts_with("--arg-file") || is_cluster_with_a(t));
         let elsewhere = own.iter().any(named);
         for (at, word) in own.iter().enumerate().filter(|(_, word)| named(word)) {
             let text = word.text().unwrap_or_default();
-            let attached = text.split_once(['=', 'a']).map(|(_, value)| value).filter(|_| !text.starts_with("--arg-file"));
+            let attached = text
+                .split_once(['=', 'a'])
+                .map(|(_, value)| value)
+                .filter(|_| !text.starts_with("--arg-file"));
             let value = text.strip_prefix("--arg-file=").or(attached).filter(|value| !value.is_empty());
             let next = || own.get(at + 1).and_then(Word::text);
             let target = value.or_else(next).map(str::to_owned);
             found.redirect(Redirection { writes: false, target }, Vec::new());
         }
         let names = |raw: &str| match self.context.feed.as_ref().filter(|_| !elsewhere) {
-            Some(pattern) => {
-                Word { pattern: Some(pattern.to_string()), raw: raw.to_owned(), relayed: true, ..Word::default() }
-            }
+            Some(pattern) => Word {
+                pattern: Some(pattern.to_string()),
+                raw: raw.to_owned(),
+                relayed: true,
+                ..Word::default()
+            },
             None => Word::made_of(raw, Piece::Output { quoted: false, sample: None }),
         };
         match marker {
@@ -293,7 +302,8 @@ impl Call<'_> {
 
 /// Whether short options of `xargs` end in `-a`, whose value is a file.
 fn is_cluster_with_a(text: &str) -> bool {
-    let flags = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('a'));
+    let flags =
+        text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('a'));
     flags.is_some_and(|(flags, _)| flags.chars().all(|c| "0rtpxo".contains(c)))
 }
 
@@ -363,10 +373,10 @@ fn spelled_out(words: &[Word], found: &mut Found) -> Vec<Word> {
 }
 
 fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>, context: &Context) -> Part {
-    let patterns =
-        words.iter().enumerate().filter_map(|(at, word)| {
-            Some(Pattern { at, text: word.pattern.clone()?, relayed: word.relayed })
-        });
+    let patterns = words
+        .iter()
+        .enumerate()
+        .filter_map(|(at, word)| Some(Pattern { at, text: word.pattern.clone()?, relayed: word.relayed }));
     let patterns = patterns.collect();
     Part {
         text,

@@ -43,10 +43,35 @@ pub(crate) fn project() -> &'static Path {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap().join("project");
         for file in [
-            ".git/config", ".gitignore", ".github/workflows/ci.yml", "Cargo.toml", "Cargo.lock", "README.md", "LICENSE",
-            "package.json", "tsconfig.json", "a", "b", "a.txt", "b.txt", "a.rs", "src/main.rs", "src/lib.rs", "src/a.rs",
-            "src/a.test.js", "tests/a.rs", "crates/policy/Cargo.toml", "crates/policy/src/lib.rs", "docs/a.md", "dist/app.js",
-            "node_modules/.bin/jest", "node_modules/x/index.js", "logs/today.log", "build.log", "dir1/x", "dir2/x",
+            ".git/config",
+            ".gitignore",
+            ".github/workflows/ci.yml",
+            "Cargo.toml",
+            "Cargo.lock",
+            "README.md",
+            "LICENSE",
+            "package.json",
+            "tsconfig.json",
+            "a",
+            "b",
+            "a.txt",
+            "b.txt",
+            "a.rs",
+            "src/main.rs",
+            "src/lib.rs",
+            "src/a.rs",
+            "src/a.test.js",
+            "tests/a.rs",
+            "crates/policy/Cargo.toml",
+            "crates/policy/src/lib.rs",
+            "docs/a.md",
+            "dist/app.js",
+            "node_modules/.bin/jest",
+            "node_modules/x/index.js",
+            "logs/today.log",
+            "build.log",
+            "dir1/x",
+            "dir2/x",
         ] {
             write(&path.join(file), "text\n");
         }
@@ -159,13 +184,26 @@ fn harmless_commands_run_under_the_shipped_rules() {
 fn a_secret_and_a_link_that_leads_out_cost_few_questions() {
     let root = tempfile::tempdir().unwrap();
     let project = root.path().canonicalize().unwrap().join("project");
-    for file in [".git/config", ".env", "Cargo.toml", "README.md", "a", "b", "a.txt", "src/main.rs", "src/lib.rs", "docs/a.md"] {
+    for file in [
+        ".git/config",
+        ".env",
+        "Cargo.toml",
+        "README.md",
+        "a",
+        "b",
+        "a.txt",
+        "src/main.rs",
+        "src/lib.rs",
+        "docs/a.md",
+    ] {
         write(&project.join(file), "text\n");
     }
     std::os::unix::fs::symlink("/etc", project.join("elsewhere")).unwrap();
     let engine = load(&Sources::default(), options_in(&project));
-    let lines: Vec<String> =
-        rows(EVERYDAY).filter(|(_, fields)| fields[0] == "allow").map(|(_, fields)| unescape(fields[2])).collect();
+    let lines: Vec<String> = rows(EVERYDAY)
+        .filter(|(_, fields)| fields[0] == "allow")
+        .map(|(_, fields)| unescape(fields[2]))
+        .collect();
     let decide = |command: &String| decide_in(&engine, &project, command, ApprovalMode::Default, true);
     let asked: Vec<String> = lines
         .iter()
@@ -226,7 +264,8 @@ fn many() -> Engine {
 fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
     // Among names that look like options, and files that must not be read.
     let place = crate::reads::hostile();
-    let [listed, many, shipped] = [listed(), many(), shipped()].map(|engine| engine.moved_to(place.options()));
+    let [listed, many, shipped] =
+        [listed(), many(), shipped()].map(|engine| engine.moved_to(place.options()));
     let mut wrong = Vec::new();
     for (number, fields) in rows(COMMANDS) {
         let command = unescape(&fields[2..].join("\t"));

@@ -45,7 +45,18 @@ pub(crate) fn hostile() -> Hostile {
     let root = tempfile::tempdir().unwrap();
     let top = root.path().canonicalize().unwrap();
     let (project, home) = (top.join("project"), top.join("home"));
-    for file in ["a", "b", "a.md", "b.md", "a.txt", "src/lib.rs", "src/main.rs", "sub/c.md", "deep/x/y.rs", "name with blank"] {
+    for file in [
+        "a",
+        "b",
+        "a.md",
+        "b.md",
+        "a.txt",
+        "src/lib.rs",
+        "src/main.rs",
+        "sub/c.md",
+        "deep/x/y.rs",
+        "name with blank",
+    ] {
         write(&project.join(file), "text a\nb\n");
     }
     write(&project.join(".git/config"), "[remote \"o\"]\n\turl = https://me:token@host/x.git\n");
@@ -77,7 +88,17 @@ pub(crate) fn hostile() -> Hostile {
         symlink(target, project.join(link)).unwrap();
     }
     // Names that fall apart into others, and names that are options.
-    for name in ["x .env", "y /id_rsa", "-R", "-rf", "--files0-from=.env", "-f.env", "--output=x.rs", "[b]*", "z\n.env"] {
+    for name in [
+        "x .env",
+        "y /id_rsa",
+        "-R",
+        "-rf",
+        "--files0-from=.env",
+        "-f.env",
+        "--output=x.rs",
+        "[b]*",
+        "z\n.env",
+    ] {
         write(&project.join(name), "x\n");
     }
     Hostile { _root: root, project, home, secrets }
@@ -208,7 +229,16 @@ fn a_question_says_what_would_be_read() {
 fn names_that_become_options_or_fall_apart_are_asked_for() {
     let place = hostile();
     let engine = engine(&place);
-    for command in ["for f in src; do for x in x*; do cat $f/$x; done; done", "grep x *", "wc -l *", "sort *", "cat $(ls)", "ls | xargs wc -l", "for f in *; do wc -l $f; done", "find . -type f | xargs wc -l"] {
+    for command in [
+        "for f in src; do for x in x*; do cat $f/$x; done; done",
+        "grep x *",
+        "wc -l *",
+        "sort *",
+        "cat $(ls)",
+        "ls | xargs wc -l",
+        "for f in *; do wc -l $f; done",
+        "find . -type f | xargs wc -l",
+    ] {
         let verdict = decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
         assert_eq!(verdict.decision, Decision::Ask, "{command}: {}", verdict.reason);
     }
@@ -259,7 +289,14 @@ fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
 #[test]
 fn a_clean_project_asks_for_no_more_than_before() {
     let engine = shipped();
-    for command in ["grep -rn x .", "rg x", "cat *.txt", "git remote -v", "find . -type f | xargs wc -l", "ls | xargs wc -l"] {
+    for command in [
+        "grep -rn x .",
+        "rg x",
+        "cat *.txt",
+        "git remote -v",
+        "find . -type f | xargs wc -l",
+        "ls | xargs wc -l",
+    ] {
         let verdict = decide_in(&engine, crate::everyday::project(), command, ApprovalMode::Default, true);
         assert_eq!(verdict.decision, Decision::Allow, "{command}: {}", verdict.reason);
     }
@@ -320,7 +357,8 @@ fn watched(index: usize) -> &'static Watched {
     static PLACES: OnceLock<[Watched; 2]> = OnceLock::new();
     &PLACES.get_or_init(|| {
         [hostile(), secretive()].map(|place| {
-            let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).unwrap();
+            let watch =
+                inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).unwrap();
             for secret in &place.secrets {
                 inotify::add_watch(&watch, secret, inotify::WatchFlags::OPEN).unwrap();
             }
@@ -388,7 +426,13 @@ fn the_watch_sees_a_secret_being_read() {
 fn config() -> ProptestConfig {
     let wanted = std::env::var("POLLUX_READ_CASES").ok().and_then(|text| text.parse().ok());
     let rng_seed = if wanted.is_some() { RngSeed::Random } else { RngSeed::Fixed(7) };
-    ProptestConfig { cases: wanted.unwrap_or(400), failure_persistence: None, max_shrink_iters: 200, rng_seed, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: wanted.unwrap_or(400),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        rng_seed,
+        ..ProptestConfig::default()
+    }
 }
 
 #[test]
