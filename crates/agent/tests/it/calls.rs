@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{FunctionCall, Part};
-use pollux_domain::event::{CallStatus, Event, Op, TurnEnd};
+use pollux_domain::event::{Event, Op, TurnEnd};
 use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -127,7 +127,7 @@ async fn the_fifth_identical_call_is_answered_with_a_warning_and_the_sixth_ends_
     let ran = scene
         .events
         .iter()
-        .filter(|e| matches!(e, Event::CallFinished(report) if report.status == CallStatus::Success))
+        .filter(|e| matches!(e, Event::CallFinished(report) if report.outcome.succeeded()))
         .count();
     assert_eq!(ran, 4);
 }

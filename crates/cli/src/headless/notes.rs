@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{
-    ActivityKind, CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity,
-};
+use pollux_domain::event::{ActivityKind, CallReport, Discarded, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
@@ -76,7 +74,7 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
             format!("reply after {} ms: {how}; {sent} tokens in, {got} out", ended.duration.as_millis())
         }
         Event::CallFinished(report) => {
-            let (name, status) = (one_line(&report.name), report.status.as_str());
+            let (name, status) = (one_line(&report.name), report.outcome.status().as_str());
             format!("{name} took {} ms: {status}", report.duration.as_millis())
         }
         Event::Compressed { tokens_before, tokens_after, status } => {
@@ -135,13 +133,10 @@ pub(crate) fn discarded_line(discarded: &Discarded) -> String {
 }
 
 fn failed_call(report: &CallReport) -> Option<String> {
-    if report.status != CallStatus::Error {
-        return None;
-    }
-    let text = match (&report.display, &report.error) {
-        (Display::Text(text), _) if !text.is_empty() => text.as_str(),
-        (_, Some((_, message))) => message.as_str(),
-        (_, None) => "unknown error",
+    let failure = report.outcome.failure()?;
+    let text = match &report.display {
+        Display::Text(text) if !text.is_empty() && failure.run.is_none() => text.as_str(),
+        _ => failure.message.as_str(),
     };
     Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(text)))
 }

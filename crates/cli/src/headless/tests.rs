@@ -2,7 +2,7 @@
 
 use super::*;
 use pollux_domain::event::{
-    CallDecision, CallReport, CallStatus, Discarded, RequestEnded, RequestSent, Severity,
+    CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent, Severity,
 };
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
@@ -103,8 +103,7 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         name: name.into(),
         kind: ToolKind::Edit,
         args: Default::default(),
-        status: if failed { CallStatus::Error } else { CallStatus::Success },
-        error: error.map(|(kind, message)| (kind, message.to_owned())),
+        outcome: error.map_or(CallOutcome::Succeeded, |(kind, message)| CallOutcome::failed(kind, message)),
         display,
         lines: LineDelta { added: if failed { 0 } else { 2 }, removed: 0 },
         duration: Duration::from_millis(52),
