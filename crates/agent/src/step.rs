@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pollux_domain::content::{Body, Content, Part, Role};
 use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Thought};
 use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
-use pollux_hooks::{Event as Moment, LlmRequest};
+use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooked::Piece;
@@ -156,7 +156,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Attempt {
         guard.reply_begins();
-        let asked = self.hooked.listens_to(Moment::AfterModel).then(|| LlmRequest::of(&request));
+        let asked = self.hooked.listens_to(Moment::AfterModel).then(|| self.as_hooks_see(&request));
         let mut stream = self.client.stream(request);
         let mut reply = Reply::default();
         let mut begun = false;
