@@ -241,6 +241,10 @@ impl ToolOutput {
     }
 }
 
+/// What is said after "not found" of a tool that exists, where nobody can be asked for the approval it needs.
+pub const NEEDS_APPROVAL: &str = " The tool exists, but its calls need approval and this run cannot ask for it. The \
+                                  user can allow them with --approval-mode or --allowed-tools.";
+
 /// A failure: the model reads `message`, people read `display` if it differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFailure {

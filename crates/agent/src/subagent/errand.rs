@@ -65,6 +65,8 @@ impl Errand {
             Event::CallFinished(report) => {
                 let cause = match (&report.outcome, report.decision) {
                     (CallOutcome::Succeeded, _) => None,
+                    // A command that fails is an ordinary result, told with the end of its call.
+                    (CallOutcome::Failed(failure), _) if failure.run.is_some() => None,
                     (CallOutcome::Failed(_), _) => Some(ActivityError::Generic),
                     (CallOutcome::Cancelled, Some(CallDecision::Reject)) => Some(ActivityError::Rejected),
                     (CallOutcome::Cancelled, _) => Some(ActivityError::Cancelled),
