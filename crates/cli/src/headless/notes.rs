@@ -55,6 +55,15 @@ pub(crate) fn line(event: &Event) -> Option<String> {
     }
 }
 
+/// Upstream says nothing about what sub-agents do, nor about commands that fail.
+pub(crate) fn is_ours_alone(event: &Event) -> bool {
+    match event {
+        Event::Activity(_) => true,
+        Event::CallFinished(report) => report.outcome.run_failure().is_some(),
+        _ => false,
+    }
+}
+
 /// What happens inside, for `--debug`. Sizes and times, never contents.
 pub(crate) fn inside(event: &Event) -> Option<String> {
     let text = match event {
