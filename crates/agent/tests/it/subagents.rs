@@ -13,7 +13,7 @@ use pollux_domain::approval::{Answer, ApprovalMode, Person};
 use pollux_domain::event::{ActivityKind, CallOutcome, Event, Op, TurnEnd};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole};
 use pollux_domain::remote_agent::{RemoteAgent, RemoteError};
-use pollux_domain::tool::{Display, Effect, Tool, ToolKind, ToolOutcome, ToolSource};
+use pollux_domain::tool::{Display, Effect, RunFailure, Tool, ToolKind, ToolOutcome, ToolSource};
 use pollux_extend::agents::{Registry, Sources};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -178,7 +178,8 @@ async fn one_that_is_silent_ends_at_its_time_and_its_last_turn_too() {
     let Event::CallFinished(report) = report else { panic!() };
     let lasted = began.elapsed();
     assert!(lasted >= Duration::from_secs(360) && lasted < Duration::from_secs(361), "{lasted:?}");
-    assert!(report.outcome.succeeded());
+    let failure = RunFailure::Agent { agent: "scout".into(), reason: "TIMEOUT".into() };
+    assert_eq!(report.outcome.run_failure(), Some(&failure));
     assert_eq!(
         report.answer,
         "Subagent 'scout' finished.\nTermination Reason: TIMEOUT\nResult:\nAgent timed out after 5 minutes."

@@ -228,7 +228,8 @@ async fn the_temp_folder_and_the_global_context_file_are_open() {
     let settings = bench.base().join("home/.gemini/settings.json");
     assert!(bench.refusal("read_file", json!({"file_path": settings})).starts_with(OUTSIDE));
     let inbox = bench.base().join("home/.gemini/tmp/p/memory/.inbox/x");
-    assert!(bench.refusal("read_file", json!({"file_path": inbox})).starts_with(OUTSIDE));
+    let refusal = bench.refusal("read_file", json!({"file_path": inbox}));
+    assert!(refusal.starts_with(CLOSED) && refusal.contains("the program's own records"), "{refusal}");
 }
 
 #[test]
