@@ -2,6 +2,7 @@
 
 mod activity;
 mod outcome;
+mod retries;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -87,16 +87,11 @@ fn invalid_message(kind: &str, message: &str) -> String {
 }
 
 fn api_trouble(error: &ModelError) -> Trouble {
-    let message = if error.message.starts_with("[API Error:") {
-        error.message.clone()
-    } else {
-        format!("[API Error: {}]", error.message)
-    };
     Trouble {
         kind: "API_ERROR",
         code: api_code(error.kind),
         upstream_class: "Error",
-        message: harmless(&message),
+        message: harmless(&error.marked()),
         status: error.status,
         hint: api_hint(error.kind),
     }

@@ -1,20 +1,15 @@
 //! Lines on stderr that go with every output format.
 
-use std::time::Duration;
-
-use pollux_domain::event::{ActivityKind, CallReport, Discarded, Event, HookReport, NoticeCode, Severity};
+use pollux_domain::event::{ActivityKind, CallReport, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
-
-/// A wait up to this long is not worth a line, unless the server asked for it.
-const QUIET_WAIT: Duration = Duration::from_secs(3);
 
 /// The line an event deserves, without its newline.
 pub(crate) fn line(event: &Event) -> Option<String> {
     match event {
         Event::Waiting(wait) => waiting(wait),
-        Event::AttemptDiscarded(discarded) => Some(discarded_line(discarded)),
+        Event::AttemptDiscarded(discarded) => Some(discarded.sentence()),
         Event::CallFinished(report) => failed_call(report),
         Event::HookRan(report) => hook_message(report),
         Event::Activity(activity) => match activity.what {
@@ -115,30 +110,7 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
 }
 
 fn waiting(wait: &Wait) -> Option<String> {
-    (wait.delay > QUIET_WAIT || wait.status == Some(429)).then(|| wait_text(wait))
-}
-
-/// Cause, attempt and time of the next try.
-pub(crate) fn wait_text(wait: &Wait) -> String {
-    let Wait { attempt, max_attempts, cause, .. } = wait;
-    let status = wait.status.map(|status| format!(" with status {status}")).unwrap_or_default();
-    let cause = one_line(cause);
-    let cause = cause.trim_end_matches('.');
-    let next = seconds(wait.delay);
-    format!("Attempt {attempt}/{max_attempts} failed{status}: {cause}. Next try in {next}.")
-}
-
-pub(crate) fn discarded_line(discarded: &Discarded) -> String {
-    let Discarded { attempt, max_attempts, .. } = discarded;
-    let reason = one_line(&discarded.reason);
-    let reason = reason.trim_end_matches('.');
-    let void = if discarded.text_was_shown { " The text shown for it is void." } else { "" };
-    let next = match discarded.retry_in {
-        Some(delay) if delay.is_zero() => " Trying again.".to_owned(),
-        Some(delay) => format!(" Next try in {}.", seconds(delay)),
-        None => String::new(),
-    };
-    format!("Attempt {attempt}/{max_attempts} gave no usable reply: {reason}.{void}{next}")
+    wait.is_worth_a_line().then(|| wait.sentence())
 }
 
 fn failed_call(report: &CallReport) -> Option<String> {
@@ -156,18 +128,10 @@ fn hook_message(report: &HookReport) -> Option<String> {
     Some(format!("Hook system message: {}", one_line(message)))
 }
 
-/// Whole seconds, or tenths below ten.
-fn seconds(delay: Duration) -> String {
-    let tenths = (delay.as_millis() + 50) / 100;
-    if tenths >= 100 || tenths.is_multiple_of(10) {
-        format!("{} s", (tenths + 5) / 10)
-    } else {
-        format!("{}.{} s", tenths / 10, tenths % 10)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn wait(status: Option<u16>, millis: u64) -> Event {
