@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, Severity};
-use pollux_domain::tool::{Effect, Tool, ToolSpec};
+use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
 use pollux_policy::always::{Definitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
@@ -115,6 +115,16 @@ impl Approvals {
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
     /// is not offered.
     pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
+        self.exposes_where(tool, self.interactive)
+    }
+
+    /// Whether the only reason for not showing a tool is that nobody can be asked for approval.
+    pub(crate) fn lacks_approval(&self, tool: &dyn Tool) -> bool {
+        let talks = matches!(tool.spec().kind, ToolKind::Communicate | ToolKind::Plan);
+        !self.interactive && !talks && !self.exposes_where(tool, false) && self.exposes_where(tool, true)
+    }
+
+    fn exposes_where(&self, tool: &dyn Tool, interactive: bool) -> bool {
         let spec = tool.spec();
         let planning = self.mode() == ApprovalMode::Plan;
         match spec.name.as_str() {
@@ -130,7 +140,7 @@ impl Approvals {
             subagent: self.subagent.as_deref(),
         };
         let state = self.state();
-        state.engine.exposes(&facts, state.mode, self.interactive)
+        state.engine.exposes(&facts, state.mode, interactive)
     }
 
     /// A call as the policy looks at it.
@@ -158,7 +168,7 @@ impl Approvals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::tool::{ArgError, Invocation, ToolKind};
+    use pollux_domain::tool::{ArgError, Invocation};
     use pollux_policy::engine::Options;
     use pollux_policy::load::{Sources, load};
     use serde_json::json;
@@ -200,6 +210,11 @@ mod tests {
         assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Ok(true));
         assert!(rules.exposes(&tool("write_file", ToolKind::Edit)));
         assert!(!rules.exposes(&tool("run_shell_command", ToolKind::Execute)));
+        assert!(rules.lacks_approval(&tool("run_shell_command", ToolKind::Execute)));
+        assert!(!rules.lacks_approval(&tool("write_file", ToolKind::Edit)));
+        // Planning refuses it; approval would not help.
+        assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
+        assert!(!rules.lacks_approval(&tool("replace", ToolKind::Edit)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
-use pollux_domain::event::{CallDecision, CallReport, CallStatus, Event};
+use pollux_domain::event::{CallDecision, CallOutcome, CallReport, Event};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{
     Display, Effect, FileDiff, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolFailure,
@@ -277,18 +277,24 @@ impl Finished {
 
     /// The report for front ends and telemetry.
     pub(crate) fn report(&self, answer: &[Part], prompt_id: &str) -> CallReport {
-        let (status, error, display, lines) = match &self.outcome {
-            ToolOutcome::Done(output) => (CallStatus::Success, None, output.display.clone(), output.lines),
+        let (outcome, display, lines) = match &self.outcome {
+            ToolOutcome::Done(output) => {
+                let outcome = match &output.failure {
+                    Some(failure) => CallOutcome::Failed(failure.clone().into()),
+                    None => CallOutcome::Succeeded,
+                };
+                (outcome, output.display.clone(), output.lines)
+            }
             ToolOutcome::Failed(failure) => {
                 let shown = failure.display.clone().unwrap_or_else(|| failure.message.clone());
-                let error = Some((failure.kind, failure.message.clone()));
-                (CallStatus::Error, error, Display::Text(shown), LineDelta::default())
+                let outcome = CallOutcome::failed(failure.kind, failure.message.clone());
+                (outcome, Display::Text(shown), LineDelta::default())
             }
             ToolOutcome::Cancelled { .. } => {
-                (CallStatus::Cancelled, None, Display::Text("Cancelled".into()), LineDelta::default())
+                (CallOutcome::Cancelled, Display::Text("Cancelled".into()), LineDelta::default())
             }
             ToolOutcome::Refused(message) => {
-                (CallStatus::Cancelled, None, Display::Text(message.clone()), LineDelta::default())
+                (CallOutcome::Cancelled, Display::Text(message.clone()), LineDelta::default())
             }
         };
         CallReport {
@@ -296,8 +302,7 @@ impl Finished {
             name: self.call.name.clone(),
             kind: self.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
             args: self.call.args.clone(),
-            status,
-            error,
+            outcome,
             display,
             lines,
             duration: self.duration,

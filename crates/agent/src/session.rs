@@ -2,6 +2,7 @@
 
 mod errand;
 mod life;
+mod notes;
 
 use std::collections::HashSet;
 use std::error::Error as _;

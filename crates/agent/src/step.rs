@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::content::{Body, Content, Part, Role};
-use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Thought};
+use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Severity, Thought};
 use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
-use pollux_hooks::{Event as Moment, LlmRequest};
+use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooked::Piece;
@@ -102,14 +102,15 @@ impl Session {
             };
             let delay = RETRY_DELAYS.get(attempt).copied();
             attempt += 1;
-            self.emit(Event::AttemptDiscarded(Discarded {
+            let discarded = Discarded {
                 reason: fault.reason(),
                 text_was_shown: !reply.text().is_empty(),
                 attempt: attempt as u32,
                 max_attempts: attempts as u32,
                 retry_in: delay,
-            }))
-            .await;
+            };
+            self.note(Severity::Warning, &discarded.sentence()).await;
+            self.emit(Event::AttemptDiscarded(discarded)).await;
             let Some(delay) = delay else { return fault.end() };
             nudge |= matches!(&fault, Failure::Useless(fault) if fault.wants_nudge());
             tokio::select! {
@@ -156,7 +157,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Attempt {
         guard.reply_begins();
-        let asked = self.hooked.listens_to(Moment::AfterModel).then(|| LlmRequest::of(&request));
+        let asked = self.hooked.listens_to(Moment::AfterModel).then(|| self.as_hooks_see(&request));
         let mut stream = self.client.stream(request);
         let mut reply = Reply::default();
         let mut begun = false;
@@ -173,7 +174,12 @@ impl Session {
                         && (begun || matches!(error.kind, ModelErrorKind::Cut | ModelErrorKind::Malformed));
                     return if restart { Attempt::Broken(reply, error) } else { Attempt::Refused(error) };
                 }
-                Some(Ok(ReplyEvent::Waiting(wait))) => self.emit(Event::Waiting(wait)).await,
+                Some(Ok(ReplyEvent::Waiting(wait))) => {
+                    if wait.is_worth_a_line() {
+                        self.note(Severity::Warning, &wait.sentence()).await;
+                    }
+                    self.emit(Event::Waiting(wait)).await;
+                }
                 Some(Ok(ReplyEvent::Chunk(chunk))) => {
                     begun = true;
                     let piece = match &asked {

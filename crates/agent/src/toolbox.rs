@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::spelling::distance;
-use pollux_domain::tool::{Tool, ToolSource, ToolSpec};
+use pollux_domain::tool::{NEEDS_APPROVAL, Tool, ToolSource, ToolSpec};
 use pollux_policy::{canonical_tool_name, qualified_tool_name};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,8 @@ pub(crate) struct Toolbox {
     /// What the approvals let the model see now.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
+    /// Tools that the model does not see because nobody can be asked for approval.
+    unapproved: Vec<String>,
     /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
     is_subagents: bool,
 }
@@ -36,7 +38,9 @@ impl Toolbox {
     ) -> Self {
         let own = all.len();
         let (tools, declared) = (Vec::new(), Arc::new([]) as Arc<[Arc<ToolSpec>]>);
-        let mut toolbox = Self { all, own, late, version: 0, tools, declared, is_subagents: false };
+        let unapproved = Vec::new();
+        let mut toolbox =
+            Self { all, own, late, version: 0, tools, declared, unapproved, is_subagents: false };
         toolbox.follow();
         toolbox.look_again(approvals);
         toolbox
@@ -98,6 +102,8 @@ impl Toolbox {
     /// Keeps what the approvals let the model see; another mode shows other tools.
     pub(crate) fn look_again(&mut self, approvals: &Approvals) {
         self.tools = self.all.iter().filter(|tool| approvals.exposes(&***tool)).cloned().collect();
+        let unapproved = self.all.iter().filter(|tool| approvals.lacks_approval(&***tool));
+        self.unapproved = unapproved.map(|tool| tool.spec().name.clone()).collect();
         let mut names = HashSet::new();
         let specs = self.tools.iter().map(|tool| tool.spec());
         self.declared = specs
@@ -155,10 +161,14 @@ impl Toolbox {
             self.declared.iter().map(|spec| (distance(name, &spec.name), spec.name.as_str())).collect();
         near.sort();
         let near: Vec<String> = near.iter().take(3).map(|(_, name)| format!("\"{name}\"")).collect();
-        match near.as_slice() {
+        let mut text = match near.as_slice() {
             [] => format!("Tool \"{name}\" not found."),
             [only] => format!("Tool \"{name}\" not found. Did you mean {only}?"),
             several => format!("Tool \"{name}\" not found. Did you mean one of: {}?", several.join(", ")),
+        };
+        if self.unapproved.iter().any(|known| known == name || known == canonical_tool_name(name)) {
+            text.push_str(NEEDS_APPROVAL);
         }
+        text
     }
 }

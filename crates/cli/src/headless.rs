@@ -70,6 +70,8 @@ struct Run {
     answer: Answer,
     stats: Stats,
     warnings: Vec<String>,
+    /// The last call, if it failed.
+    failed_call: Option<Trouble>,
     /// The message of the loop that ended the turn, unless a notice brought it before.
     loop_message: Option<String>,
 }
@@ -99,8 +101,7 @@ impl Renderer {
         }
         // After stdout: where both go to one terminal, the text has ended its line by now.
         let inside = self.run.style.debug.then(|| notes::inside(event)).flatten();
-        // Upstream says nothing about what sub-agents do.
-        let silent = self.run.style.dialect == Dialect::GeminiCli && matches!(event, Event::Activity(_));
+        let silent = self.run.style.dialect == Dialect::GeminiCli && notes::is_ours_alone(event);
         for line in notes::line(event).filter(|_| !silent).into_iter().chain(inside) {
             let _ = writeln!(err, "{}", redacted(&line));
         }
@@ -165,6 +166,7 @@ impl Run {
             answer: Answer::default(),
             stats: Stats::default(),
             warnings: Vec::new(),
+            failed_call: None,
             loop_message: None,
         }
     }
@@ -180,6 +182,9 @@ impl Run {
             Event::Text(text) => {
                 self.piece = if self.style.raw { text.clone() } else { self.filter.push(text) };
                 self.answer.push(&self.piece);
+            }
+            Event::CallFinished(report) => {
+                self.failed_call = report.outcome.failure().map(ending::call_trouble);
             }
             Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 self.warnings.push(plain(message).into_owned());

@@ -11,6 +11,7 @@ pub(crate) const STDIN_LIMIT: usize = 8 * 1024 * 1024;
 /// that leave a pipe open behind us from hanging the run.
 pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 
+/// Upstream's words for a run without a prompt.
 pub(crate) const NO_INPUT: &str = "No input provided via stdin. Input can be provided by piping data into gemini or using the --prompt option.";
 
 /// What stdin gave.

@@ -26,6 +26,7 @@ pub(crate) use agents::AgentsCommand;
 pub(crate) use extensions::{ExtensionsCommand, NewExtension, SwitchScope};
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
+pub(crate) use help::usage_line;
 pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
 pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question};
 pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use pollux_config::env::Env;
 use pollux_domain::terminal_text::plain;
 
-use launch::{Terminal, Topic};
+use launch::Terminal;
 
 /// Runs the program. `args` come without the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -49,11 +49,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn started(args: Vec<OsString>) -> u8 {
     let env = process_env();
     let facts = Terminal { stdin_tty: io::stdin().is_terminal(), stdout_tty: io::stdout().is_terminal() };
-    let topic = Topic::of(&args);
-    let exit = match launch::plan(args.into_iter(), &facts, &env) {
+    let exit = match launch::plan(args.iter().cloned(), &facts, &env) {
         Ok(launch) => run::dispatch(&launch, &env),
         Err(error) => {
-            let _ = report::print_usage(&error, topic, &mut io::stderr(), run::stderr_colour(&env));
+            let _ = report::print_usage(&error, &args, &mut io::stderr(), run::stderr_colour(&env));
             error.exit()
         }
     };

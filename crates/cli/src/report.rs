@@ -1,6 +1,7 @@
 //! What people read when something goes wrong.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 use pollux_domain::exit::ExitKind;
@@ -8,7 +9,7 @@ use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
-use crate::launch::{Topic, UsageError, help_text};
+use crate::launch::{Topic, UsageError, help_text, usage_line};
 
 /// A failure on its way to a person: what, why, what to do, and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,21 +137,21 @@ pub(crate) fn fatal_object(session: Option<&str>, class: &str, message: &str, co
 /// A refused command line: the reason, then the help on the command, all on stderr.
 pub(crate) fn print_usage(
     error: &UsageError,
-    topic: Topic,
+    args: &[OsString],
     err: &mut dyn Write,
     colour: Colour,
 ) -> io::Result<()> {
     Failure::from_usage(error).print(err, colour)?;
-    if error.shows_help() {
-        write!(err, "\n{}", help_text(topic))?;
+    match usage_line(args).filter(|_| error.shows_usage_line()) {
+        Some(line) => write!(err, "\nUsage: {line}\n")?,
+        None if error.shows_help() => write!(err, "\n{}", help_text(Topic::of(args)))?,
+        None => {}
     }
     err.flush()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
 
     fn printed(failure: &Failure, colour: Colour) -> String {
@@ -200,11 +201,23 @@ mod tests {
             (&["mcp", "add"], "Unknown argument: nope\n\nMCP:"),
         ] {
             let mut bytes = Vec::new();
-            let topic = Topic::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
+            let args: Vec<OsString> = words.iter().map(OsString::from).collect();
             let error = UsageError::UnknownFlag("nope".into());
-            print_usage(&error, topic, &mut bytes, Colour::None).unwrap();
+            print_usage(&error, &args, &mut bytes, Colour::None).unwrap();
             let text = String::from_utf8(bytes).unwrap();
             assert!(text.starts_with(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_missing_argument_is_followed_by_the_usage_line_alone() {
+        let args = ["extensions", "disable"].map(OsString::from);
+        let mut bytes = Vec::new();
+        let error = UsageError::MissingArgument("<name>".into());
+        print_usage(&error, &args, &mut bytes, Colour::None).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "missing argument `<name>`\n\nUsage: pollux extensions enable|disable <name> [--scope user|workspace]\n"
+        );
     }
 }

@@ -217,7 +217,7 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
     let ready = prepare(options, &loaded, &mut |line| console.note(line))
-        .and_then(|turn| Ok((read_prompt(options, pipe, &mut console)?, turn)));
+        .and_then(|turn| Ok((read_prompt(options, pipe, loaded.groups.output.dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
             open_telemetry(&turn, false, &mut console);
@@ -269,13 +269,22 @@ fn warn_of_raw_output(options: &Options, loaded: &wire::Loaded, note: &mut dyn F
     }
 }
 
-fn read_prompt(options: &Options, pipe: Option<Pipe>, console: &mut Console) -> Result<String, Failure> {
+fn read_prompt(
+    options: &Options,
+    pipe: Option<Pipe>,
+    dialect: Dialect,
+    console: &mut Console,
+) -> Result<String, Failure> {
     let piped = pipe.map(|pipe| pipe.read(input::STDIN_LIMIT)).unwrap_or_default();
     if let Some(warning) = &piped.warning {
         console.note(warning);
     }
-    input::combine(&piped.text, options.prompt.as_deref())
-        .ok_or_else(|| Failure::new(ExitKind::Input, input::NO_INPUT))
+    input::combine(&piped.text, options.prompt.as_deref()).ok_or_else(|| match dialect {
+        Dialect::GeminiCli => Failure::new(ExitKind::Input, input::NO_INPUT),
+        Dialect::Pollux => {
+            Failure::new(ExitKind::Input, "no prompt given").hint("use -p TEXT, or pipe text into pollux")
+        }
+    })
 }
 
 /// Telemetry is on only when asked for, and never the reason why a run fails.

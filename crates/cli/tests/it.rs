@@ -40,6 +40,8 @@ mod edges;
 mod exits;
 #[path = "it/extensions.rs"]
 mod extensions;
+#[path = "it/failed_calls.rs"]
+mod failed_calls;
 #[path = "it/failures.rs"]
 mod failures;
 #[path = "it/hooks.rs"]

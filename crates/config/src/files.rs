@@ -100,6 +100,15 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
 ///
 /// An existing file keeps its mode, a link keeps leading where it led, and missing folders are created.
 pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), FileError> {
+    replace_with(path, mode, |file| file.write_all(bytes))
+}
+
+/// The same for content that is written piece by piece; if `fill` fails the old content stays.
+pub fn replace_with(
+    path: &Path,
+    mode: Mode,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), FileError> {
     let target = follow(path)?;
     let write = |source| FileError::Write { path: path.to_owned(), source };
     let Some(folder) = target.parent() else {
@@ -108,7 +117,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), FileError> {
     create_folder(folder, mode)?;
     let old = fs::metadata(&target).ok();
     let mut temp = temp_file(&target, folder, mode).map_err(write)?;
-    temp.write_all(bytes).map_err(write)?;
+    fill(temp.as_file_mut()).map_err(write)?;
     if let Some(old) = old {
         temp.as_file().set_permissions(old.permissions()).map_err(write)?;
     }

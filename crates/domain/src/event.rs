@@ -1,6 +1,8 @@
 //! The one stream of events that feeds every front end, the telemetry and the tests.
 
 mod activity;
+mod outcome;
+mod retries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
 use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind, ToolSpec};
 
 pub use activity::{Activity, ActivityError, ActivityKind};
+pub use outcome::{CallFailure, CallOutcome, CallStatus};
 
 /// What a front end asks of a session.
 #[derive(Debug, Clone)]
@@ -190,8 +193,7 @@ pub struct CallReport {
     pub name: String,
     pub kind: ToolKind,
     pub args: JsonObject,
-    pub status: CallStatus,
-    pub error: Option<(ToolErrorKind, String)>,
+    pub outcome: CallOutcome,
     pub display: Display,
     pub lines: LineDelta,
     pub duration: Duration,
@@ -200,25 +202,6 @@ pub struct CallReport {
     /// What the model reads as the result, as text.
     pub answer: String,
     pub prompt_id: String,
-}
-
-/// How a call ended, in the words of session files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallStatus {
-    Success,
-    Error,
-    Cancelled,
-}
-
-impl CallStatus {
-    /// The word in files and events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// What was decided about a call.

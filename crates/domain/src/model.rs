@@ -12,6 +12,11 @@ pub trait ModelClient: Send + Sync {
     /// What a name or alias means, without any request.
     fn resolve(&self, name: &str) -> ModelInfo;
 
+    /// The generation settings that a request is sent with: the model's own defaults and the request's over them.
+    fn settings(&self, request: &ModelRequest) -> JsonObject {
+        request.settings.clone()
+    }
+
     /// Starts a streamed reply. Nothing is sent before the first [`ReplyStream::next`].
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream>;
 
@@ -58,7 +63,7 @@ pub struct ModelRequest {
     pub system: Option<Arc<str>>,
     pub contents: Vec<Arc<Content>>,
     pub tools: Arc<[Arc<ToolSpec>]>,
-    /// Generation settings over the model's own defaults, in the provider's words.
+    /// Generation settings over the model's own defaults, in the provider's words; `null` takes a default away.
     pub settings: JsonObject,
     /// What the model may look up by itself before it answers.
     pub grounding: Grounding,

@@ -1,5 +1,7 @@
 //! The port to the world: what the model can call.
 
+mod run_failure;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +12,9 @@ use crate::content::Part;
 use crate::id::CallId;
 use crate::{BoxFuture, JsonObject};
 
-/// Something the model can call. Implemented in `tools`, later in `mcp` and `agent`.
+pub use run_failure::RunFailure;
+
+/// Something the model can call. Implemented in `tools`, `mcp`, `extend` and `agent`.
 pub trait Tool: Send + Sync {
     /// Name, kind, description and schema.
     fn spec(&self) -> &Arc<ToolSpec>;
@@ -213,7 +217,7 @@ impl ToolOutcome {
 
     /// A plain text result that a person sees as `display`.
     pub fn text(text: impl Into<String>, display: Display) -> Self {
-        Self::Done(ToolOutput { parts: vec![Part::text(text)], display, lines: LineDelta::default() })
+        Self::Done(ToolOutput::new(vec![Part::text(text)], display))
     }
 }
 
@@ -226,7 +230,20 @@ pub struct ToolOutput {
     pub display: Display,
     /// How many lines of files were added and removed.
     pub lines: LineDelta,
+    /// What the tool ran failed. The model reads the result as it is; everyone else takes the call for a failure.
+    pub failure: Option<RunFailure>,
 }
+
+impl ToolOutput {
+    /// A result that changed no file.
+    pub fn new(parts: Vec<Part>, display: Display) -> Self {
+        Self { parts, display, lines: LineDelta::default(), failure: None }
+    }
+}
+
+/// What is said after "not found" of a tool that exists, where nobody can be asked for the approval it needs.
+pub const NEEDS_APPROVAL: &str = " The tool exists, but its calls need approval and this run cannot ask for it. The \
+                                  user can allow them with --approval-mode or --allowed-tools.";
 
 /// A failure: the model reads `message`, people read `display` if it differs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,13 +48,14 @@ pub struct Candidate {
 pub struct RequestChange {
     pub model: Option<String>,
     pub messages: Option<Vec<LlmMessage>>,
-    /// Replaces all four settings: those that are missing become unset.
+    /// Replaces all four settings: those that are missing become unset, also where the model has a default.
     pub config: Option<JsonObject>,
 }
 
 impl LlmRequest {
-    /// The texts of a request; turns without text are left out.
-    pub fn of(request: &ModelRequest) -> Self {
+    /// The texts of a request, and those of the settings it is sent with that hooks know; turns without text are
+    /// left out.
+    pub fn of(request: &ModelRequest, settings: &JsonObject) -> Self {
         let said = request.contents.iter().filter(|content| has_text(content));
         let messages = said.map(|content| LlmMessage {
             role: match content.role {
@@ -63,7 +64,7 @@ impl LlmRequest {
             },
             content: content.text(),
         });
-        let set = CONFIG_KEYS.into_iter().filter_map(|key| Some((key, request.settings.get(key)?)));
+        let set = CONFIG_KEYS.into_iter().filter_map(|key| Some((key, settings.get(key)?)));
         Self {
             model: request.model.clone(),
             messages: messages.collect(),
@@ -107,10 +108,8 @@ impl RequestChange {
         }
         if let Some(config) = &self.config {
             for key in CONFIG_KEYS {
-                match config.get(key).filter(|value| value.is_number()) {
-                    Some(value) => request.settings.insert(key.to_owned(), value.clone()),
-                    None => request.settings.shift_remove(key),
-                };
+                let value = config.get(key).filter(|value| value.is_number());
+                request.settings.insert(key.to_owned(), value.cloned().unwrap_or_default());
             }
         }
         let Some(messages) = &self.messages else { return };
@@ -269,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_request_shows_its_texts_and_four_settings() {
-        let seen = LlmRequest::of(&request()).to_json();
+        let request = request();
+        let seen = LlmRequest::of(&request, &request.settings).to_json();
         assert_eq!(
             seen,
             json!({"model": "auto", "messages": [
@@ -293,8 +293,12 @@ mod tests {
         let texts: Vec<String> = changed.contents.iter().map(|content| content.text()).collect();
         assert_eq!(texts, ["hi", "I see", "", "more", "and this"]);
         assert_eq!(changed.contents[1].calls().count(), 1);
-        assert_eq!((changed.model.as_str(), changed.settings.len()), ("pro", 2));
-        assert_eq!(changed.settings["temperature"], 0.5);
+        assert_eq!(changed.model, "pro");
+        // What the hook left out is taken away, whatever the model's default is.
+        assert_eq!(
+            Value::Object(changed.settings),
+            json!({"temperature": 0.5, "topK": null, "other": 2, "maxOutputTokens": null, "topP": null})
+        );
         assert!(RequestChange::from_json(&json!("x")).is_none());
     }
 

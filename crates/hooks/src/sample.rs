@@ -50,7 +50,12 @@ fn prompt() -> String {
 
 fn request() -> LlmRequest {
     let message = LlmMessage { role: "user".to_owned(), content: prompt() };
-    LlmRequest { model: "auto".to_owned(), messages: vec![message], config: JsonObject::new() }
+    let config = json!({"temperature": 1, "topP": 0.95, "topK": 64});
+    LlmRequest {
+        model: "auto".to_owned(),
+        messages: vec![message],
+        config: config.as_object().cloned().unwrap_or_default(),
+    }
 }
 
 fn response() -> LlmResponse {

@@ -2,7 +2,7 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Blob, Body, Part};
-use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolFailure, ToolOutcome, ToolOutput};
+use pollux_domain::tool::{Display, ToolErrorKind, ToolFailure, ToolOutcome, ToolOutput};
 use pollux_domain::untrusted::wrapped;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub(crate) fn outcome(tool: &str, args: &JsonObject, answer: &Value) -> ToolOutc
 }
 
 fn done(parts: Vec<Part>, shown: String) -> ToolOutcome {
-    ToolOutcome::Done(ToolOutput { parts, display: Display::Text(shown), lines: LineDelta::default() })
+    ToolOutcome::Done(ToolOutput::new(parts, Display::Text(shown)))
 }
 
 /// `isError` as a switch or as a word, or in the old place.

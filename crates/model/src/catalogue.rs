@@ -8,7 +8,7 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pollux_domain::JsonObject;
-use pollux_domain::model::ModelInfo;
+use pollux_domain::model::{ModelInfo, ModelRequest};
 use serde_json::Value;
 
 use settings::{Alias, Override};
@@ -132,6 +132,14 @@ impl Catalogue {
             }
         }
         Resolved { id, settings }
+    }
+
+    /// The concrete model and the settings with which a request is sent.
+    pub(crate) fn plan(&self, request: &ModelRequest) -> Resolved {
+        let mut resolved = self.look_up(&request.model, Occasion::default());
+        merge(&mut resolved.settings, &request.settings);
+        resolved.settings.retain(|_, value| !value.is_null());
+        resolved
     }
 
     /// Follows names until one stands for itself.

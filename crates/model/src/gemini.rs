@@ -27,7 +27,7 @@ use reqwest::{Method, Request, Url};
 use serde::Serialize;
 
 use crate::auth::{Auth, VertexPlace};
-use crate::catalogue::{Catalogue, Occasion, Resolved, merge};
+use crate::catalogue::{Catalogue, Resolved};
 use attempt::Connection;
 use stream::GeminiStream;
 use wire::{CountBody, GenerateBody};
@@ -143,10 +143,8 @@ impl GeminiClient {
 
     /// The model and the settings a request is sent with.
     fn plan(&self, request: &ModelRequest) -> (Resolved, bool) {
-        let mut resolved = self.catalogue.look_up(&request.model, Occasion::default());
-        merge(&mut resolved.settings, &request.settings);
         let nested_media = self.catalogue.info(&request.model).nested_media;
-        (resolved, nested_media)
+        (self.catalogue.plan(request), nested_media)
     }
 
     fn generate_request(&self, request: &ModelRequest, verb: &str) -> Result<Request, ModelError> {
@@ -186,6 +184,10 @@ impl GeminiClient {
 impl ModelClient for GeminiClient {
     fn resolve(&self, name: &str) -> ModelInfo {
         self.catalogue.info(name)
+    }
+
+    fn settings(&self, request: &ModelRequest) -> JsonObject {
+        self.catalogue.plan(request).settings
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream,
 };
+use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::gemini::reply;
@@ -56,6 +56,10 @@ impl RecordFile {
 impl ModelClient for RecordingClient {
     fn resolve(&self, name: &str) -> ModelInfo {
         self.inner.resolve(name)
+    }
+
+    fn settings(&self, request: &ModelRequest) -> JsonObject {
+        self.inner.settings(request)
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream,
 };
+use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use crate::catalogue::{Catalogue, Occasion, merge};
+use crate::catalogue::Catalogue;
 use crate::gemini::reply;
 use crate::gemini::wire::GenerateBody;
 
@@ -121,8 +121,7 @@ impl ScriptedClient {
 
     /// The request as it would have been sent.
     fn describe(&self, request: &ModelRequest) -> Value {
-        let mut resolved = self.catalogue.look_up(&request.model, Occasion::default());
-        merge(&mut resolved.settings, &request.settings);
+        let resolved = self.catalogue.plan(request);
         let nested_media = self.catalogue.info(&request.model).nested_media;
         let body = GenerateBody::new(request, resolved.settings, nested_media);
         let mut config = serde_json::to_value(body).unwrap_or_default();
@@ -151,6 +150,10 @@ fn script_error(message: String) -> ModelError {
 impl ModelClient for ScriptedClient {
     fn resolve(&self, name: &str) -> ModelInfo {
         self.catalogue.info(name)
+    }
+
+    fn settings(&self, request: &ModelRequest) -> JsonObject {
+        self.catalogue.plan(request).settings
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

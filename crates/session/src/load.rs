@@ -20,9 +20,12 @@ use serde_json::Value;
 use crate::blobs::{self, Blobs};
 use crate::message::{Message, MessageFields, message_from_json};
 use crate::redo;
+use crate::stream::Stream;
 
 /// Larger files are refused: reading one would take several times its size in memory.
 const MAX_BYTES: u64 = 1 << 30;
+/// A larger file in somebody else's layout is read message by message instead of being held as a whole.
+pub(crate) const WORTH_A_STREAM: u64 = 1 << 20;
 /// Fewer messages are decoded faster than a thread starts.
 const WORTH_A_THREAD: usize = 1000;
 
@@ -46,6 +49,27 @@ pub struct StoredSession {
     pub extra: JsonObject,
     pub(crate) stamp: FileStamp,
     pub(crate) layout: Layout,
+}
+
+impl StoredSession {
+    /// A copy of everything else; the messages may be most of the memory that there is.
+    pub(crate) fn without_messages(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            id: self.id.clone(),
+            project_hash: self.project_hash.clone(),
+            start: self.start,
+            last_updated: self.last_updated,
+            kind: self.kind,
+            summary: self.summary.clone(),
+            directories: self.directories.clone(),
+            messages: Vec::new(),
+            repaired: self.repaired.clone(),
+            extra: self.extra.clone(),
+            stamp: self.stamp,
+            layout: self.layout,
+        }
+    }
 }
 
 /// Whose conversation a session is.
@@ -135,16 +159,35 @@ pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
     let blobs = Blobs::of_file(path);
     // What is whole is read in pieces; the reader that repairs needs all of it at once.
     let (file, stamp) = open(path)?;
-    if !redo::is_noted(path)
-        && let Some(read) = sections::read(&file, stamp, &blobs)
-    {
-        return Ok(stored(path, read, stamp));
+    if !redo::is_noted(path) {
+        let read = sections::read(&file, stamp, &blobs).or_else(|| streamed(path, stamp, &blobs));
+        if let Some(read) = read {
+            return Ok(stored(path, read, stamp));
+        }
     }
     drop(file);
     let (bytes, stamp, folded) = read_folded(path)?;
     // The file is not held a second time while its messages are made.
     drop(bytes);
     Ok(stored(path, folded.decoded(&blobs), stamp))
+}
+
+/// Reads a large object in somebody else's layout; `None` if there is anything unusual about it.
+fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
+    let stream = Stream::whole_object(path, stamp)?;
+    let mut messages = Vec::with_capacity(stream.len());
+    let mut lost_blobs = 0;
+    let mut buffer = Vec::new();
+    for index in 0..stream.len() {
+        let text = stream.text(index, &mut buffer).ok()?;
+        let fields: JsonObject = serde_json::from_str(&text).ok()?;
+        // A name for a message without one depends on all the others.
+        fields.get("id").filter(|id| id.is_string())?;
+        let (message, lost) = decoded(fields.into(), blobs);
+        messages.push(message);
+        lost_blobs += lost;
+    }
+    Some(Decoded { meta: stream.meta, messages, layout: Layout::Other, repaired: None, lost_blobs })
 }
 
 /// All of a file, after the write that a kill interrupted, if there is a note of it. A mixture of the old and

@@ -6,6 +6,7 @@ mod medium;
 mod new_file;
 mod resume;
 mod rewind;
+mod rewrite;
 
 #[cfg(test)]
 mod tests;

@@ -79,6 +79,16 @@ impl Stream {
         }
     }
 
+    /// A large and undamaged object, as long as the file is still the one that was looked at.
+    pub(crate) fn whole_object(path: &Path, stamp: FileStamp) -> Option<Self> {
+        if stamp.length < load::WORTH_A_STREAM {
+            return None;
+        }
+        let stream = Self::open(path).ok()?;
+        let is_whole = stream.stamp == stamp && stream.damage.is_none();
+        (is_whole && stream.format == SessionFormat::Json).then_some(stream)
+    }
+
     /// Reads what is not as it should be.
     fn open_damaged(path: &Path, mut file: File, stamp: FileStamp) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
@@ -125,22 +135,29 @@ impl Stream {
         mut visit: impl FnMut(usize, &str) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut buffer = Vec::new();
-        for (index, place) in self.places.iter().enumerate() {
-            match place {
-                Place::Memory(text) => visit(index, text)?,
-                Place::File { at, length } => {
-                    let length = usize::try_from(*length).unwrap_or(0);
-                    // It only grows: shrinking would mean to fill it again.
-                    buffer.resize(buffer.len().max(length), 0);
-                    let text = buffer.get_mut(..length).unwrap_or_default();
-                    self.file.read_exact_at(text, *at).map_err(|source| {
-                        E::from(LoadError::Unreadable { path: self.path.clone(), source })
-                    })?;
-                    visit(index, &lossy(text))?;
-                }
-            }
+        for index in 0..self.places.len() {
+            let text = self
+                .text(index, &mut buffer)
+                .map_err(|source| E::from(LoadError::Unreadable { path: self.path.clone(), source }))?;
+            visit(index, &text)?;
         }
         Ok(())
+    }
+
+    /// The text of one message; the buffer is used again for the next.
+    pub(crate) fn text<'a>(&'a self, index: usize, buffer: &'a mut Vec<u8>) -> io::Result<Cow<'a, str>> {
+        match self.places.get(index) {
+            None => Err(io::ErrorKind::InvalidInput.into()),
+            Some(Place::Memory(text)) => Ok(Cow::Borrowed(text)),
+            Some(Place::File { at, length }) => {
+                let length = usize::try_from(*length).unwrap_or(0);
+                // It only grows: shrinking would mean to fill it again.
+                buffer.resize(buffer.len().max(length), 0);
+                let text = buffer.get_mut(..length).unwrap_or_default();
+                self.file.read_exact_at(text, *at)?;
+                Ok(lossy(text))
+            }
+        }
     }
 
     /// Where the bytes of a message are, if they are in the file as they should be.

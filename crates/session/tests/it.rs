@@ -8,6 +8,8 @@ mod cuts;
 mod forms;
 #[path = "it/growth.rs"]
 mod growth;
+#[path = "it/large.rs"]
+mod large;
 #[path = "it/listing.rs"]
 mod listing;
 #[path = "it/recording.rs"]

@@ -165,7 +165,7 @@ fn explain(path: &Path, error: OpenError) -> ReadFailure {
             "Path is a directory.".to_owned(),
         ),
         OpenError::Refused(refusal) => {
-            (ToolErrorKind::PathNotInWorkspace, refusal.to_string(), "Path not in workspace.".to_owned())
+            (ToolErrorKind::PathNotInWorkspace, refusal.to_string(), refusal.summary().to_owned())
         }
         OpenError::Special(what) => {
             let text = format!("Error reading file {path}: it is a {what}, not a regular file");

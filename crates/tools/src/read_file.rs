@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
-    ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome, ToolOutput,
+    ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::json;
@@ -135,8 +135,7 @@ impl Call {
     fn read(&self) -> ToolOutcome {
         let workspace = &self.scope.workspace;
         let relative = workspace.short(self.location.path());
-        let done =
-            |parts, display| ToolOutcome::Done(ToolOutput { parts, display, lines: LineDelta::default() });
+        let done = |parts, display| ToolOutcome::Done(ToolOutput::new(parts, display));
         match file_content::read(workspace, &self.location, self.lines) {
             Ok(FileContent::Text(excerpt)) => {
                 let display = text_display(&excerpt, &relative);

@@ -9,8 +9,8 @@ use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Part;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind,
-    ToolOutcome, ToolOutput, ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome,
+    ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
@@ -361,7 +361,7 @@ fn present(result: ReadMany) -> ToolOutcome {
     if parts.is_empty() {
         parts.push(Part::text("No files matching the criteria were found or all were skipped."));
     }
-    ToolOutcome::Done(ToolOutput { parts, display, lines: LineDelta::default() })
+    ToolOutcome::Done(ToolOutput::new(parts, display))
 }
 
 fn summary(result: &ReadMany) -> String {

@@ -375,7 +375,7 @@ impl Call {
         } else {
             Display::Diff(Box::new(change.for_people(path)))
         };
-        ToolOutcome::Done(ToolOutput { parts: vec![Part::text(text)], display, lines })
+        ToolOutcome::Done(ToolOutput { lines, ..ToolOutput::new(vec![Part::text(text)], display) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pollux_domain::content::Part;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolKind,
+    ArgError, Display, Effect, Invocation, RunFailure, Tool, ToolContext, ToolErrorKind, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
@@ -194,12 +194,22 @@ impl Invocation for Call {
 
 fn moved(pid: u32) -> ToolOutcome {
     let text = format!("Command moved to background (PID: {pid}). Output hidden. Press Ctrl+B to view.");
-    done(&text, Display::Text(text.clone()))
+    done(&text, Display::Text(text.clone()), None)
 }
 
-fn done(text: &str, display: Display) -> ToolOutcome {
+fn done(text: &str, display: Display, failure: Option<RunFailure>) -> ToolOutcome {
     let parts = vec![Part::text(untrusted::wrapped(text))];
-    ToolOutcome::Done(ToolOutput { parts, display, lines: LineDelta::default() })
+    ToolOutcome::Done(ToolOutput { failure, ..ToolOutput::new(parts, display) })
+}
+
+/// Judged by how the process ended, never by what it printed.
+fn failure(ending: Ending) -> Option<RunFailure> {
+    match ending {
+        Ending::Exited(0) | Ending::Cancelled => None,
+        Ending::Exited(code) => Some(RunFailure::ExitCode(code)),
+        Ending::Signalled(signal) => Some(RunFailure::Signal(signal)),
+        Ending::Inactive => Some(RunFailure::TimedOut),
+    }
 }
 
 /// A finished command in upstream's words.
@@ -216,17 +226,17 @@ fn report(finished: &Finished, command: &ShellCommand) -> ToolOutcome {
                 "Command was automatically cancelled because it exceeded the timeout of {minutes:.1} minutes \
                  without output."
             );
-            done(&stopped(&reason, &output), Display::Text(reason))
+            done(&stopped(&reason, &output), Display::Text(reason), failure(finished.ending))
         }
         Ending::Exited(_) | Ending::Signalled(_) => {
             let mut text = lines(finished, &output);
-            let failed = finished.ending != Ending::Exited(0);
-            let sandbox = command.sandbox.as_ref().filter(|_| failed);
+            let failure = failure(finished.ending);
+            let sandbox = command.sandbox.as_ref().filter(|_| failure.is_some());
             if let Some(why) = sandbox.and_then(|sandbox| sandbox.explanation(&output)) {
                 text.push('\n');
                 text.push_str(&why);
             }
-            done(&text, display(finished.ending, output))
+            done(&text, display(failure.as_ref(), output), failure)
         }
     }
 }
@@ -254,13 +264,11 @@ fn lines(finished: &Finished, output: &str) -> String {
     lines.join("\n")
 }
 
-fn display(ending: Ending, output: String) -> Display {
-    match ending {
-        _ if !output.is_empty() => Display::Text(output),
-        Ending::Exited(code) if code != 0 => Display::Text(format!("Command exited with code: {code}")),
-        Ending::Signalled(signal) => Display::Text(format!("Command terminated by signal: {signal}")),
-        Ending::Exited(_) | Ending::Cancelled | Ending::Inactive => Display::Nothing,
+fn display(failure: Option<&RunFailure>, output: String) -> Display {
+    if !output.is_empty() {
+        return Display::Text(output);
     }
+    failure.and_then(RunFailure::without_output).map_or(Display::Nothing, Display::Text)
 }
 
 #[cfg(test)]

@@ -100,6 +100,22 @@ pub(crate) enum PathRefusal {
          directories: {directories} or the project temp directory: {temp}"
     )]
     Outside { attempted: String, directories: String, temp: String },
+    #[error(
+        "Path is protected: \"{attempted}\" is in the workspace, but `{part}` is closed to file tools because {why}. \
+         Another path to it is refused as well; ask the user if you need it."
+    )]
+    Closed { attempted: String, part: String, why: &'static str },
+}
+
+impl PathRefusal {
+    /// A few words for people.
+    pub(crate) fn summary(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "Invalid path.",
+            Self::Outside { .. } => "Path not in workspace.",
+            Self::Closed { .. } => "Path is protected.",
+        }
+    }
 }
 
 impl Workspace {
@@ -189,9 +205,7 @@ impl Workspace {
         let read_only = writable.is_none();
         match writable.or_else(|| self.readable_base(&path)) {
             Some(base) => Ok(Location { asked, path, base, read_only }),
-            // Upstream names where the path really leads; a closed name that leads inside is named itself.
-            None if self.base_of(&path, &path).is_none() => Err(self.outside(&path)),
-            None => Err(self.outside(&asked)),
+            None => Err(self.closed(&asked, &path).unwrap_or_else(|| self.outside(&path))),
         }
     }
 
@@ -239,6 +253,27 @@ impl Workspace {
         real.is_absolute() && self.is_open_temp(real) && real.is_file()
     }
 
+    /// Why a path that is inside stays closed: what it leads to, or else the name that it was asked for by.
+    fn closed(&self, asked: &Path, real: &Path) -> Option<PathRefusal> {
+        let below = |path: &Path| {
+            self.directories
+                .iter()
+                .find_map(|directory| path.strip_prefix(directory).ok().map(Path::to_owned))
+        };
+        let refusal = |attempted: &Path, part: String, why| {
+            Some(PathRefusal::Closed { attempted: attempted.display().to_string(), part, why })
+        };
+        if let Ok(below) = real.strip_prefix(&self.project_temp) {
+            return refusal(real, below.display().to_string(), "it is part of the program's own records");
+        }
+        if let Some((part, why)) = location::closed_part(&below(real)?) {
+            return refusal(real, part, why);
+        }
+        let (part, why) = location::closed_part(&below(asked)?)?;
+        refusal(asked, part, why)
+    }
+
+    /// Upstream names where the path really leads.
     fn outside(&self, attempted: &Path) -> PathRefusal {
         let directories: Vec<String> = self.directories.iter().map(|d| d.display().to_string()).collect();
         PathRefusal::Outside {

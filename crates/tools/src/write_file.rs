@@ -223,11 +223,8 @@ impl Call {
         text.push_str(&format!(" Here is the updated code:\n{}", change.snippet()));
         let diff = change.for_people(path);
         let lines = line_delta(diff.stat);
-        ToolOutcome::Done(ToolOutput {
-            parts: vec![Part::text(text)],
-            display: Display::Diff(Box::new(diff)),
-            lines,
-        })
+        let display = Display::Diff(Box::new(diff));
+        ToolOutcome::Done(ToolOutput { lines, ..ToolOutput::new(vec![Part::text(text)], display) })
     }
 }
 

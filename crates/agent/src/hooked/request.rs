@@ -32,7 +32,8 @@ impl Session {
         request: &mut ModelRequest,
         cancel: &CancellationToken,
     ) -> Option<StepEnd> {
-        let heard = self.hooked.fire(|| BeforeModel { llm_request: LlmRequest::of(request) }, cancel).await;
+        let heard =
+            self.hooked.fire(|| BeforeModel { llm_request: self.as_hooks_see(request) }, cancel).await;
         if cancel.is_cancelled() {
             return Some(StepEnd::Cancelled(Reply::default()));
         }
@@ -51,6 +52,11 @@ impl Session {
             change.apply(request);
         }
         self.select_tools(request, cancel).await
+    }
+
+    /// A request with the settings that the model is really asked with.
+    pub(crate) fn as_hooks_see(&self, request: &ModelRequest) -> LlmRequest {
+        LlmRequest::of(request, &self.client.settings(request))
     }
 
     /// A reply that a hook gives in the model's place.
@@ -73,7 +79,7 @@ impl Session {
     }
 
     async fn select_tools(&self, request: &mut ModelRequest, cancel: &CancellationToken) -> Option<StepEnd> {
-        let payload = || BeforeToolSelection { llm_request: LlmRequest::of(request) };
+        let payload = || BeforeToolSelection { llm_request: self.as_hooks_see(request) };
         let heard = self.hooked.fire(payload, cancel).await;
         if cancel.is_cancelled() {
             return Some(StepEnd::Cancelled(Reply::default()));

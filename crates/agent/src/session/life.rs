@@ -42,6 +42,7 @@ impl Session {
                 Some(op) => self.serve(op).await,
             };
             let Some(work) = work else { continue };
+            let is_prompt = matches!(work, Work::Prompt(..));
             let (desk, approvals) = (Arc::clone(&self.desk), Arc::clone(&self.approvals));
             let cancel = CancellationToken::new();
             if std::mem::take(&mut cancelled_early) {
@@ -73,6 +74,9 @@ impl Session {
                 }
             };
             hurried = matches!(end, TurnEnd::Cancelled);
+            if is_prompt {
+                self.note_end(&end).await;
+            }
             let _ = events.send(Event::TurnEnded(end)).await;
         }
         self.end(inbox, reason, hurried).await;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pollux_domain::event::{Activity, ActivityError, ActivityKind, CallStatus, Event, NoticeCode};
+use pollux_domain::event::{
+    Activity, ActivityError, ActivityKind, CallDecision, CallOutcome, Event, NoticeCode,
+};
 use pollux_domain::id::CallId;
 
 use super::goal::Goal;
@@ -61,13 +63,13 @@ impl Errand {
                 vec![self.error(discarded.reason, ActivityError::Generic)]
             }
             Event::CallFinished(report) => {
-                let cause = match (report.status, report.decision) {
-                    (CallStatus::Success, _) => None,
-                    (CallStatus::Error, _) => Some(ActivityError::Generic),
-                    (CallStatus::Cancelled, Some(pollux_domain::event::CallDecision::Reject)) => {
-                        Some(ActivityError::Rejected)
-                    }
-                    (CallStatus::Cancelled, _) => Some(ActivityError::Cancelled),
+                let cause = match (&report.outcome, report.decision) {
+                    (CallOutcome::Succeeded, _) => None,
+                    // A command that fails is an ordinary result, told with the end of its call.
+                    (CallOutcome::Failed(failure), _) if failure.run.is_some() => None,
+                    (CallOutcome::Failed(_), _) => Some(ActivityError::Generic),
+                    (CallOutcome::Cancelled, Some(CallDecision::Reject)) => Some(ActivityError::Rejected),
+                    (CallOutcome::Cancelled, _) => Some(ActivityError::Cancelled),
                 };
                 let mut events = vec![self.activity(ActivityKind::CallEnded(Arc::clone(&report)))];
                 events.extend(cause.map(|cause| {

@@ -11,7 +11,9 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
-use pollux_domain::tool::{AgentEnd, Display, Tool, ToolContext, ToolErrorKind, ToolOutcome};
+use pollux_domain::tool::{
+    AgentEnd, Display, RunFailure, Tool, ToolContext, ToolErrorKind, ToolOutcome, ToolOutput,
+};
 use pollux_extend::agents::{Definition, Local, ModelChoice, Prompt, fill, inputs_for};
 use pollux_session::{NewSession, Recorder, SessionKind, set_summary};
 use serde_json::{Value, json};
@@ -408,7 +410,7 @@ fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> Too
         reason: ended.mode.as_str().to_owned(),
         result: ended.result,
     };
-    ToolOutcome::text(text, Display::Agent(Box::new(display)))
+    answered(text, display)
 }
 
 pub(super) fn failed(definition: &Definition, record: Option<String>, error: &str) -> ToolOutcome {
@@ -419,7 +421,15 @@ pub(super) fn failed(definition: &Definition, record: Option<String>, error: &st
         reason: TerminateMode::Error.as_str().to_owned(),
         result: error.to_owned(),
     };
-    ToolOutcome::text(words::failed(&definition.name, error), Display::Agent(Box::new(display)))
+    answered(words::failed(&definition.name, error), display)
+}
+
+/// The text is the answer in any case; an agent that did not reach its goal has failed all the same.
+fn answered(text: String, end: AgentEnd) -> ToolOutcome {
+    let failure = (end.reason != TerminateMode::Goal.as_str())
+        .then(|| RunFailure::Agent { agent: end.agent.clone(), reason: end.reason.clone() });
+    let output = ToolOutput::new(vec![Part::text(text)], Display::Agent(Box::new(end)));
+    ToolOutcome::Done(ToolOutput { failure, ..output })
 }
 
 /// The first words of a result, as the title of its record; the lengths are upstream's.

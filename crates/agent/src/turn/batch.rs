@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{CallReport, CallStatus, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::event::{CallOutcome, CallReport, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
 use pollux_hooks::Verdict;
 use pollux_session::CallResult;
@@ -139,12 +139,11 @@ impl Session {
 fn call_result(report: &CallReport, answer: &[Part]) -> CallResult {
     CallResult {
         id: report.call.clone(),
-        status: report.status,
+        status: report.outcome.status(),
         result: answer.to_vec(),
-        display: if report.status == CallStatus::Cancelled {
-            Display::Nothing
-        } else {
-            report.display.clone()
+        display: match report.outcome {
+            CallOutcome::Cancelled => Display::Nothing,
+            CallOutcome::Succeeded | CallOutcome::Failed(_) => report.display.clone(),
         },
     }
 }

@@ -121,7 +121,7 @@ impl Asked {
 
     fn statuses(&self) -> Vec<(CallStatus, Option<CallDecision>)> {
         let reports = self.scene.events.iter().filter_map(|event| match event {
-            Event::CallFinished(report) => Some((report.status, report.decision)),
+            Event::CallFinished(report) => Some((report.outcome.status(), report.decision)),
             _ => None,
         });
         reports.collect()

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{FunctionCall, Part};
-use pollux_domain::event::{CallStatus, Event, Op, TurnEnd};
-use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome};
+use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::tool::{Display, Effect, NEEDS_APPROVAL, ToolErrorKind, ToolKind, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -93,7 +93,8 @@ async fn a_tool_that_would_have_to_ask_is_not_there_without_anyone_to_ask() {
     let declared: Vec<String> =
         scene.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(declared, ["glob"]);
-    assert_eq!(scene.answers(1), [json!({"error": "Tool \"replace\" not found. Did you mean \"glob\"?"})]);
+    let said = format!("Tool \"replace\" not found. Did you mean \"glob\"?{NEEDS_APPROVAL}");
+    assert_eq!(scene.answers(1), [json!({"error": said})]);
 }
 
 #[tokio::test]
@@ -127,7 +128,7 @@ async fn the_fifth_identical_call_is_answered_with_a_warning_and_the_sixth_ends_
     let ran = scene
         .events
         .iter()
-        .filter(|e| matches!(e, Event::CallFinished(report) if report.status == CallStatus::Success))
+        .filter(|e| matches!(e, Event::CallFinished(report) if report.outcome.succeeded()))
         .count();
     assert_eq!(ran, 4);
 }

@@ -83,7 +83,8 @@ async fn a_prompt_that_was_too_large_does_not_spoil_the_session() {
     let file = scene.recorded();
     assert!(file["messages"][0]["content"].as_str().unwrap().len() >= 200_000, "the file keeps the words");
     let kept = file["messages"].as_array().unwrap().iter().find(|m| m["compression"].is_object()).unwrap();
-    assert_eq!(kept["compression"]["keepFrom"], file["messages"][1]["id"]);
+    assert_eq!(file["messages"][1]["type"], "error");
+    assert_eq!(kept["compression"]["keepFrom"], file["messages"][2]["id"]);
 }
 
 #[tokio::test]

@@ -47,7 +47,10 @@ async fn nothing_of_a_cut_attempt_runs_and_its_text_is_declared_void() {
         .filter_map(|e| if let Event::AttemptDiscarded(d) = e { Some(d.text_was_shown) } else { None })
         .collect();
     assert_eq!(void, [true, false]);
-    assert_eq!(scene.recorded()["messages"].as_array().unwrap().len(), 2);
+    let recorded = scene.recorded();
+    let types: Vec<&str> =
+        recorded["messages"].as_array().unwrap().iter().map(|m| m["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["user", "warning", "warning", "gemini"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,10 +10,10 @@ use std::time::Duration;
 use pollux_agent::{AgentPort, OwnServers, StartedServers};
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, ApprovalMode, Person};
-use pollux_domain::event::{ActivityKind, CallStatus, Event, Op, TurnEnd};
+use pollux_domain::event::{ActivityKind, CallOutcome, Event, Op, TurnEnd};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole};
 use pollux_domain::remote_agent::{RemoteAgent, RemoteError};
-use pollux_domain::tool::{Display, Effect, Tool, ToolKind, ToolOutcome, ToolSource};
+use pollux_domain::tool::{Display, Effect, RunFailure, Tool, ToolKind, ToolOutcome, ToolSource};
 use pollux_extend::agents::{Registry, Sources};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -178,7 +178,8 @@ async fn one_that_is_silent_ends_at_its_time_and_its_last_turn_too() {
     let Event::CallFinished(report) = report else { panic!() };
     let lasted = began.elapsed();
     assert!(lasted >= Duration::from_secs(360) && lasted < Duration::from_secs(361), "{lasted:?}");
-    assert_eq!(report.status, CallStatus::Success);
+    let failure = RunFailure::Agent { agent: "scout".into(), reason: "TIMEOUT".into() };
+    assert_eq!(report.outcome.run_failure(), Some(&failure));
     assert_eq!(
         report.answer,
         "Subagent 'scout' finished.\nTermination Reason: TIMEOUT\nResult:\nAgent timed out after 5 minutes."
@@ -260,7 +261,7 @@ async fn a_cancel_reaches_the_agent_and_its_call_ends_as_cancelled() {
         Event::CallFinished(report) => Some(report),
         _ => None,
     });
-    assert_eq!(report.unwrap().status, CallStatus::Cancelled);
+    assert_eq!(report.unwrap().outcome, CallOutcome::Cancelled);
     assert!(report.unwrap().answer.contains("Half of it."), "its findings stay in the conversation");
     assert_eq!(scene.request_count(), 2, "no last turn for what was cancelled");
     // The conversation goes on.

@@ -1,11 +1,12 @@
 //! What the end of a turn means: which words, which code, which exit.
 
 use pollux_config::groups::Dialect;
-use pollux_domain::event::TurnEnd;
+use pollux_domain::event::{CallFailure, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
+use pollux_domain::tool::RunFailure;
 
 use crate::signals::Received;
 
@@ -60,6 +61,22 @@ pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
     }
 }
 
+/// What `json` names when nothing went well after this call; the words are the protocol's.
+pub(crate) fn call_trouble(failure: &CallFailure) -> Trouble {
+    let message = match &failure.run {
+        Some(RunFailure::ExitCode(code)) => format!("Command failed with exit code {code}"),
+        Some(_) | None => failure.message.clone(),
+    };
+    Trouble {
+        kind: "TOOL_ERROR",
+        code: "TOOL_EXECUTION_FAILED",
+        upstream_class: "FatalToolExecutionError",
+        message: harmless(&message),
+        status: None,
+        hint: None,
+    }
+}
+
 /// Without control sequences and secrets: it ends up on screens and in logs.
 fn harmless(message: &str) -> String {
     redacted(&plain(message)).into_owned()
@@ -70,16 +87,11 @@ fn invalid_message(kind: &str, message: &str) -> String {
 }
 
 fn api_trouble(error: &ModelError) -> Trouble {
-    let message = if error.message.starts_with("[API Error:") {
-        error.message.clone()
-    } else {
-        format!("[API Error: {}]", error.message)
-    };
     Trouble {
         kind: "API_ERROR",
         code: api_code(error.kind),
         upstream_class: "Error",
-        message: harmless(&message),
+        message: harmless(&error.marked()),
         status: error.status,
         hint: api_hint(error.kind),
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{CallReport, CallStatus};
+use pollux_domain::event::CallReport;
 use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
 use pollux_domain::terminal_text::plain;
-use pollux_domain::tool::Display;
+use pollux_domain::tool::{Display, NEEDS_APPROVAL};
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn tool_use(call: &CallId, name: &str, args: &JsonObject, at: Timesta
 }
 
 pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
-    let failed = report.status != CallStatus::Success;
+    let failed = !report.outcome.succeeded() && report.outcome.run_failure().is_none();
     let mut event = Map::new();
     event.insert("type".into(), "tool_result".into());
     event.insert("timestamp".into(), at.to_iso().into());
@@ -39,8 +39,8 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
         event.insert("output".into(), output.into());
     }
     if failed {
-        let (kind, message) = match &report.error {
-            Some((kind, message)) => (kind.as_str(), plain(message).into_owned()),
+        let (kind, message) = match report.outcome.failure() {
+            Some(failure) => (failure.kind.as_str(), upstream_words(&failure.message)),
             None => ("TOOL_EXECUTION_ERROR", "The call was cancelled.".to_owned()),
         };
         event.insert("error".into(), json!({"type": kind, "message": message}));
@@ -50,12 +50,18 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
 
 /// Only texts are shown; a file that was read whole is an empty one.
 fn output(report: &CallReport) -> Option<String> {
-    match (&report.display, &report.error) {
-        (Display::Text(text), _) => Some(plain(text).into_owned()),
-        (Display::Nothing, Some((_, message))) => Some(plain(message).into_owned()),
+    let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
+    match (&report.display, failure) {
+        (Display::Text(text), _) => Some(upstream_words(text)),
+        (Display::Nothing, Some(failure)) => Some(upstream_words(&failure.message)),
         (Display::Nothing, None) => Some(String::new()),
         (Display::Diff(_) | Display::List { .. } | Display::Agent(_), _) => None,
     }
+}
+
+/// Without what we add to upstream's sentences.
+fn upstream_words(text: &str) -> String {
+    plain(text.strip_suffix(NEEDS_APPROVAL).unwrap_or(text)).into_owned()
 }
 
 pub(crate) fn error(severity: &str, message: &str, at: Timestamp) -> Value {
@@ -169,8 +175,8 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
         "models": models,
         "tools": {
             "totalCalls": stats.tools.calls,
-            "totalSuccess": stats.tools.success,
-            "totalFail": stats.tools.fail,
+            "totalSuccess": successes(&stats.tools),
+            "totalFail": failures(&stats.tools),
             "totalDurationMs": millis(stats.tools.duration),
             "totalDecisions": decisions(stats.tools.decisions),
             "byName": by_name,
@@ -199,11 +205,20 @@ fn tokens(usage: Usage) -> Value {
     })
 }
 
+/// A command that failed is a success of the shell tool here.
+fn successes(tool: &ToolTotals) -> u64 {
+    tool.success + tool.failed_runs
+}
+
+fn failures(tool: &ToolTotals) -> u64 {
+    tool.fail.saturating_sub(tool.failed_runs)
+}
+
 fn one_tool(tool: &ToolTotals) -> Value {
     json!({
         "count": tool.calls,
-        "success": tool.success,
-        "fail": tool.fail,
+        "success": successes(tool),
+        "fail": failures(tool),
         "durationMs": millis(tool.duration),
         "decisions": decisions(tool.decisions),
     })

@@ -23,6 +23,8 @@ pub(super) fn finish(
 ) -> io::Result<bool> {
     match (run.style.dialect, trouble) {
         (Dialect::Pollux, trouble) => {
+            // The turn itself may have ended well: the exit code says so.
+            let trouble = trouble.or(run.failed_call.as_ref());
             let document = pollux::document(run.answer.whole(), &run.stats, trouble, &run.warnings);
             write_line(&document, out)?;
             Ok(false)

@@ -1,22 +1,15 @@
 //! Lines on stderr that go with every output format.
 
-use std::time::Duration;
-
-use pollux_domain::event::{
-    ActivityKind, CallReport, CallStatus, Discarded, Event, HookReport, NoticeCode, Severity,
-};
+use pollux_domain::event::{ActivityKind, CallReport, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
-
-/// A wait up to this long is not worth a line, unless the server asked for it.
-const QUIET_WAIT: Duration = Duration::from_secs(3);
 
 /// The line an event deserves, without its newline.
 pub(crate) fn line(event: &Event) -> Option<String> {
     match event {
         Event::Waiting(wait) => waiting(wait),
-        Event::AttemptDiscarded(discarded) => Some(discarded_line(discarded)),
+        Event::AttemptDiscarded(discarded) => Some(discarded.sentence()),
         Event::CallFinished(report) => failed_call(report),
         Event::HookRan(report) => hook_message(report),
         Event::Activity(activity) => match activity.what {
@@ -57,6 +50,15 @@ pub(crate) fn line(event: &Event) -> Option<String> {
     }
 }
 
+/// Upstream says nothing about what sub-agents do, nor about commands that fail.
+pub(crate) fn is_ours_alone(event: &Event) -> bool {
+    match event {
+        Event::Activity(_) => true,
+        Event::CallFinished(report) => report.outcome.run_failure().is_some(),
+        _ => false,
+    }
+}
+
 /// What happens inside, for `--debug`. Sizes and times, never contents.
 pub(crate) fn inside(event: &Event) -> Option<String> {
     let text = match event {
@@ -76,7 +78,7 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
             format!("reply after {} ms: {how}; {sent} tokens in, {got} out", ended.duration.as_millis())
         }
         Event::CallFinished(report) => {
-            let (name, status) = (one_line(&report.name), report.status.as_str());
+            let (name, status) = (one_line(&report.name), report.outcome.status().as_str());
             format!("{name} took {} ms: {status}", report.duration.as_millis())
         }
         Event::Compressed { tokens_before, tokens_after, status } => {
@@ -108,40 +110,14 @@ pub(crate) fn inside(event: &Event) -> Option<String> {
 }
 
 fn waiting(wait: &Wait) -> Option<String> {
-    (wait.delay > QUIET_WAIT || wait.status == Some(429)).then(|| wait_text(wait))
-}
-
-/// Cause, attempt and time of the next try.
-pub(crate) fn wait_text(wait: &Wait) -> String {
-    let Wait { attempt, max_attempts, cause, .. } = wait;
-    let status = wait.status.map(|status| format!(" with status {status}")).unwrap_or_default();
-    let cause = one_line(cause);
-    let cause = cause.trim_end_matches('.');
-    let next = seconds(wait.delay);
-    format!("Attempt {attempt}/{max_attempts} failed{status}: {cause}. Next try in {next}.")
-}
-
-pub(crate) fn discarded_line(discarded: &Discarded) -> String {
-    let Discarded { attempt, max_attempts, .. } = discarded;
-    let reason = one_line(&discarded.reason);
-    let reason = reason.trim_end_matches('.');
-    let void = if discarded.text_was_shown { " The text shown for it is void." } else { "" };
-    let next = match discarded.retry_in {
-        Some(delay) if delay.is_zero() => " Trying again.".to_owned(),
-        Some(delay) => format!(" Next try in {}.", seconds(delay)),
-        None => String::new(),
-    };
-    format!("Attempt {attempt}/{max_attempts} gave no usable reply: {reason}.{void}{next}")
+    wait.is_worth_a_line().then(|| wait.sentence())
 }
 
 fn failed_call(report: &CallReport) -> Option<String> {
-    if report.status != CallStatus::Error {
-        return None;
-    }
-    let text = match (&report.display, &report.error) {
-        (Display::Text(text), _) if !text.is_empty() => text.as_str(),
-        (_, Some((_, message))) => message.as_str(),
-        (_, None) => "unknown error",
+    let failure = report.outcome.failure()?;
+    let text = match &report.display {
+        Display::Text(text) if !text.is_empty() && failure.run.is_none() => text.as_str(),
+        _ => failure.message.as_str(),
     };
     Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(text)))
 }
@@ -152,18 +128,10 @@ fn hook_message(report: &HookReport) -> Option<String> {
     Some(format!("Hook system message: {}", one_line(message)))
 }
 
-/// Whole seconds, or tenths below ten.
-fn seconds(delay: Duration) -> String {
-    let tenths = (delay.as_millis() + 50) / 100;
-    if tenths >= 100 || tenths.is_multiple_of(10) {
-        format!("{} s", (tenths + 5) / 10)
-    } else {
-        format!("{}.{} s", tenths / 10, tenths % 10)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn wait(status: Option<u16>, millis: u64) -> Event {

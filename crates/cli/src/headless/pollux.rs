@@ -4,7 +4,7 @@
 //! prompt is one `delta: false` message. Every wait, void attempt and failure is an `ERROR` event, and the
 //! last line is always `RESULT`.
 
-use pollux_domain::event::{Activity, CallReport, CallStatus};
+use pollux_domain::event::{Activity, CallFailure, CallOutcome, CallReport};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::Display;
@@ -27,11 +27,30 @@ pub(crate) fn tool_use(call: &CallId, name: &str, args: &JsonObject, at: Timesta
 }
 
 pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
-    let (status, key, text) = match report.status {
-        CallStatus::Success => ("success", "result", shown(report)),
-        CallStatus::Error | CallStatus::Cancelled => ("error", "error", error_text(report)),
+    let (status, result, error) = match &report.outcome {
+        CallOutcome::Succeeded => ("success", Some(shown(report)), None),
+        CallOutcome::Failed(failure) => {
+            ("error", output_of_run(report, failure), Some(plain(&failure.message).into_owned()))
+        }
+        CallOutcome::Cancelled => ("error", None, Some("The call was cancelled.".to_owned())),
     };
-    json!({"type": "TOOL_RESULT", "callId": report.call.as_str(), "status": status, key: text, "timestamp": at.to_iso()})
+    let mut event = Map::new();
+    event.insert("type".into(), "TOOL_RESULT".into());
+    event.insert("callId".into(), report.call.as_str().into());
+    event.insert("status".into(), status.into());
+    for (key, text) in [("result", result), ("error", error)] {
+        if let Some(text) = text {
+            event.insert(key.into(), text.into());
+        }
+    }
+    event.insert("timestamp".into(), at.to_iso().into());
+    Value::Object(event)
+}
+
+/// What a command printed, or a sub-agent said, before it failed.
+fn output_of_run(report: &CallReport, failure: &CallFailure) -> Option<String> {
+    let silent = failure.run.as_ref()?.without_output();
+    Some(shown(report)).filter(|text| !text.is_empty() && silent.as_ref() != Some(text))
 }
 
 fn shown(report: &CallReport) -> String {
@@ -46,14 +65,6 @@ fn shown(report: &CallReport) -> String {
             let lines: Vec<&str> = std::iter::once(summary).chain(items).map(String::as_str).collect();
             plain(&lines.join("\n")).into_owned()
         }
-    }
-}
-
-fn error_text(report: &CallReport) -> String {
-    match (&report.error, report.status) {
-        (Some((_, message)), _) => plain(message).into_owned(),
-        (None, CallStatus::Cancelled) => "The call was cancelled.".to_owned(),
-        (None, _) => shown(report),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pollux_domain::event::{ActivityKind, CallDecision, CallReport, CallStatus, Event, RequestEnded};
+use pollux_domain::event::{ActivityKind, CallDecision, CallOutcome, CallReport, Event, RequestEnded};
 use pollux_domain::model::{RequestRole, Usage, Wait};
 
 /// Everything that is counted, in the order in which it first appeared.
@@ -42,6 +42,8 @@ pub(crate) struct ToolTotals {
     pub(crate) calls: u64,
     pub(crate) success: u64,
     pub(crate) fail: u64,
+    /// Of `fail`: commands and sub-agents that failed though the tool did not. gemini-cli counts them as successes.
+    pub(crate) failed_runs: u64,
     pub(crate) duration: Duration,
     pub(crate) decisions: Decisions,
 }
@@ -140,10 +142,11 @@ impl Stats {
     fn call(&mut self, report: &CallReport) {
         for totals in [&mut self.tools, entry(&mut self.by_tool, &report.name)] {
             totals.calls += 1;
-            match report.status {
-                CallStatus::Success => totals.success += 1,
-                CallStatus::Error | CallStatus::Cancelled => totals.fail += 1,
+            match report.outcome {
+                CallOutcome::Succeeded => totals.success += 1,
+                CallOutcome::Failed(_) | CallOutcome::Cancelled => totals.fail += 1,
             }
+            totals.failed_runs += u64::from(report.outcome.run_failure().is_some());
             totals.duration += report.duration;
             totals.decisions.add(report.decision);
         }

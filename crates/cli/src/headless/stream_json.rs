@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ending::{LOOP_CODE, Trouble};
 use super::gemini_cli::Outcome;
-use super::{Run, failure_trouble, gemini_cli, notes, pollux};
+use super::{Run, failure_trouble, gemini_cli, pollux};
 use crate::report::Failure;
 
 /// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
@@ -48,7 +48,7 @@ impl StreamJson {
             Event::CallFinished(report) => self.upstream_result(run, report, out),
             // Upstream repeats attempts without a word; text that is void must not stand, though.
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
-                emit(&gemini_cli::error("warning", &notes::discarded_line(discarded), at), out)
+                emit(&gemini_cli::error("warning", &discarded.sentence(), at), out)
             }
             Event::Notice { severity, message, .. } => match severity {
                 Severity::Info => Ok(()),
@@ -120,9 +120,9 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         Event::Text(_) => (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at)),
         Event::CallRequested { call, name, args } => Some(pollux::tool_use(call, name, args, at)),
         Event::CallFinished(report) => Some(pollux::tool_result(report, at)),
-        Event::Waiting(wait) => Some(pollux::error(&notes::wait_text(wait), wait_code(wait), at)),
+        Event::Waiting(wait) => Some(pollux::error(&wait.sentence(), wait_code(wait), at)),
         Event::AttemptDiscarded(discarded) => {
-            Some(pollux::error(&notes::discarded_line(discarded), "STREAM_RETRY", at))
+            Some(pollux::error(&discarded.sentence(), "STREAM_RETRY", at))
         }
         Event::Activity(activity) => Some(pollux::activity(activity, at)),
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message }

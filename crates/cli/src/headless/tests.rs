@@ -2,11 +2,13 @@
 
 use super::*;
 use pollux_domain::event::{
-    CallDecision, CallReport, CallStatus, Discarded, RequestEnded, RequestSent, Severity,
+    CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent, Severity,
 };
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
-use pollux_domain::tool::{DiffStat, Display, FileDiff, LineDelta, ToolErrorKind, ToolKind};
+use pollux_domain::tool::{
+    AgentEnd, DiffStat, Display, FileDiff, LineDelta, RunFailure, ToolErrorKind, ToolKind,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -103,8 +105,7 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         name: name.into(),
         kind: ToolKind::Edit,
         args: Default::default(),
-        status: if failed { CallStatus::Error } else { CallStatus::Success },
-        error: error.map(|(kind, message)| (kind, message.to_owned())),
+        outcome: error.map_or(CallOutcome::Succeeded, |(kind, message)| CallOutcome::failed(kind, message)),
         display,
         lines: LineDelta { added: if failed { 0 } else { 2 }, removed: 0 },
         duration: Duration::from_millis(52),
@@ -476,4 +477,101 @@ fn every_event_of_a_stream_is_a_single_write() {
         }
         assert!(out.0.len() > 10);
     }
+}
+
+fn run_failed(failure: RunFailure, display: Display) -> Event {
+    let Event::CallFinished(report) = finished("run_shell_command", None, display) else { unreachable!() };
+    let outcome = CallOutcome::Failed(failure.into());
+    Event::CallFinished(Arc::new(CallReport { outcome, lines: LineDelta::default(), ..(*report).clone() }))
+}
+
+/// A command that printed something and failed, and one that failed without a word.
+fn failing() -> Vec<Event> {
+    let mut events = beginning();
+    events.extend([
+        requested("run_shell_command"),
+        run_failed(RunFailure::ExitCode(3), Display::Text("hi".into())),
+        requested("run_shell_command"),
+        run_failed(RunFailure::Signal(9), Display::Text("Command terminated by signal: 9".into())),
+        text("Done."),
+        Event::StepCommitted,
+    ]);
+    events
+}
+
+#[test]
+fn a_command_that_failed_is_an_error_in_our_stream_and_none_upstream() {
+    let ours = render(OutputFormat::StreamJson, Dialect::Pollux, &failing(), &done());
+    let (ours_lines, upstream) =
+        (lines(&ours), render(OutputFormat::StreamJson, Dialect::GeminiCli, &failing(), &done()));
+    let results: Vec<&String> = ours_lines.iter().filter(|line| line.contains("TOOL_RESULT")).collect();
+    assert_eq!(
+        results,
+        [
+            r#"{"type":"TOOL_RESULT","callId":"run_shell_command__1","status":"error","result":"hi","error":"Command exited with code 3"}"#,
+            r#"{"type":"TOOL_RESULT","callId":"run_shell_command__1","status":"error","error":"Command terminated by signal 9"}"#,
+        ]
+    );
+    let last = ours_lines.last().unwrap();
+    assert!(last.contains(r#""success":true"#), "{last}");
+    assert!(last.contains(r#""totalSuccess":0,"totalFail":2"#), "{last}");
+    assert!(last.contains(r#""run_shell_command":{"calls":2,"success":0,"fail":2}"#), "{last}");
+    assert_eq!(ours.exit, 0);
+    assert_eq!(
+        ours.err,
+        "Error executing tool run_shell_command: Command exited with code 3\n\
+         Error executing tool run_shell_command: Command terminated by signal 9\n"
+    );
+    let upstream_lines = lines(&upstream);
+    let results: Vec<&String> = upstream_lines.iter().filter(|line| line.contains("tool_result")).collect();
+    assert_eq!(
+        results,
+        [
+            r#"{"type":"tool_result","tool_id":"run_shell_command__1","status":"success","output":"hi"}"#,
+            r#"{"type":"tool_result","tool_id":"run_shell_command__1","status":"success","output":"Command terminated by signal: 9"}"#,
+        ]
+    );
+    assert_eq!((upstream.err.as_str(), upstream.exit), ("", 0));
+}
+
+#[test]
+fn json_names_a_failed_command_unless_a_later_call_went_well() {
+    let error = |events: &[Event], dialect| {
+        let printed = render(OutputFormat::Json, dialect, events, &done());
+        assert_eq!(printed.exit, 0);
+        serde_json::from_str::<Value>(&printed.out).unwrap()
+    };
+    let mut events = beginning();
+    events.extend([requested("x"), run_failed(RunFailure::ExitCode(1), Display::Nothing), text("Sorry.")]);
+    let document = error(&events, Dialect::Pollux);
+    assert_eq!(
+        document["error"],
+        json!({"type": "TOOL_ERROR", "message": "Command failed with exit code 1", "code": "TOOL_EXECUTION_FAILED"})
+    );
+    assert_eq!(document["stats"]["tools"]["totalFail"], 1);
+    let document = error(&events, Dialect::GeminiCli);
+    assert_eq!(document.get("error"), None);
+    let tools = &document["stats"]["tools"];
+    assert_eq!((&tools["totalSuccess"], &tools["totalFail"]), (&json!(1), &json!(0)));
+    assert_eq!(tools["byName"]["run_shell_command"]["success"], 1);
+    events.push(finished("write_file", None, diff()));
+    assert_eq!(error(&events, Dialect::Pollux).get("error"), None);
+}
+
+#[test]
+fn a_sub_agent_that_failed_is_an_error_with_its_reason() {
+    let end = AgentEnd {
+        agent: "scout".into(),
+        record: None,
+        state: "error",
+        reason: "ERROR".into(),
+        result: "no such model".into(),
+    };
+    let failure = RunFailure::Agent { agent: "scout".into(), reason: "ERROR".into() };
+    let events = [run_failed(failure, Display::Agent(Box::new(end)))];
+    let ours = lines(&render(OutputFormat::StreamJson, Dialect::Pollux, &events, &done()));
+    assert_eq!(
+        ours[0],
+        r#"{"type":"TOOL_RESULT","callId":"run_shell_command__1","status":"error","result":"no such model","error":"Subagent 'scout' failed: ERROR"}"#
+    );
 }

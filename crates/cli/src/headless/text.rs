@@ -61,5 +61,5 @@ fn call_line(report: &CallReport) -> String {
     let about = ["file_path", "dir_path", "command", "pattern"];
     let about =
         about.iter().find_map(|key| report.args.get(*key).and_then(Value::as_str)).unwrap_or_default();
-    format!("  [{} {}: {}]\n", one_line(&report.name), one_line(about), report.status.as_str())
+    format!("  [{} {}: {}]\n", one_line(&report.name), one_line(about), report.outcome.status().as_str())
 }

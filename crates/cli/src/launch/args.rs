@@ -66,8 +66,7 @@ pub(super) enum Action {
 }
 
 pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
-    let matches =
-        grammar().try_get_matches_from(join_dashed_prompts(words)).map_err(|error| refusal(&error))?;
+    let matches = split(join_dashed_prompts(words))?;
     let given = Given(&matches);
     if given.flag("version")? {
         return Ok(Parsed::Done(Launch::Version));
@@ -89,6 +88,31 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
         Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
     }
+}
+
+/// clap misses required arguments before anyone sees `--help`, so a line without them is split once more.
+fn split(words: Vec<String>) -> Result<ArgMatches, UsageError> {
+    let error = match grammar().try_get_matches_from(&words) {
+        Ok(matches) => return Ok(matches),
+        Err(error) => error,
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Ok(matches) = nothing_required(grammar()).try_get_matches_from(&words)
+        && wants_help(&matches)
+    {
+        return Ok(matches);
+    }
+    Err(refusal(&error))
+}
+
+fn nothing_required(command: Command) -> Command {
+    command.mut_args(|arg| arg.required(false)).mut_subcommands(nothing_required)
+}
+
+fn wants_help(matches: &ArgMatches) -> bool {
+    matches
+        .subcommand()
+        .map_or_else(|| Given(matches).flag("help").unwrap_or(false), |(_, inner)| wants_help(inner))
 }
 
 fn grammar() -> Command {
@@ -389,7 +413,9 @@ fn config(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
         };
     };
     let given = Given(matches);
-    if given.flag("help")? {
+    // A value may begin with a dash, and nobody sets one to this.
+    let help_as_value = matches!(name, "set") && matches!(given.text("value"), Some("--help" | "-h"));
+    if given.flag("help")? || help_as_value {
         return Ok(Launch::Help(Topic::Config));
     }
     let text = |name| given.text(name).unwrap_or_default().to_owned();
@@ -447,11 +473,30 @@ fn refusal(error: &clap::Error) -> UsageError {
             UsageError::MissingValue(name.to_owned())
         }
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(names)) => UsageError::MissingValue(names.join(" ")),
-            _ => UsageError::MissingValue(name.to_owned()),
+            Some(ContextValue::Strings(names)) => UsageError::MissingArgument(names.join(" ")),
+            _ => UsageError::MissingArgument(name.to_owned()),
         },
         _ => UsageError::Malformed(error.to_string().trim().to_owned()),
     }
+}
+
+/// Every command with the commands below it, as the words that name it.
+#[cfg(test)]
+pub(super) fn command_paths(with_aliases: bool) -> Vec<Vec<String>> {
+    fn walk(command: &Command, path: &[String], with_aliases: bool, found: &mut Vec<Vec<String>>) {
+        for inner in command.get_subcommands() {
+            let aliases = inner.get_all_aliases().filter(|_| with_aliases);
+            for name in std::iter::once(inner.get_name()).chain(aliases) {
+                let path = [path, &[name.to_owned()]].concat();
+                walk(inner, &path, with_aliases, found);
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&grammar(), &[], with_aliases, &mut found);
+    found.retain(|path| !LATER_COMMANDS.contains(&path[0].as_str()));
+    found
 }
 
 #[cfg(test)]

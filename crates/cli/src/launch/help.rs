@@ -50,6 +50,16 @@ impl Topic {
     }
 }
 
+/// The line of a command's help that shows how it is written.
+pub(crate) fn usage_line(args: &[OsString]) -> Option<&'static str> {
+    let leaf = args.get(1)?.to_str()?;
+    text(Topic::of(args)).lines().map_while(|line| Some(line.trim_start())).find_map(|line| {
+        let line = line.strip_prefix("Usage: ").unwrap_or(line);
+        let names = line.strip_prefix("pollux ")?.split(' ').nth(1)?;
+        names.split('|').any(|name| name == leaf).then_some(line)
+    })
+}
+
 pub(crate) fn text(topic: Topic) -> &'static str {
     match topic {
         Topic::Main => MAIN,

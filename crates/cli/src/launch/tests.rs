@@ -58,13 +58,49 @@ fn refused_combinations_have_upstreams_texts() {
         (&["--yolo=maybe"], "the flag `--yolo` takes `true` or `false`, not `maybe`"),
         (&["config"], "`config` needs a subcommand"),
         (&["config", "frob"], "Unknown argument: frob"),
-        (&["config", "get"], "the option `<key>` needs a value"),
+        (&["config", "get"], "missing argument `<key>`"),
+        (&["config", "set"], "missing argument `<key> <value>`"),
+        (&["policy", "explain"], "missing argument `--tool <tool> --args <args>`"),
+        (&["sessions", "show"], "missing argument `ID`"),
     ];
     for (args, text) in cases {
         let error = refused(args);
         assert_eq!(&error.to_string(), text, "{args:?}");
         assert!(error.shows_help(), "{args:?}");
         assert_eq!(error.exit().code(), 1, "{args:?}");
+    }
+}
+
+#[test]
+fn every_command_explains_itself_when_asked() {
+    let paths = args::command_paths(true);
+    assert!(paths.len() > 80, "{}", paths.len());
+    for path in &paths {
+        for flag in ["--help", "-h"] {
+            let words: Vec<&str> = path.iter().map(String::as_str).chain([flag]).collect();
+            let Ok(Launch::Help(topic)) = planned(&words, PIPED) else { panic!("{words:?}") };
+            let group = path[0].trim_end_matches('s');
+            assert!(help_text(topic).contains(&format!("Usage: pollux {group}")), "{words:?}: {topic:?}");
+        }
+    }
+    for words in [&["config", "set", "key", "--help"][..], &["--help", "mcp", "remove"], &["-h", "demo"]] {
+        assert!(matches!(planned(words, PIPED), Ok(Launch::Help(_))), "{words:?}");
+    }
+    // What follows the server's command is the server's.
+    assert!(matches!(planned(&["mcp", "add", "n", "srv", "--help"], PIPED), Ok(Launch::Mcp { .. })));
+}
+
+#[test]
+fn every_command_with_a_required_argument_has_a_usage_line() {
+    for path in args::command_paths(false) {
+        let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        if let Err(error) = planned(&words, PIPED)
+            && error.shows_usage_line()
+        {
+            let args: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let line = usage_line(&args);
+            assert!(line.is_some_and(|line| line.starts_with("pollux ")), "{words:?}: {line:?}");
+        }
     }
 }
 

@@ -12,8 +12,10 @@ pub(crate) enum UsageError {
     NotUtf8 { position: usize, shown: String },
     #[error("Unknown argument: {0}")]
     UnknownFlag(String),
-    #[error("the option `{0}` needs a value")]
+    #[error("{}", missing(.0))]
     MissingValue(String),
+    #[error("missing argument `{0}`")]
+    MissingArgument(String),
     #[error("the flag `{flag}` takes `true` or `false`, not `{given}`")]
     NotBoolean { flag: String, given: String },
     #[error("Invalid values:\n  Argument: {argument}, Given: \"{given}\", Choices: {}", quoted(choices))]
@@ -90,6 +92,15 @@ impl UsageError {
         )
     }
 
+    /// Whether the command's usage line says all that is needed.
+    pub(crate) fn shows_usage_line(&self) -> bool {
+        match self {
+            Self::MissingArgument(_) => true,
+            Self::MissingValue(name) => !name.starts_with('-'),
+            _ => false,
+        }
+    }
+
     /// What to do instead.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
@@ -103,6 +114,15 @@ impl UsageError {
             Self::NoExtension => Some("`pollux extensions list` shows them".into()),
             _ => None,
         }
+    }
+}
+
+/// A name without dashes is an argument's, not an option's.
+fn missing(name: &str) -> String {
+    if name.starts_with('-') {
+        format!("the option `{name}` needs a value")
+    } else {
+        format!("missing argument `{name}`")
     }
 }
 

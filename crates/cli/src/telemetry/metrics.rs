@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{
-    ActivityKind, CallReport, CallStatus, CompressionStatus, Event, HookReport, RequestEnded,
-};
+use pollux_domain::event::{ActivityKind, CallReport, CompressionStatus, Event, HookReport, RequestEnded};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -109,7 +107,7 @@ impl Metrics {
     }
 
     fn call(&mut self, report: &CallReport) {
-        let success = report.status == CallStatus::Success;
+        let success = report.outcome.succeeded();
         let mut attributes = json!({"function_name": report.name, "success": success, "tool_type": "native"});
         if let (Some(decision), Some(object)) = (report.decision, attributes.as_object_mut()) {
             object.insert("decision".into(), decision.as_str().into());

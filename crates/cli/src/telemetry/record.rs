@@ -1,7 +1,7 @@
 //! Log records: pure functions from what happened to what is written.
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallReport, CallStatus, Discarded, HookReport, RequestEnded, RequestSent};
+use pollux_domain::event::{CallReport, Discarded, HookReport, RequestEnded, RequestSent};
 use pollux_domain::model::{ModelError, Wait};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
@@ -231,7 +231,7 @@ pub(super) fn content_retry(discarded: &Discarded, model: &str) -> Record {
 }
 
 pub(super) fn tool_call(report: &CallReport, texts: Texts) -> Record {
-    let success = report.status == CallStatus::Success;
+    let success = report.outcome.succeeded();
     let took = millis(report.duration);
     let decision = report.decision.map(|decision| decision.as_str());
     let attributes = json!({
@@ -244,8 +244,8 @@ pub(super) fn tool_call(report: &CallReport, texts: Texts) -> Record {
     });
     let decided = decision.map(|word| format!(" Decision: {word}.")).unwrap_or_default();
     let body = format!("Tool call: {}.{decided} Success: {success}. Duration: {took}ms.", report.name);
-    let (kind, message) = match &report.error {
-        Some((kind, message)) => (Some(kind.as_str()), Some(message.as_str())),
+    let (kind, message) = match report.outcome.failure() {
+        Some(failure) => (Some(failure.kind.as_str()), Some(failure.message.as_str())),
         None => (None, None),
     };
     Record::new("tool_call", body, attributes)
@@ -277,7 +277,7 @@ fn change(display: &Display) -> Option<String> {
 
 /// A file that was created, changed or read, as far as the call tells.
 pub(super) fn file_operation(report: &CallReport) -> Option<Record> {
-    if report.status != CallStatus::Success {
+    if !report.outcome.succeeded() {
         return None;
     }
     let (operation, lines, path) = match &report.display {

@@ -1,6 +1,6 @@
 use super::*;
 use pollux_domain::content::Content;
-use pollux_domain::event::{CallDecision, CallReport, CallStatus, Discarded, RequestEnded, RequestSent};
+use pollux_domain::event::{CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent};
 use pollux_domain::id::CallId;
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
 use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
@@ -32,14 +32,13 @@ fn setup(dir: &Path, texts_allowed: bool) -> Setup {
     }
 }
 
-fn call(status: CallStatus, error: Option<(ToolErrorKind, String)>) -> Event {
+fn call(outcome: CallOutcome) -> Event {
     Event::CallFinished(Arc::new(CallReport {
         call: CallId::new("read_file", "1"),
         name: "read_file".into(),
         kind: ToolKind::Read,
         args: json!({"file_path": "src/a.rs"}).as_object().unwrap().clone(),
-        status,
-        error,
+        outcome,
         display: Display::Nothing,
         lines: LineDelta { added: 3, removed: 0 },
         duration: Duration::from_millis(53),
@@ -65,7 +64,7 @@ fn ended(error: Option<ModelError>) -> Event {
 }
 
 fn events() -> Vec<Event> {
-    let denied = (ToolErrorKind::PolicyViolation, "denied with AIza-very-secret".to_owned());
+    let denied = CallOutcome::failed(ToolErrorKind::PolicyViolation, "denied with AIza-very-secret");
     vec![
         Event::PromptAccepted { typed: "do it".into(), prompt_id: "s1".into() },
         Event::RequestSent(Arc::new(RequestSent {
@@ -82,8 +81,8 @@ fn events() -> Vec<Event> {
             status: Some(503),
         }),
         ended(None),
-        call(CallStatus::Success, None),
-        call(CallStatus::Error, Some(denied)),
+        call(CallOutcome::Succeeded),
+        call(denied),
         Event::AttemptDiscarded(Discarded {
             reason: "NO_RESPONSE_TEXT".into(),
             text_was_shown: false,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pollux_test_support::{Reply, TestHome, reply};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::scene::{Scene, of_type, panicked, parse};
 
@@ -160,4 +160,52 @@ fn the_number_of_tries_can_be_set() {
     let scene = Scene::with(home, (0..3).map(|_| Reply::error(503, "UNAVAILABLE", "down")));
     let run = scene.run(&["-p", "x"]);
     assert_eq!((run.code, scene.server.requests().len()), (Some(1), 2), "{}", run.stderr);
+}
+
+/// Kinds and texts of the lines for people in the session.
+fn notices(scene: &Scene) -> Vec<(String, String)> {
+    let session = scene.session();
+    let messages = session["messages"].as_array().unwrap().iter();
+    messages
+        .filter(|message| !["user", "gemini"].contains(&message["type"].as_str().unwrap()))
+        .map(|message| {
+            let text = |key: &str| message[key].as_str().unwrap().to_owned();
+            (text("type"), text("content"))
+        })
+        .collect()
+}
+
+#[test]
+fn a_failure_is_recorded_for_people_and_never_sent_to_a_model() {
+    let key = "AIzaSyD-0123456789abcdefghijklmnopqrstu";
+    let refusal = Reply::error(400, "INVALID_ARGUMENT", &format!("not with {key}"));
+    let scene = Scene::new([refusal, reply().text("Better.")]);
+    assert_eq!(scene.run(&["-p", "first"]).code, Some(1));
+    let [(kind, text)] = &notices(&scene)[..] else { panic!("{:?}", notices(&scene)) };
+    assert_eq!(kind, "error");
+    assert!(text.starts_with("[API Error: ") && text.contains("not with") && !text.contains(key), "{text}");
+    let run = scene.run(&["-p", "second", "--resume"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("Better.\n", Some(0)), "{}", run.stderr);
+    let contents = scene.server.request(1).body["contents"].to_string();
+    assert!(contents.contains("first") && contents.contains("second"), "{contents}");
+    assert!(!contents.contains("API Error"), "{contents}");
+    let types: Vec<Value> = scene.session()["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["type"].clone())
+        .collect();
+    assert_eq!(types, ["user", "error", "user", "gemini"]);
+    let shown = scene.prepare(&["sessions", "transcript", "latest", "--format", "markdown"]).run();
+    assert!(shown.stdout.contains("API Error"), "{}{}", shown.stdout, shown.stderr);
+}
+
+#[test]
+fn a_retry_that_people_saw_is_recorded_as_a_warning() {
+    let limited = Reply::error(429, "RESOURCE_EXHAUSTED", "slow down").header("Retry-After", "1");
+    let scene = Scene::new([limited, reply().text("Hi.")]);
+    assert_eq!(scene.run(&["-p", "x"]).code, Some(0));
+    let [(kind, text)] = &notices(&scene)[..] else { panic!("{:?}", notices(&scene)) };
+    assert_eq!(kind, "warning");
+    assert!(text.starts_with("Attempt 1/10 failed with status 429: slow down"), "{text}");
 }

@@ -162,7 +162,7 @@ fn an_input_or_event_that_makes_no_sense_is_refused() {
         (&["run", "zzzzzzzzzzzzzz"], "the events are SessionStart, SessionEnd,"),
         (&["run", "BeforeTool", "--input", "gone.json"], "could not read the input from `gone.json`"),
         (&["run", "BeforeTool", "--input", "list.json"], "it is no JSON object"),
-        (&["run"], "the option `<event>` needs a value"),
+        (&["run"], "missing argument `<event>`"),
         (&[], "`hooks` needs a subcommand"),
     ] {
         let run = hooks(&scene, args);

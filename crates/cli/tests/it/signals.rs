@@ -19,7 +19,10 @@ fn a_signal_while_the_model_is_silent_ends_the_stream_with_a_result() {
         let result = lines(&run.stdout).pop().unwrap();
         assert_eq!((&result["type"], &result["success"]), (&json!("RESULT"), &json!(false)));
         assert_eq!(result["error"]["type"], "CANCELLED");
-        assert_eq!(scene.session()["messages"][0]["content"], "x");
+        let session = scene.session();
+        assert_eq!(session["messages"][0]["content"], "x");
+        let last = session["messages"].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["type"], &last["content"]), (&json!("info"), &json!("Request cancelled.")));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CallReport, CallStatus};
+use super::CallReport;
 use crate::JsonObject;
 use crate::id::CallId;
 use crate::redact::{redact_value, redacted};
@@ -86,7 +86,7 @@ impl ActivityKind {
                 "name": report.name,
                 "id": report.call.as_str(),
                 "output": report.answer,
-                "data": {"status": report.status.as_str(), "durationMs": report.duration.as_millis() as u64},
+                "data": {"status": report.outcome.status().as_str(), "durationMs": report.duration.as_millis() as u64},
             }),
             Self::Thought(text) => json!({"text": text}),
             Self::Error { message, call, cause } => {
@@ -128,8 +128,10 @@ impl Activity {
             ActivityKind::Error { message, .. } => format!("failed: {message}"),
             ActivityKind::Thought(text) if !text.is_empty() => format!("({text})"),
             ActivityKind::Thought(_) => return None,
-            ActivityKind::CallEnded(report) if report.status == CallStatus::Success => return None,
-            ActivityKind::CallEnded(report) => format!("{} {}", report.name, report.status.as_str()),
+            ActivityKind::CallEnded(report) if report.outcome.succeeded() => return None,
+            ActivityKind::CallEnded(report) => {
+                format!("{} {}", report.name, report.outcome.status().as_str())
+            }
         };
         let mut line = format!("{}: {text}", self.agent);
         cut(&mut line, 200);

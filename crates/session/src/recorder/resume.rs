@@ -5,19 +5,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, Mode};
-use pollux_domain::JsonObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::SessionFile;
-use super::{Form, OpenFile, RecordError, Recorder, Target};
+use super::{Form, OpenFile, RecordError, Recorder, Target, rewrite};
 use crate::blobs::Blobs;
-use crate::document::{self, Ending, INDENT, TAIL};
-use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
+use crate::document::{self, INDENT, TAIL};
+use crate::load::{self, FileStamp, Layout, LoadError, StoredSession};
 use crate::lock::{Lock, LockError, lock_path};
 use crate::redo;
+use crate::stream::Stream;
 
 /// Why a session cannot be continued. Its file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +68,7 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
             Target::Open(OpenFile { form, _lock: Some(lock) })
         }
         Continued::NeedsRewrite => {
-            let session = StoredSession { messages: Vec::new(), ..session.clone() };
+            let session = session.without_messages();
             let unconverted = Unconverted { path: path.clone(), session, lock };
             // What was cut is made whole at once; a file of another layout stays as it is until it grows.
             if unconverted.session.repaired.is_some() {
@@ -103,12 +102,20 @@ impl Unconverted {
     /// Brings the file into our layout.
     pub(super) fn convert(self) -> Result<OpenFile, ResumeError> {
         let Self { path, session, lock } = self;
+        let write = |source| ResumeError::Write { path: path.clone(), source };
+        let stream = Stream::whole_object(&path, session.stamp)
+            .filter(|_| session.repaired.is_none() && !redo::is_noted(&path));
+        if let Some(stream) = stream
+            && let Some(form) = rewrite::streamed(&path, &stream, &session).map_err(write)?
+        {
+            return Ok(OpenFile { form, _lock: Some(lock) });
+        }
         let (bytes, stamp, folded) = load::read_folded(&path)?;
         if stamp != session.stamp {
             return Err(ResumeError::Changed { path });
         }
-        let form = rewrite(&path, &bytes, folded, &session)
-            .map_err(|source| ResumeError::Write { path: path.clone(), source })?
+        let form = rewrite::whole(&path, &bytes, folded, &session)
+            .map_err(write)?
             .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
         redo::discard(&path);
         Ok(OpenFile { form, _lock: Some(lock) })
@@ -221,30 +228,4 @@ pub(super) fn keep_copy(path: &Path, bytes: &[u8], why: &str, stamp: FileStamp) 
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// Brings a file of another layout into ours, once; every field of every message stays.
-/// `None` if the file would not say the same afterwards.
-fn rewrite(path: &Path, bytes: &[u8], folded: Folded, session: &StoredSession) -> io::Result<Option<Form>> {
-    let meta = completed(folded.meta, session);
-    let new = document::encode(&meta, session.last_updated, &folded.messages);
-    let Some(check) = document::scan(&new) else { return Ok(None) };
-    let Some(stamp_at) = check.stamp_at else { return Ok(None) };
-    if check.ending != Ending::Whole || check.messages != folded.messages {
-        return Ok(None);
-    }
-    if folded.repaired.is_some() {
-        keep_copy(path, bytes, "torn", session.stamp)?;
-    }
-    files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
-    let has_messages = !check.messages.is_empty();
-    let file = SessionFile::boxed(open(path)?, path);
-    let writer = DocumentWriter::continue_at(file, stamp_at, check.end as u64, has_messages);
-    Ok(Some(Form::Document(writer)))
-}
-
-fn completed(mut meta: JsonObject, session: &StoredSession) -> JsonObject {
-    meta.entry("startTime").or_insert_with(|| json!(session.start.to_iso()));
-    meta.entry("kind").or_insert_with(|| json!(session.kind.as_str()));
-    meta
 }

@@ -122,17 +122,30 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
 
 /// Whether a path below a workspace directory passes through something that stays closed.
 pub(super) fn blocked_below(below: &Path) -> bool {
-    below.components().any(|part| matches!(part, Component::Normal(name) if is_blocked(name)))
+    closed_part(below).is_some()
 }
 
-fn is_blocked(name: &OsStr) -> bool {
+/// The first part of a path that stays closed, and why.
+pub(super) fn closed_part(below: &Path) -> Option<(String, &'static str)> {
+    below.components().find_map(|part| match part {
+        Component::Normal(name) => Some((name.to_string_lossy().into_owned(), why_closed(name)?)),
+        _ => None,
+    })
+}
+
+fn why_closed(name: &OsStr) -> Option<&'static str> {
     // Some file systems take names for the same that differ in case, or in characters that are not drawn.
     let name: String = name.to_string_lossy().to_lowercase().chars().filter_map(folded).collect();
     // What Windows ignores at the end of a name must not open a door elsewhere.
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    matches!(name, ".git" | ".env" | "node_modules")
-        || (name.starts_with("gha-creds-") && name.ends_with(".json"))
-        || is_short_form(name)
+    match name {
+        ".git" => Some("it is git's own data and may hold credentials"),
+        ".env" => Some("it may hold secrets"),
+        "node_modules" => Some("it holds installed packages, not the project's own files"),
+        _ if name.starts_with("gha-creds-") && name.ends_with(".json") => Some("it holds credentials"),
+        _ if is_short_form(name) => Some("it may be the short form of a protected name"),
+        _ => None,
+    }
 }
 
 fn folded(c: char) -> Option<char> {
@@ -202,10 +215,10 @@ mod tests {
             "\u{feff}.env",
             "node_moduleſ",
         ] {
-            assert!(is_blocked(OsStr::new(name)), "{name}");
+            assert!(blocked_below(Path::new(name)), "{name}");
         }
         for name in [".gitignore", ".env.example", "git", "node_modules2", "a~1"] {
-            assert!(!is_blocked(OsStr::new(name)), "{name}");
+            assert!(!blocked_below(Path::new(name)), "{name}");
         }
     }
 

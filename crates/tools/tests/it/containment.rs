@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::bench::{Bench, put, text_of};
 
 const OUTSIDE: &str = "Path not in workspace: Attempted path \"";
+const CLOSED: &str = "Path is protected: \"";
 
 #[tokio::test]
 async fn no_spelling_of_a_path_leaves_the_workspace() {
@@ -104,7 +105,11 @@ async fn the_refusal_of_a_link_names_where_it_leads() {
     let refusal = bench.refusal("read_file", json!({"file_path": "hosts"}));
     assert!(refusal.starts_with(&format!("{OUTSIDE}{}\"", target.display())), "{refusal}");
     let refusal = bench.refusal("list_directory", json!({"dir_path": ".git"}));
-    assert!(refusal.starts_with(&format!("{OUTSIDE}{}\"", bench.path(".git").display())), "{refusal}");
+    assert!(refusal.starts_with(&format!("{CLOSED}{}\"", bench.path(".git").display())), "{refusal}");
+    // A closed name that leads outside is outside.
+    symlink("/etc/hosts", bench.path(".env")).unwrap();
+    let refusal = bench.refusal("read_file", json!({"file_path": ".env"}));
+    assert!(refusal.starts_with(&format!("{OUTSIDE}{}\"", target.display())), "{refusal}");
 }
 
 #[tokio::test]
@@ -117,10 +122,21 @@ async fn closed_names_stay_closed_also_through_links() {
     for path in
         [".git/config", ".env", ".ENV", "node_modules/a/b.js", "git-link/config", "sub/gha-creds-x.json"]
     {
-        assert!(bench.refusal("read_file", json!({"file_path": path})).starts_with(OUTSIDE), "{path}");
-        let args = json!({"file_path": path, "content": "x"});
-        assert!(bench.refusal("write_file", args).starts_with(OUTSIDE), "{path}");
+        for (tool, args) in [
+            ("read_file", json!({"file_path": path})),
+            ("write_file", json!({"file_path": path, "content": "x"})),
+            ("replace", json!({"file_path": path, "instruction": "i", "old_string": "x", "new_string": "y"})),
+            ("list_directory", json!({"dir_path": path})),
+            ("grep_search", json!({"pattern": "x", "dir_path": path})),
+            ("glob", json!({"pattern": "*", "dir_path": path})),
+        ] {
+            let refusal = bench.refusal(tool, args);
+            assert!(refusal.starts_with(CLOSED), "{tool} {path}: {refusal}");
+            assert!(refusal.contains("is closed to file tools because it "), "{tool} {path}: {refusal}");
+        }
     }
+    let refusal = bench.refusal("read_file", json!({"file_path": "git-link/config"}));
+    assert!(refusal.contains("/.git/config\" is in the workspace, but `.git` is closed"), "{refusal}");
     assert!(bench.prepare("read_file", json!({"file_path": ".gitignore"})).is_ok());
 }
 
@@ -212,7 +228,8 @@ async fn the_temp_folder_and_the_global_context_file_are_open() {
     let settings = bench.base().join("home/.gemini/settings.json");
     assert!(bench.refusal("read_file", json!({"file_path": settings})).starts_with(OUTSIDE));
     let inbox = bench.base().join("home/.gemini/tmp/p/memory/.inbox/x");
-    assert!(bench.refusal("read_file", json!({"file_path": inbox})).starts_with(OUTSIDE));
+    let refusal = bench.refusal("read_file", json!({"file_path": inbox}));
+    assert!(refusal.starts_with(CLOSED) && refusal.contains("the program's own records"), "{refusal}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ enum State {
 impl Todos {
     pub(super) fn take(&mut self, event: &Event) {
         let Event::CallFinished(report) = event else { return };
-        if report.name != "write_todos" || report.error.is_some() {
+        if report.name != "write_todos" || report.outcome.failure().is_some() {
             return;
         }
         let listed = report.args.get("todos").and_then(Value::as_array);

@@ -42,7 +42,7 @@ impl Activities {
                 let text = format!("{} {}", one_line(display_name), one_line(description));
                 self.push(Some(call.clone()), State::Runs, text);
             }
-            ActivityKind::CallEnded(report) => self.end(&report.call, report.status),
+            ActivityKind::CallEnded(report) => self.end(&report.call, report.outcome.status()),
             ActivityKind::Thought(text) if text.trim().is_empty() => {}
             ActivityKind::Thought(text) => {
                 let text = one_line(text);

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallReport, CallStatus};
-use pollux_domain::tool::{Display, LineDelta, ToolKind};
+use pollux_domain::event::{CallOutcome, CallReport};
+use pollux_domain::tool::{Display, LineDelta, RunFailure, ToolKind};
 
 use super::*;
 use crate::theme::Theme;
@@ -25,14 +25,13 @@ fn call(id: &str, name: &str, args: &str) -> Event {
     Event::CallRequested { call: CallId::from_file(id), name: name.to_owned(), args }
 }
 
-fn finished(id: &str, status: CallStatus, display: Display) -> Event {
+fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
     Event::CallFinished(Arc::new(CallReport {
         call: CallId::from_file(id),
         name: "run_shell_command".to_owned(),
         kind: ToolKind::Execute,
         args: JsonObject::new(),
-        status,
-        error: None,
+        outcome,
         display,
         lines: LineDelta::default(),
         duration: Duration::ZERO,
@@ -63,7 +62,7 @@ fn calls_leave_in_the_order_in_which_they_began() {
     let mut transcript = Transcript::default();
     take(&mut transcript, &call("1", "run_shell_command", r#"{"command":"sleep 1"}"#));
     take(&mut transcript, &call("2", "read_file", r#"{"file_path":"a.txt"}"#));
-    take(&mut transcript, &finished("2", CallStatus::Success, Display::Nothing));
+    take(&mut transcript, &finished("2", CallOutcome::Succeeded, Display::Nothing));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
     assert_eq!(transcript.running(), Some("Shell"));
     take(
@@ -85,7 +84,10 @@ fn calls_leave_in_the_order_in_which_they_began() {
 ✓  ReadFile  a.txt
 "
     );
-    take(&mut transcript, &finished("1", CallStatus::Error, Display::Text("no".to_owned())));
+    take(
+        &mut transcript,
+        &finished("1", CallOutcome::Failed(RunFailure::ExitCode(1).into()), Display::Text("no".to_owned())),
+    );
     assert_eq!(
         text(&transcript.finished(look(&theme, 40))),
         "

@@ -103,10 +103,11 @@ impl ToolBox {
     }
 
     pub(super) fn finish(&mut self, report: &CallReport) {
-        self.state = State::Over(report.status);
+        self.state = State::Over(report.outcome.status());
         self.display = report.display.clone();
         self.lines = report.lines;
-        self.error = report.error.as_ref().map(|(_, message)| message.clone());
+        let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
+        self.error = failure.map(|failure| failure.message.clone());
     }
 
     /// A command of the person's is over; a word about how, unless it went well.

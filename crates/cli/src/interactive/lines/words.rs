@@ -1,6 +1,6 @@
 //! What is said about calls and ends, in one line each.
 
-use pollux_domain::event::{CallReport, CallStatus, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::event::{CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
 
@@ -10,10 +10,10 @@ use crate::wire::Said;
 const SHOWN: usize = 100;
 
 pub(super) fn call(report: &CallReport) -> String {
-    let word = match report.status {
-        CallStatus::Success => "done",
-        CallStatus::Error => "failed",
-        CallStatus::Cancelled => "not run",
+    let word = match report.outcome {
+        CallOutcome::Succeeded => "done",
+        CallOutcome::Failed(_) => "failed",
+        CallOutcome::Cancelled => "not run",
     };
     let detail = match &report.display {
         Display::Nothing => String::new(),

@@ -38,6 +38,10 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
         };
     };
     let given = Given(matches);
+    // After the first word of `add` everything is among its words, this flag too.
+    if given.flag("help")? {
+        return Ok(Launch::Help(Topic::Mcp));
+    }
     let mut options = shared_options(root)?;
     let command = if name == "add" {
         let words = matches.get_many::<String>("words").into_iter().flatten().cloned().collect();
@@ -45,8 +49,6 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
             Some(server) => McpCommand::Add(Box::new(server)),
             None => return Ok(Launch::Help(Topic::Mcp)),
         }
-    } else if given.flag("help")? {
-        return Ok(Launch::Help(Topic::Mcp));
     } else {
         options.debug |= given.flag("debug")?;
         options.skip_trust |= given.flag("skip-trust")?;
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         for (line, expected) in [
-            ("n", "the option `<commandOrUrl>` needs a value"),
+            ("n", "missing argument `<commandOrUrl>`"),
             ("--nonsense n srv", "Unknown argument: nonsense"),
             ("n srv -e NOVALUE", "`-e` takes `KEY=value`"),
             ("n srv --timeout soon", "`--timeout` takes a number above 0, not `soon`"),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pollux_domain::content::{Body, Content, Role};
-use pollux_domain::event::{CallReport, CallStatus, Event};
+use pollux_domain::event::{CallReport, Event};
 use pollux_domain::model::ModelClient;
 use pollux_domain::witness::Witness;
 use pollux_memory::{MessageKind, Scope, recency_split};
@@ -173,7 +173,7 @@ impl Witness for Mirror {
             id: report.call.as_str().to_owned(),
             tool: report.name.clone(),
             answer: report.answer.clone(),
-            failed: report.status != CallStatus::Success,
+            failed: !report.outcome.succeeded(),
             files: named.map(str::to_owned).collect(),
         }));
     }

@@ -91,6 +91,10 @@ impl Ran<'_> {
 
 /// Checks what is new in a session against the runs that wrote it, in whatever order they came.
 pub(super) fn check_new(new: &[Message], runs: &[Ran<'_>]) -> Verdict {
+    // Lines for people may stand anywhere; no model said them.
+    let spoken: Vec<Message> =
+        new.iter().filter(|message| !matches!(message, Message::Notice(_))).cloned().collect();
+    let new = spoken.as_slice();
     let forward = check_in_order(new, runs.iter());
     match runs.len() {
         0 | 1 => forward,

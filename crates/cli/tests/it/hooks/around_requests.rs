@@ -29,6 +29,35 @@ fn a_request_is_changed_before_it_leaves() {
 }
 
 #[test]
+fn hooks_see_the_settings_that_are_sent_and_what_they_leave_out_is_not_sent() {
+    let change = specific(json!({"llm_request": {"config": {"temperature": 0.25}}}));
+    let home = TestHome::new()
+        .settings(json!({"hooks": {
+            "BeforeModel": super::hook("change", "cat > before.json; cat answer.json"),
+            "BeforeToolSelection": super::hook("select", "cat > selection.json"),
+            "AfterModel": super::hook("after", "cat > after.json"),
+        }}))
+        .file("answer.json", &change.to_string());
+    let scene = Scene::with(home, [reply().text("Hi.")]);
+    let run = scene.run(&["-p", "hello", "-m", "gemini-2.5-pro"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let seen = |file: &str| -> Value {
+        let text = std::fs::read_to_string(scene.home.project().join(file)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["llm_request"]["config"].clone()
+    };
+    // The model's own defaults, as the catalogue has them.
+    assert_eq!(seen("before.json"), json!({"temperature": 1, "topP": 0.95, "topK": 64}));
+    assert_eq!(seen("selection.json"), json!({"temperature": 0.25}));
+    assert_eq!(seen("after.json"), json!({"temperature": 0.25}));
+    let body = &scene.server.request(0).body;
+    let sent = body["generationConfig"].as_object().unwrap();
+    assert_eq!(sent["temperature"], 0.25);
+    assert!(!sent.contains_key("topP") && !sent.contains_key("topK"), "{sent:?}");
+    // Everything that hooks do not know stays.
+    assert!(sent.contains_key("thinkingConfig"), "{sent:?}");
+}
+
+#[test]
 fn another_model_is_asked_when_a_hook_says_so() {
     let home = TestHome::new()
         .settings(json!({"hooks": {"BeforeModel": answers("answer.json")}}))

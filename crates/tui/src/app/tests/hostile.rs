@@ -1,7 +1,7 @@
 //! Whatever a model, a tool, a file or a server says: it stays where it belongs.
 
 use pollux_domain::event::{
-    Activity, ActivityKind, CallReport, CallStatus, HookReport, NoticeCode, Severity, Thought,
+    Activity, ActivityKind, CallOutcome, CallReport, HookReport, NoticeCode, Severity, Thought,
 };
 use pollux_domain::tool::{Display, LineDelta, ToolKind};
 use proptest::prelude::*;
@@ -27,8 +27,7 @@ fn report(text: &str, display: Display) -> Event {
         name: text.to_owned(),
         kind: ToolKind::Execute,
         args: JsonObject::new(),
-        status: CallStatus::Success,
-        error: None,
+        outcome: CallOutcome::Succeeded,
         display,
         lines: LineDelta::default(),
         duration: Duration::ZERO,

@@ -4,8 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "pictures for tests need no care")]
 
-use pollux_domain::event::{Activity, ActivityKind, CallReport, CallStatus, NoticeCode, Severity, Thought};
-use pollux_domain::tool::{Display, FileDiff, LineDelta, ToolKind};
+use pollux_domain::event::{Activity, ActivityKind, CallOutcome, CallReport, NoticeCode, Severity, Thought};
+use pollux_domain::tool::{Display, FileDiff, LineDelta, RunFailure, ToolKind};
 use serde_json::json;
 
 use super::*;
@@ -38,7 +38,7 @@ fn call(id: &str, name: &str, args: serde_json::Value) -> Event {
     Event::CallRequested { call: CallId::from_file(id), name: name.to_owned(), args }
 }
 
-fn ended(id: &str, name: &str, status: CallStatus, display: Display) -> CallReport {
+fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallReport {
     let lines = match &display {
         Display::Diff(_) => LineDelta { added: 1, removed: 1 },
         _ => LineDelta::default(),
@@ -48,8 +48,7 @@ fn ended(id: &str, name: &str, status: CallStatus, display: Display) -> CallRepo
         name: name.to_owned(),
         kind: ToolKind::Execute,
         args: JsonObject::new(),
-        status,
-        error: None,
+        outcome,
         display,
         lines,
         duration: Duration::ZERO,
@@ -142,13 +141,13 @@ fn work_under_way() {
 fn calls_that_are_over() {
     scene("calls", &usual, &|stage| {
         begin(stage);
-        let mut over = |id: &str, name: &str, args, status, display| {
+        let mut over = |id: &str, name: &str, args, outcome, display| {
             stage.event(call(id, name, args));
-            stage.event(Event::CallFinished(Arc::new(ended(id, name, status, display))));
+            stage.event(Event::CallFinished(Arc::new(ended(id, name, outcome, display))));
         };
-        let (good, bad) = (CallStatus::Success, CallStatus::Error);
-        over("1", "read_file", json!({"file_path": "a.txt"}), good, Display::Nothing);
-        over("2", "replace", json!({"file_path": "a.txt"}), good, diff());
+        let (good, bad) = (CallOutcome::Succeeded, CallOutcome::Failed(RunFailure::ExitCode(1).into()));
+        over("1", "read_file", json!({"file_path": "a.txt"}), good.clone(), Display::Nothing);
+        over("2", "replace", json!({"file_path": "a.txt"}), good.clone(), diff());
         over("3", "run_shell_command", json!({"command": "false"}), bad, Display::Text("exit 1".to_owned()));
         let items = vec!["a".to_owned(), "b".to_owned()];
         let listed = Display::List { summary: "2 items".to_owned(), items };
@@ -189,7 +188,7 @@ fn todos_open_and_shut() {
                 {"description": "second", "status": "in_progress"},
                 {"description": "third", "status": "pending"},
             ]});
-            let mut report = ended("1", "write_todos", CallStatus::Success, Display::Nothing);
+            let mut report = ended("1", "write_todos", CallOutcome::Succeeded, Display::Nothing);
             report.args = todos.as_object().cloned().unwrap_or_default();
             stage.event(Event::CallFinished(Arc::new(report)));
             if open {
