@@ -88,6 +88,22 @@ impl fmt::Display for Level {
     }
 }
 
+/// What a sandbox keeps its commands from, for screens and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confinement {
+    pub level: Level,
+    /// Whether commands reach the network.
+    pub network: bool,
+}
+
+impl Confinement {
+    /// What commands can do, as the end of a sentence that begins with the level's name.
+    pub fn rights(&self) -> String {
+        let network = if self.network { "the network is open" } else { "no network" };
+        format!("commands can write only the workspace, caches and temporary files; {network}")
+    }
+}
+
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -235,6 +251,10 @@ impl Sandbox {
             #[cfg(target_os = "macos")]
             Means::Seatbelt(_) => Level::Seatbelt,
         }
+    }
+
+    pub fn confinement(&self) -> Confinement {
+        Confinement { level: self.level(), network: self.network }
     }
 
     /// A line for the model if what a failed command printed may come from these borders.
