@@ -57,7 +57,9 @@ impl SandboxInForce {
     #[allow(dead_code, reason = "for the front ends")]
     pub(crate) fn to_json(&self) -> Value {
         match self {
-            Self::Own(Confinement { level, network }) => json!({"level": level.as_str(), "network": network}),
+            Self::Own(Confinement { level, network, signals_outside }) => {
+                json!({"level": level.as_str(), "network": network, "signals_outside": signals_outside})
+            }
             Self::Outer(name) => json!({"level": null, "outer": name}),
             Self::None => json!({"level": null}),
         }
@@ -190,9 +192,15 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_told_by_what_was_made_not_by_what_was_asked() {
-        let own = |network| SandboxInForce::Own(Confinement { level: Level::Bubblewrap, network });
+        let own = |network| {
+            let level = Level::Bubblewrap;
+            SandboxInForce::Own(Confinement { level, network, signals_outside: false })
+        };
         assert_eq!(own(true).name(), "bubblewrap");
-        assert_eq!(own(false).to_json(), json!({"level": "bwrap", "network": false}));
+        assert_eq!(
+            own(false).to_json(),
+            json!({"level": "bwrap", "network": false, "signals_outside": false})
+        );
         assert!(
             own(false).summary().contains("no network") && own(true).summary().contains("network is open")
         );
