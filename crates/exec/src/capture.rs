@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use pollux_domain::terminal_text::Stripper;
 
+use crate::live::incomplete_suffix;
+
 /// Beginning of the output that is kept.
 const HEAD_BYTES: usize = 4 << 20;
 /// End of the output that is kept. Head and tail together are upstream's limit of 16 MB.
@@ -13,11 +15,17 @@ const BINARY_SAMPLE: usize = 4096;
 /// Upstream's words, which scripts look for.
 const WARNING: &str = "\n[GEMINI_CLI_WARNING: Output truncated. The buffer is limited to 16MB.]";
 
+/// Output is kept in pieces of this size, so that it never has to be moved as a whole.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// What a process printed.
 #[derive(Debug)]
 pub struct Captured {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
+    head: VecDeque<Vec<u8>>,
+    head_bytes: usize,
+    /// May begin with bytes that are over the limit: whole pieces are dropped.
+    tail: VecDeque<Vec<u8>>,
+    tail_bytes: usize,
     total: u64,
     head_limit: usize,
     tail_limit: usize,
@@ -31,21 +39,31 @@ impl Default for Captured {
 
 impl Captured {
     fn with_limits(head_limit: usize, tail_limit: usize) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, head_limit, tail_limit }
+        Self {
+            head: VecDeque::new(),
+            head_bytes: 0,
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            total: 0,
+            head_limit,
+            tail_limit,
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let room = self.head_limit - self.head.len();
+        let room = self.head_limit - self.head_bytes;
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
-        self.head.extend_from_slice(first);
-        let rest = rest.get(rest.len().saturating_sub(self.tail_limit)..).unwrap_or_default();
-        if rest.is_empty() {
-            return;
+        append(&mut self.head, first);
+        self.head_bytes += first.len();
+        append(&mut self.tail, rest);
+        self.tail_bytes += rest.len();
+        while let Some(oldest) = self.tail.front()
+            && self.tail_bytes - oldest.len() >= self.tail_limit
+        {
+            self.tail_bytes -= oldest.len();
+            self.tail.pop_front();
         }
-        let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
-        self.tail.drain(..excess);
-        self.tail.extend(rest);
     }
 
     /// How many bytes were printed in all.
@@ -53,9 +71,9 @@ impl Captured {
         self.total
     }
 
-    /// How many bytes are held in memory.
+    /// How many bytes of it can be shown.
     pub fn kept_bytes(&self) -> usize {
-        self.head.len() + self.tail.len()
+        self.head_bytes + self.tail_bytes.min(self.tail_limit)
     }
 
     /// Whether the middle of the output is gone.
@@ -66,15 +84,30 @@ impl Captured {
     /// The text without terminal control sequences, trimmed; says so if something is missing. Output that
     /// is no text is only described.
     pub fn text(&self) -> String {
-        if self.is_binary() {
-            return format!("(binary output, {} bytes, not shown)", self.total);
+        let (head, tail) = (self.head.iter().map(Vec::as_slice), self.tail.iter().map(Vec::as_slice));
+        self.summary().text(head, tail)
+    }
+
+    /// The same; what was kept is given back piece by piece, so that it is hardly ever there twice.
+    pub fn into_text(self) -> String {
+        let summary = self.summary();
+        summary.text(self.head.into_iter(), self.tail.into_iter())
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            total: self.total,
+            kept: self.kept_bytes(),
+            is_truncated: self.is_truncated(),
+            is_binary: self.is_binary(),
+            skipped: self.tail_bytes.saturating_sub(self.tail_limit),
         }
-        readable(&self.whole_text())
     }
 
     /// NUL where text should be, in bytes that are not UTF-8 either.
     fn is_binary(&self) -> bool {
-        let first = self.head.get(..BINARY_SAMPLE).unwrap_or(&self.head);
+        let first = self.head.front().map(Vec::as_slice).unwrap_or_default();
+        let first = first.get(..BINARY_SAMPLE).unwrap_or(first);
         // An error at the very end may be a character that was cut.
         let is_text = match std::str::from_utf8(first) {
             Ok(_) => true,
@@ -82,23 +115,103 @@ impl Captured {
         };
         !is_text && first.contains(&0)
     }
+}
 
-    fn whole_text(&self) -> String {
-        let (tail_start, tail_end) = self.tail.as_slices();
-        if !self.is_truncated() {
-            let mut bytes = Vec::with_capacity(self.kept_bytes());
-            for part in [&self.head[..], tail_start, tail_end] {
-                bytes.extend_from_slice(part);
-            }
-            return without_sequences(&bytes).trim().to_owned();
+fn append(pieces: &mut VecDeque<Vec<u8>>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let room = pieces.back().map_or(0, |piece| PIECE_BYTES.saturating_sub(piece.len()));
+        let (now, later) = bytes.split_at(room.min(bytes.len()));
+        match pieces.back_mut() {
+            Some(piece) if room > 0 => piece.extend_from_slice(now),
+            _ => pieces.push_back(Vec::new()),
         }
-        let mut tail = Vec::with_capacity(self.tail.len());
-        tail.extend_from_slice(tail_start);
-        tail.extend_from_slice(tail_end);
-        let omitted = self.total - self.kept_bytes() as u64;
-        let head = without_sequences(&self.head);
-        let tail = without_sequences(&tail);
-        format!("{}\n... [{omitted} bytes omitted] ...\n{}{WARNING}", head.trim_start(), tail.trim_end())
+        bytes = later;
+    }
+}
+
+/// What is known of output besides its bytes.
+struct Summary {
+    total: u64,
+    kept: usize,
+    is_truncated: bool,
+    is_binary: bool,
+    /// How many bytes at the beginning of the tail are over the limit.
+    skipped: usize,
+}
+
+impl Summary {
+    fn text<B: AsRef<[u8]>>(&self, head: impl Iterator<Item = B>, tail: impl Iterator<Item = B>) -> String {
+        if self.is_binary {
+            return format!("(binary output, {} bytes, not shown)", self.total);
+        }
+        // Room for what a caller may put around it, so that it need not be moved for that.
+        let mut text = String::with_capacity(self.kept + 4096);
+        let mut decoder = Decoder::default();
+        head.for_each(|piece| decoder.push(piece.as_ref(), &mut text));
+        if self.is_truncated {
+            decoder.finish(&mut text);
+            let omitted = self.total - self.kept as u64;
+            text.push_str(&format!("\n... [{omitted} bytes omitted] ...\n"));
+            decoder = Decoder { is_begun: true, ..Decoder::default() };
+        }
+        let mut skipped = self.skipped;
+        for piece in tail {
+            let piece = piece.as_ref();
+            decoder.push(piece.get(skipped..).unwrap_or_default(), &mut text);
+            skipped = skipped.saturating_sub(piece.len());
+        }
+        decoder.finish(&mut text);
+        text.truncate(text.trim_end().len());
+        if self.is_truncated {
+            text.push_str(WARNING);
+        }
+        text
+    }
+}
+
+/// Bytes that arrive in pieces to text: without sequences and leading white space.
+struct Decoder {
+    stripper: Stripper,
+    /// The first bytes of a character whose rest has not come yet.
+    cut: Vec<u8>,
+    is_begun: bool,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { stripper: Stripper::of_sequences(), cut: Vec::new(), is_begun: false }
+    }
+}
+
+impl Decoder {
+    fn push(&mut self, piece: &[u8], text: &mut String) {
+        let joined;
+        let bytes = if self.cut.is_empty() {
+            piece
+        } else {
+            joined = [self.cut.as_slice(), piece].concat();
+            &joined
+        };
+        let (whole, cut) = bytes.split_at(bytes.len() - incomplete_suffix(bytes));
+        let cut = cut.to_vec();
+        self.decode(whole, text);
+        self.cut = cut;
+    }
+
+    fn finish(&mut self, text: &mut String) {
+        let cut = std::mem::take(&mut self.cut);
+        self.decode(&cut, text);
+    }
+
+    fn decode(&mut self, bytes: &[u8], text: &mut String) {
+        let mut shown = self.stripper.push(&String::from_utf8_lossy(bytes));
+        // NUL separates the items of lists such as `find -print0`; nobody can read it.
+        if shown.contains('\0') {
+            shown = shown.replace('\0', "\n");
+        }
+        let shown = if self.is_begun { shown.as_str() } else { shown.trim_start() };
+        self.is_begun |= !shown.is_empty();
+        text.push_str(shown);
     }
 }
 
@@ -106,11 +219,6 @@ impl Captured {
 /// reads single control characters, such as the returns of a progress bar, as they came.
 pub(crate) fn without_sequences(bytes: &[u8]) -> String {
     Stripper::of_sequences().push(&String::from_utf8_lossy(bytes))
-}
-
-/// NUL separates the items of lists such as `find -print0`; nobody can read it.
-fn readable(text: &str) -> String {
-    if text.contains('\0') { text.replace('\0', "\n").trim().to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -148,6 +256,33 @@ mod tests {
         assert_eq!(text(b"./a\0./b\0"), "./a\n./b");
         assert_eq!(text(b"\x7fELF\0\0\xff\xfe"), "(binary output, 8 bytes, not shown)");
         assert_eq!(text(b"caf\xe9\n"), "caf\u{fffd}");
+    }
+
+    #[test]
+    fn pieces_are_joined_without_a_trace() {
+        let text = "  grün € \u{1b}[31mrot\u{1b}[0m\n".repeat(40_000);
+        let mut captured = Captured::default();
+        for chunk in text.as_bytes().chunks(1001) {
+            captured.push(chunk);
+        }
+        let expected = "  grün € rot\n".repeat(40_000);
+        assert_eq!(captured.text(), expected.trim());
+        assert_eq!(captured.into_text(), expected.trim());
+    }
+
+    #[test]
+    fn the_end_that_is_kept_is_exact_whatever_the_pieces() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
+        let mut captured = Captured::with_limits(1000, 700_001);
+        for chunk in bytes.chunks(77_777) {
+            captured.push(chunk);
+        }
+        assert_eq!(captured.kept_bytes(), 701_001);
+        let text = captured.into_text();
+        let end = std::str::from_utf8(&bytes[bytes.len() - 700_001..]).unwrap();
+        let middle = format!("\n... [{} bytes omitted] ...\n", 3_000_000 - 701_001);
+        let head = std::str::from_utf8(&bytes[..1000]).unwrap();
+        assert_eq!(text, format!("{head}{middle}{end}{WARNING}"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl<'a> LiveFeed<'a> {
 }
 
 /// How many bytes at the end begin a UTF-8 character without completing it.
-fn incomplete_suffix(bytes: &[u8]) -> usize {
+pub(crate) fn incomplete_suffix(bytes: &[u8]) -> usize {
     for (back, byte) in bytes.iter().rev().take(3).enumerate() {
         let needed = match byte {
             0xc2..=0xdf => 2,

@@ -207,6 +207,9 @@ const NETWORK_REFUSALS: &[&str] = &[
     "unable to resolve",
 ];
 
+/// How much of a failed command's output is searched for them.
+const EXPLAINED_BYTES: usize = 256 << 10;
+
 impl Sandbox {
     /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
@@ -323,7 +326,9 @@ impl Sandbox {
 
     /// A line for the model if what a failed command printed may come from these borders.
     pub fn explanation(&self, output: &str) -> Option<String> {
-        let output = output.to_ascii_lowercase();
+        // Refusals stand near the end, and the whole may be long.
+        let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
+        let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
         if !names(REFUSALS) && (self.network || !names(NETWORK_REFUSALS)) {
             return None;
