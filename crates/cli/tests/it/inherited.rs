@@ -73,7 +73,7 @@ fn no_kind_of_child_inherits_a_descriptor_whatever_the_sandbox() {
             .file("declared.json", &declared.to_string())
             .file("discover.sh", "sh probe.sh discovery; cat declared.json")
             .file("call.sh", "sh probe.sh discovered; echo {}")
-            .home_file(".gemini/commands/c.toml", "prompt = \"!{sh probe.sh custom}\"\n")
+            .home_file(".gemini/commands/c.toml", "prompt = \"go on !{sh probe.sh custom}\"\n")
             .settings(json!({
                 "tools": {"discoveryCommand": "sh discover.sh", "callCommand": "sh call.sh"},
                 "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "sh probe.sh hook"}]}]},
