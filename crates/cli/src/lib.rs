@@ -38,21 +38,25 @@ use pollux_domain::terminal_text::plain;
 
 use launch::Terminal;
 
+pub use wire::OnlyThread;
+
 /// Runs the program. `args` come without the program's name.
-pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(apologise));
+    wire::close_descriptors_on_exec();
+    let env = process_env();
+    wire::hide_credentials(alone);
     let args: Vec<OsString> = args.collect();
-    let exit = panic::catch_unwind(|| started(args)).unwrap_or(1);
+    let exit = panic::catch_unwind(|| started(args, &env)).unwrap_or(1);
     ExitCode::from(exit)
 }
 
-fn started(args: Vec<OsString>) -> u8 {
-    let env = process_env();
+fn started(args: Vec<OsString>, env: &Env) -> u8 {
     let facts = Terminal { stdin_tty: io::stdin().is_terminal(), stdout_tty: io::stdout().is_terminal() };
-    let exit = match launch::plan(args.iter().cloned(), &facts, &env) {
-        Ok(launch) => run::dispatch(&launch, &env),
+    let exit = match launch::plan(args.iter().cloned(), &facts, env) {
+        Ok(launch) => run::dispatch(&launch, env),
         Err(error) => {
-            let _ = report::print_usage(&error, &args, &mut io::stderr(), run::stderr_colour(&env));
+            let _ = report::print_usage(&error, &args, &mut io::stderr(), run::stderr_colour(env));
             error.exit()
         }
     };

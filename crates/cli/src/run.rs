@@ -81,13 +81,9 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Sessions { command, options } => sessions(command, options, env),
         Launch::Memory { command, options } => memory(command, options, env),
         Launch::Auth { command, options } => auth(command, options, env),
-        Launch::Interactive(options) => {
-            wire::hide_credentials();
-            return interactive::run(options, env);
-        }
+        Launch::Interactive(options) => return interactive::run(options, env),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
-            wire::hide_credentials();
             let piped = !io::stdin().is_terminal();
             let pipe = piped.then(|| Pipe::open(io::stdin(), input::SILENCE));
             return headless(options, env, pipe).exit;
@@ -120,7 +116,6 @@ fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(
 
 /// `pollux extensions`
 fn extensions(command: &ExtensionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
-    wire::hide_credentials();
     let mut set = wire::extension_set(options, env)?;
     note(set.notes());
     let mut asking = extensions_command::Asking {
@@ -133,7 +128,6 @@ fn extensions(command: &ExtensionsCommand, options: &Options, env: &Env) -> Resu
 
 /// `pollux mcp`
 fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure> {
-    wire::hide_credentials();
     let mut servers = wire::server_set(options, env)?;
     note(servers.notes());
     let mut somebody = mcp_command::Somebody {
@@ -153,7 +147,6 @@ fn skills(command: &SkillsCommand, options: &Options, env: &Env) -> Result<(), F
 
 /// `pollux auth`
 fn auth(command: &AuthCommand, options: &Options, env: &Env) -> Result<(), Failure> {
-    wire::hide_credentials();
     let sign_ins = wire::sign_ins(options, env)?;
     let mut owner = auth_command::Owner {
         at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),

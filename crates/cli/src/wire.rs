@@ -60,7 +60,8 @@ use serde_json::{Value, json};
 use crate::launch::Options;
 use crate::report::Failure;
 
-pub(crate) use pollux_exec::own_process::hide_credentials;
+pub use pollux_exec::own_process::OnlyThread;
+pub(crate) use pollux_exec::own_process::{close_descriptors_on_exec, hide_credentials};
 
 pub(crate) use agents::agent_set;
 pub(crate) use auth::{check_credentials, sign_ins};

@@ -50,6 +50,9 @@ mod hooks;
 mod hooks_command;
 #[path = "it/hygiene.rs"]
 mod hygiene;
+#[cfg(target_os = "linux")]
+#[path = "it/inherited.rs"]
+mod inherited;
 #[path = "it/input.rs"]
 mod input;
 #[path = "it/mcp.rs"]

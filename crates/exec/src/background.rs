@@ -22,10 +22,9 @@ use crate::lifeline::Lifeline;
 use crate::process::{Group, Running, Step};
 use crate::shell::{Ending, ending_of};
 
-/// A log that reaches this size is set aside and begun anew, so a chatty server cannot fill the disk.
-/// Logs older than this are removed when a new one is made.
+/// Logs older than this are removed when a new one is made; upstream's time.
 const OLD_LOG: Duration = Duration::from_secs(7 * 24 * 3600);
-
+/// A log that reaches this size is set aside and a new one is begun, so a chatty server cannot fill the disk.
 const LOG_BYTES: u64 = 32 << 20;
 /// How much of a log is read to show its end; upstream's value.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -282,19 +281,22 @@ impl Log {
     }
 }
 
-/// Removes logs that nobody has written to for a week; upstream's time.
+/// Removes logs that nobody has written to for a week, and those that were set aside.
 fn forget_old_logs(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_log =
-            name.to_str().is_some_and(|name| name.starts_with("background-") && name.ends_with(".log"));
+        let is_log = name.to_str().is_some_and(is_log);
         let age = entry.metadata().ok().and_then(|meta| meta.modified().ok()?.elapsed().ok());
         if is_log && age.is_some_and(|age| age > OLD_LOG) {
             // Another run may have been faster; a log that stays does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+fn is_log(name: &str) -> bool {
+    name.starts_with("background-") && (name.ends_with(".log") || name.ends_with(".log.old"))
 }
 
 /// Creates a log that only its owner can read; output may hold secrets.

@@ -1,8 +1,8 @@
 //! Output of any length in bounded memory: its beginning, its end, and its size.
 
-use std::collections::VecDeque;
-
 use pollux_domain::terminal_text::Stripper;
+
+use crate::live::incomplete_suffix;
 
 /// Beginning of the output that is kept.
 const HEAD_BYTES: usize = 4 << 20;
@@ -13,11 +13,22 @@ const BINARY_SAMPLE: usize = 4096;
 /// Upstream's words, which scripts look for.
 const WARNING: &str = "\n[GEMINI_CLI_WARNING: Output truncated. The buffer is limited to 16MB.]";
 
-/// What a process printed.
-#[derive(Debug)]
+/// Room between the two for the line that says how much is missing.
+const GAP_BYTES: usize = 64;
+/// Output beyond this gets all the memory it may need at once, so that it never has to be moved.
+const SMALL_BYTES: usize = 1 << 20;
+/// Room for what a caller puts around the text.
+const SPARE_BYTES: usize = 8 << 10;
+/// The text is made in steps of this size.
+const STEP_BYTES: usize = 64 << 10;
+
+/// What a process printed: one piece of memory, which becomes the text.
+#[derive(Debug, Clone)]
 pub struct Captured {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
+    /// The head, the gap and the tail, which is a ring once it is full.
+    bytes: Vec<u8>,
+    /// Where the tail is written next: its oldest byte.
+    oldest: usize,
     total: u64,
     head_limit: usize,
     tail_limit: usize,
@@ -31,21 +42,50 @@ impl Default for Captured {
 
 impl Captured {
     fn with_limits(head_limit: usize, tail_limit: usize) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, head_limit, tail_limit }
+        Self { bytes: Vec::new(), oldest: 0, total: 0, head_limit, tail_limit }
+    }
+
+    fn tail_at(&self) -> usize {
+        self.head_limit + GAP_BYTES
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let room = self.head_limit - self.head.len();
-        let (first, rest) = bytes.split_at(room.min(bytes.len()));
-        self.head.extend_from_slice(first);
-        let rest = rest.get(rest.len().saturating_sub(self.tail_limit)..).unwrap_or_default();
+        let full = self.tail_at() + self.tail_limit;
+        if self.bytes.len() + bytes.len() > SMALL_BYTES {
+            self.bytes.reserve_exact((full + SPARE_BYTES).saturating_sub(self.bytes.len()));
+        }
+        let mut rest = self.fill(bytes, self.head_limit);
         if rest.is_empty() {
             return;
         }
-        let excess = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
-        self.tail.drain(..excess);
-        self.tail.extend(rest);
+        if self.bytes.len() == self.head_limit {
+            self.bytes.resize(self.tail_at(), 0);
+        }
+        rest = self.fill(rest, full);
+        rest = rest.get(rest.len().saturating_sub(self.tail_limit)..).unwrap_or_default();
+        let tail_at = self.tail_at();
+        while !rest.is_empty() {
+            let ring = self.bytes.get_mut(tail_at..).unwrap_or_default();
+            let place = ring.get_mut(self.oldest..).unwrap_or_default();
+            let (now, later) = rest.split_at(place.len().min(rest.len()));
+            if let Some(place) = place.get_mut(..now.len()) {
+                place.copy_from_slice(now);
+            }
+            self.oldest += now.len();
+            if self.oldest >= self.tail_limit {
+                self.oldest = 0;
+            }
+            rest = later;
+        }
+    }
+
+    /// Takes what has room below `limit`, and gives the rest back.
+    fn fill<'a>(&mut self, bytes: &'a [u8], limit: usize) -> &'a [u8] {
+        let room = limit.saturating_sub(self.bytes.len());
+        let (now, later) = bytes.split_at(room.min(bytes.len()));
+        self.bytes.extend_from_slice(now);
+        later
     }
 
     /// How many bytes were printed in all.
@@ -53,9 +93,10 @@ impl Captured {
         self.total
     }
 
-    /// How many bytes are held in memory.
+    /// How many bytes of it are kept.
     pub fn kept_bytes(&self) -> usize {
-        self.head.len() + self.tail.len()
+        let most = self.head_limit + self.tail_limit;
+        usize::try_from(self.total).map_or(most, |total| total.min(most))
     }
 
     /// Whether the middle of the output is gone.
@@ -66,15 +107,41 @@ impl Captured {
     /// The text without terminal control sequences, trimmed; says so if something is missing. Output that
     /// is no text is only described.
     pub fn text(&self) -> String {
+        self.clone().into_text()
+    }
+
+    /// The same, made in the place of the bytes.
+    pub fn into_text(mut self) -> String {
         if self.is_binary() {
             return format!("(binary output, {} bytes, not shown)", self.total);
         }
-        readable(&self.whole_text())
+        let (is_truncated, total, kept) = (self.is_truncated(), self.total, self.kept_bytes() as u64);
+        let tail_at = self.tail_at();
+        if let Some(ring) = self.bytes.get_mut(tail_at..) {
+            ring.rotate_left(self.oldest);
+        }
+        let (head_end, end) = (self.head_limit.min(self.bytes.len()), self.bytes.len());
+        let mut making = Making::new(self.bytes);
+        making.decode(0, head_end);
+        if is_truncated {
+            making.end_character();
+            making.write(&format!("\n... [{} bytes omitted] ...\n", total - kept), tail_at);
+            making.stripper = Stripper::of_sequences();
+        }
+        making.decode(tail_at.min(end), end);
+        making.end_character();
+        let mut text = making.finish();
+        text.truncate(text.trim_end().len());
+        if is_truncated {
+            text.push_str(WARNING);
+        }
+        text.shrink_to(text.len() + SPARE_BYTES);
+        text
     }
 
     /// NUL where text should be, in bytes that are not UTF-8 either.
     fn is_binary(&self) -> bool {
-        let first = self.head.get(..BINARY_SAMPLE).unwrap_or(&self.head);
+        let first = self.bytes.get(..self.head_limit.min(BINARY_SAMPLE)).unwrap_or(&self.bytes);
         // An error at the very end may be a character that was cut.
         let is_text = match std::str::from_utf8(first) {
             Ok(_) => true,
@@ -82,23 +149,83 @@ impl Captured {
         };
         !is_text && first.contains(&0)
     }
+}
 
-    fn whole_text(&self) -> String {
-        let (tail_start, tail_end) = self.tail.as_slices();
-        if !self.is_truncated() {
-            let mut bytes = Vec::with_capacity(self.kept_bytes());
-            for part in [&self.head[..], tail_start, tail_end] {
-                bytes.extend_from_slice(part);
-            }
-            return without_sequences(&bytes).trim().to_owned();
+/// Bytes on their way to text, in the same place: what was read makes room for what is written.
+struct Making {
+    bytes: Vec<u8>,
+    /// How much of it is text already.
+    written: usize,
+    /// The text, if it ever took more room than the bytes it was made of.
+    apart: Option<String>,
+    stripper: Stripper,
+    /// The first bytes of a character whose rest has not come yet.
+    cut: Vec<u8>,
+    is_begun: bool,
+}
+
+impl Making {
+    fn new(bytes: Vec<u8>) -> Self {
+        let stripper = Stripper::of_sequences();
+        Self { bytes, written: 0, apart: None, stripper, cut: Vec::new(), is_begun: false }
+    }
+
+    fn decode(&mut self, from: usize, to: usize) {
+        let mut at = from;
+        while at < to {
+            let end = (at + STEP_BYTES).min(to);
+            let mut step = std::mem::take(&mut self.cut);
+            step.extend_from_slice(self.bytes.get(at..end).unwrap_or_default());
+            self.cut = step.split_off(step.len() - incomplete_suffix(&step));
+            self.strip(&step, end);
+            at = end;
         }
-        let mut tail = Vec::with_capacity(self.tail.len());
-        tail.extend_from_slice(tail_start);
-        tail.extend_from_slice(tail_end);
-        let omitted = self.total - self.kept_bytes() as u64;
-        let head = without_sequences(&self.head);
-        let tail = without_sequences(&tail);
-        format!("{}\n... [{omitted} bytes omitted] ...\n{}{WARNING}", head.trim_start(), tail.trim_end())
+    }
+
+    /// No more will come of the last character.
+    fn end_character(&mut self) {
+        let cut = std::mem::take(&mut self.cut);
+        self.strip(&cut, self.written + cut.len());
+    }
+
+    fn strip(&mut self, bytes: &[u8], free: usize) {
+        let mut shown = self.stripper.push(&String::from_utf8_lossy(bytes));
+        // NUL separates the items of lists such as `find -print0`; nobody can read it.
+        if shown.contains('\0') {
+            shown = shown.replace('\0', "\n");
+        }
+        let shown = if self.is_begun { shown.as_str() } else { shown.trim_start() };
+        self.write(shown, free);
+    }
+
+    /// Writes text; the bytes below `free` have been read.
+    fn write(&mut self, text: &str, free: usize) {
+        self.is_begun |= !text.is_empty();
+        if let Some(apart) = &mut self.apart {
+            apart.push_str(text);
+            return;
+        }
+        let end = self.written + text.len();
+        match self.bytes.get_mut(self.written..end).filter(|_| end <= free) {
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                self.written = end;
+            }
+            None => {
+                let so_far = String::from_utf8_lossy(self.bytes.get(..self.written).unwrap_or_default());
+                self.apart = Some(so_far.into_owned() + text);
+            }
+        }
+    }
+
+    fn finish(self) -> String {
+        let Self { mut bytes, written, apart, .. } = self;
+        if let Some(apart) = apart {
+            return apart;
+        }
+        bytes.truncate(written);
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 }
 
@@ -106,11 +233,6 @@ impl Captured {
 /// reads single control characters, such as the returns of a progress bar, as they came.
 pub(crate) fn without_sequences(bytes: &[u8]) -> String {
     Stripper::of_sequences().push(&String::from_utf8_lossy(bytes))
-}
-
-/// NUL separates the items of lists such as `find -print0`; nobody can read it.
-fn readable(text: &str) -> String {
-    if text.contains('\0') { text.replace('\0', "\n").trim().to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -148,6 +270,44 @@ mod tests {
         assert_eq!(text(b"./a\0./b\0"), "./a\n./b");
         assert_eq!(text(b"\x7fELF\0\0\xff\xfe"), "(binary output, 8 bytes, not shown)");
         assert_eq!(text(b"caf\xe9\n"), "caf\u{fffd}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_may_take_more_room_than_they_did() {
+        let mut captured = Captured::with_limits(40, 40);
+        captured.push(b"ab\xff\xff\xff\xffcd");
+        assert_eq!(captured.text(), "ab\u{fffd}\u{fffd}\u{fffd}\u{fffd}cd");
+        captured.push(&[0xff; 200]);
+        let text = captured.text();
+        assert!(text.starts_with("ab\u{fffd}") && text.contains("[128 bytes omitted]"), "{text}");
+        assert_eq!(text.matches('\u{fffd}').count(), 4 + 32 + 40, "{text}");
+    }
+
+    #[test]
+    fn pieces_are_joined_without_a_trace() {
+        let text = "  grün € \u{1b}[31mrot\u{1b}[0m\n".repeat(40_000);
+        let mut captured = Captured::default();
+        for chunk in text.as_bytes().chunks(1001) {
+            captured.push(chunk);
+        }
+        let expected = "  grün € rot\n".repeat(40_000);
+        assert_eq!(captured.text(), expected.trim());
+        assert_eq!(captured.into_text(), expected.trim());
+    }
+
+    #[test]
+    fn the_end_that_is_kept_is_exact_whatever_the_pieces() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
+        let mut captured = Captured::with_limits(1000, 700_001);
+        for chunk in bytes.chunks(77_777) {
+            captured.push(chunk);
+        }
+        assert_eq!(captured.kept_bytes(), 701_001);
+        let text = captured.into_text();
+        let end = std::str::from_utf8(&bytes[bytes.len() - 700_001..]).unwrap();
+        let middle = format!("\n... [{} bytes omitted] ...\n", 3_000_000 - 701_001);
+        let head = std::str::from_utf8(&bytes[..1000]).unwrap();
+        assert_eq!(text, format!("{head}{middle}{end}{WARNING}"));
     }
 
     #[test]

@@ -79,6 +79,43 @@ const CREDENTIAL_ENDINGS: &[&str] = &[
 ];
 const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
+/// Variables that change what a command line means: bash reads start-up code, options, functions or
+/// folders from them, and the others add options to programs. Whoever judged the line did not see them.
+const CHANGES_COMMANDS: &[&str] = &[
+    "BASHOPTS",
+    "BASH_COMPAT",
+    "BASH_ENV",
+    "BASH_LOADABLES_PATH",
+    "BASH_XTRACEFD",
+    "CDPATH",
+    "ENV",
+    "EXECIGNORE",
+    "FIGNORE",
+    "GLOBIGNORE",
+    "GLOBSORT",
+    "GREP_OPTIONS",
+    "IFS",
+    "INPUTRC",
+    "OLDPWD",
+    "OPTIND",
+    "POSIXLY_CORRECT",
+    "POSIX_PEDANTIC",
+    "PROMPT_COMMAND",
+    "PS0",
+    "PS4",
+    // Not wrong, but a path with links in it would make `cd ..` lead elsewhere than the folder above.
+    "PWD",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+    "TAR_OPTIONS",
+    "TMOUT",
+];
+/// bash imports functions from variables with such names; they come before programs.
+const FUNCTIONS: &str = "BASH_FUNC_";
+
+/// They may name descriptors that the program's own parent gave it and that no child gets.
+const OF_MAKE: &[&str] = &["CARGO_MAKEFLAGS", "MAKEFLAGS", "MFLAGS"];
+
 /// Settings that keep git from asking, paging, or running what a repository configured.
 ///
 /// Upstream also empties `diff.external`, which breaks `git diff`, and the editors, which breaks
@@ -113,6 +150,7 @@ pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String
     let pager = if pager.is_empty() { "cat" } else { pager };
     let mut variables: Vec<(String, String)> =
         sanitised(env, redaction).into_iter().filter(|(name, _)| !is_overridden(name)).collect();
+    variables.retain(|(name, _)| !changes_commands(name));
     let mut set = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
     set("PAGER", pager);
     set("GIT_PAGER", pager);
@@ -143,9 +181,16 @@ fn is_overridden(name: &str) -> bool {
         || FIXED.iter().any(|(fixed, _)| *fixed == name)
 }
 
+fn changes_commands(name: &str) -> bool {
+    CHANGES_COMMANDS.contains(&name) || name.starts_with(FUNCTIONS)
+}
+
 fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> bool {
     let upper = name.to_uppercase();
     let listed = |list: &[String]| list.iter().any(|entry| entry.eq_ignore_ascii_case(name));
+    if OF_MAKE.contains(&name) && value.contains("--jobserver") {
+        return false;
+    }
     if is_credential(&upper, value) && !listed(&redaction.allowed) {
         return false;
     }
@@ -249,6 +294,29 @@ mod tests {
     fn in_a_github_workflow_only_known_names_pass() {
         let env = env(&[("GITHUB_SHA", "abc"), ("EDITOR", "vi"), ("PATH", "/bin"), ("ISSUE_BODY", "text")]);
         assert_eq!(names(&env, &Redaction::default()), ["ISSUE_BODY", "PATH"]);
+    }
+
+    #[test]
+    fn what_changes_the_meaning_of_a_command_line_is_kept_out_of_commands_only() {
+        let given: Vec<(&str, &str)> = CHANGES_COMMANDS
+            .iter()
+            .map(|name| (*name, "x"))
+            .chain([("BASH_FUNC_ls%%", "() { :; }")])
+            .collect();
+        let env = env(&given);
+        let child = for_command(&env, &Redaction::default(), "");
+        let passed: Vec<_> = child.iter().filter(|(name, _)| given.iter().any(|(g, _)| g == name)).collect();
+        assert!(passed.is_empty(), "{passed:?}");
+        assert!(
+            names(&env, &Redaction::default()).contains(&"BASH_ENV".to_owned()),
+            "hooks are the user's own"
+        );
+    }
+
+    #[test]
+    fn the_job_server_of_an_outer_make_is_not_handed_on() {
+        let env = env(&[("MAKEFLAGS", "-j8 --jobserver-auth=3,4"), ("CARGO_MAKEFLAGS", "-j")]);
+        assert_eq!(names(&env, &Redaction::default()), ["CARGO_MAKEFLAGS"]);
     }
 
     #[test]

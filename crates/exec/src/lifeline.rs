@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
+use crate::process::keep_standard_streams_only;
+
 const SCRIPT: &str = r#"
 live=" "
 while read -r sign group; do
@@ -53,6 +55,7 @@ fn start() -> std::io::Result<Child> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(SCRIPT).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    keep_standard_streams_only(&mut command);
     // Away from the terminal's group, so that Ctrl-C does not reach it.
     command.process_group(0).spawn()
 }

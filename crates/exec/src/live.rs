@@ -11,14 +11,15 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// At most this much of what was printed between two updates is shown: the latest.
 const UPDATE_BYTES: usize = 16 << 10;
 /// A NUL among the first bytes marks binary output, which nobody wants to watch.
-const SNIFF_BYTES: u64 = 512;
+const SNIFF_BYTES: usize = 512;
 
 /// Gathers output and hands it on as text.
 pub(crate) struct LiveFeed<'a> {
     watcher: &'a (dyn Fn(&str) + Send + Sync),
     stripper: Stripper,
     pending: Vec<u8>,
-    seen: u64,
+    /// How many bytes came before, as far as that matters.
+    seen: usize,
     binary: bool,
     next: Instant,
 }
@@ -39,12 +40,13 @@ impl<'a> LiveFeed<'a> {
         if self.binary {
             return;
         }
-        if self.seen < SNIFF_BYTES && bytes.contains(&0) {
+        let first = bytes.get(..SNIFF_BYTES.saturating_sub(self.seen)).unwrap_or(bytes);
+        if first.contains(&0) {
             self.binary = true;
             (self.watcher)("[Binary output: not shown]\n");
             return;
         }
-        self.seen += bytes.len() as u64;
+        self.seen = self.seen.saturating_add(bytes.len());
         let latest = bytes.get(bytes.len().saturating_sub(UPDATE_BYTES)..).unwrap_or_default();
         self.pending.extend_from_slice(latest);
         let excess = self.pending.len().saturating_sub(UPDATE_BYTES);
@@ -83,7 +85,7 @@ impl<'a> LiveFeed<'a> {
 }
 
 /// How many bytes at the end begin a UTF-8 character without completing it.
-fn incomplete_suffix(bytes: &[u8]) -> usize {
+pub(crate) fn incomplete_suffix(bytes: &[u8]) -> usize {
     for (back, byte) in bytes.iter().rev().take(3).enumerate() {
         let needed = match byte {
             0xc2..=0xdf => 2,
@@ -125,6 +127,37 @@ mod tests {
         feed.push(b"more");
         feed.finish();
         assert_eq!(*seen.lock().unwrap(), ["[Binary output: not shown]\n"]);
+    }
+
+    #[test]
+    fn a_nul_after_the_first_bytes_does_not_make_output_binary() {
+        for pieces in [vec![600, 10], vec![300, 300, 10], vec![511, 1, 10]] {
+            let seen = Mutex::new(String::new());
+            let watcher = |text: &str| seen.lock().unwrap().push_str(text);
+            let mut feed = LiveFeed::new(&watcher);
+            let last = pieces.len() - 1;
+            for (index, length) in pieces.iter().enumerate() {
+                let mut bytes = vec![b'x'; *length];
+                if index == last {
+                    bytes.push(0);
+                }
+                feed.push(&bytes);
+            }
+            feed.finish();
+            assert!(!seen.lock().unwrap().contains("Binary"), "{pieces:?}");
+        }
+        let seen = Mutex::new(String::new());
+        let watcher = |text: &str| seen.lock().unwrap().push_str(text);
+        let mut feed = LiveFeed::new(&watcher);
+        let mut one_read = vec![b'x'; 512];
+        one_read.extend(*b"text\0more");
+        feed.push(&one_read);
+        feed.finish();
+        assert!(seen.lock().unwrap().contains("text"), "one read, a NUL after the first bytes");
+        let mut feed = LiveFeed::new(&watcher);
+        feed.push(&[b'x'; 511]);
+        feed.push(&[0]);
+        assert!(seen.lock().unwrap().contains("Binary"));
     }
 
     #[test]

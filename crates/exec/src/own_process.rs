@@ -1,35 +1,82 @@
-//! Keeps the credentials of this process from the commands that it starts.
+//! Keeps what this process was given from the commands that it starts: its credentials and its open files.
 //!
 //! A command gets an environment of its own, but it can also look at its parent: `/proc/<pid>/environ` shows
-//! the variables that a process was started with, and `/proc/<pid>/mem` its memory.
+//! the variables that a process was started with, and `/proc/<pid>/mem` its memory. And without care a child
+//! inherits every file that the program's own parent had left open.
+
+use std::marker::PhantomData;
+
+/// Proof that the process has one thread only.
+#[derive(Debug)]
+pub struct OnlyThread(PhantomData<*mut ()>);
+
+impl OnlyThread {
+    /// Takes the caller's word for it.
+    ///
+    /// # Safety
+    ///
+    /// No other thread may run while the value lives. The first line of `main` can promise that.
+    #[expect(unsafe_code, reason = "nobody can check it, so it has to be promised")]
+    pub unsafe fn assume() -> Self {
+        Self(PhantomData)
+    }
+}
 
 /// Takes credentials out of the environment block, and the process out of reach of others of the same user.
 ///
-/// The variables have to be copied before, and no other thread may run yet. A command of the superuser can
-/// still read this process's memory, but no longer its variables.
-pub fn hide_credentials() {
+/// The variables have to be copied before. A command of the superuser can still read this process's memory,
+/// but no longer its variables.
+pub fn hide_credentials(alone: OnlyThread) {
+    // If the kernel refuses, nothing has changed.
     #[cfg(target_os = "linux")]
-    forbid_reading();
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     #[cfg(unix)]
-    wipe_variables();
+    wipe_variables(&alone);
+    drop(alone);
 }
 
-/// After this neither memory nor variables can be read without special rights, and no core is dumped.
+/// Marks every descriptor but the three streams to be closed in children, whoever starts them.
+///
+/// For the start of the program: what is opened later is marked where it is opened.
+pub fn close_descriptors_on_exec() {
+    #[cfg(target_os = "linux")]
+    if mark_all_descriptors() {
+        return;
+    }
+    // Kernels before 5.11, containers that forbid the call, other systems.
+    let listing = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let entries = std::fs::read_dir(listing).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // Collected first: the listing itself is an open descriptor.
+    for number in numbers.filter(|number| *number > 2).collect::<Vec<_>>() {
+        mark_descriptor(number);
+    }
+}
+
+/// Marks everything above the three streams with one system call; false if the kernel cannot.
+///
+/// For use between fork and exec too: allocates nothing.
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "the standard library has no call for it")]
-fn forbid_reading() {
-    // SAFETY: the call takes numbers only. If the kernel refuses, nothing has changed.
-    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+#[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
+pub(crate) fn mark_all_descriptors() -> bool {
+    // SAFETY: a system call with three numbers. It closes nothing, it only says what exec is to close.
+    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
+}
+
+#[expect(unsafe_code, reason = "the descriptor is only known by its number")]
+fn mark_descriptor(number: i32) {
+    // SAFETY: takes numbers only. A number that is no longer open is refused.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library cannot overwrite a variable in place")]
-fn wipe_variables() {
+fn wipe_variables(_alone: &OnlyThread) {
     unsafe extern "C" {
         static mut environ: *mut *mut libc::c_char;
     }
     // SAFETY: `environ` is an array of pointers to writable, NUL-terminated texts, itself ended by a null
-    // pointer. The caller promises that no other thread exists that could change it meanwhile, and only
+    // pointer. `OnlyThread` says that no other thread exists that could change it meanwhile, and only
     // bytes before the end of each text are written.
     unsafe {
         let mut entry = environ;
@@ -56,6 +103,8 @@ fn wipe(variable: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     #[test]
@@ -72,5 +121,15 @@ mod tests {
             wipe(&mut bytes);
             assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_descriptor_is_marked_without_the_range_call_too() {
+        let file = tempfile::tempfile().unwrap();
+        let is_marked = || rustix::io::fcntl_getfd(&file).unwrap().contains(rustix::io::FdFlags::CLOEXEC);
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        assert!(!is_marked());
+        mark_descriptor(file.as_raw_fd());
+        assert!(is_marked());
     }
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::background::{Background, Registered};
-use crate::process::{Group, command, keep_standard_streams_only};
+use crate::process::{Group, command};
 use crate::shell::{Ending, ending_of};
 
 /// How long it may take to end by itself once its input is closed.
@@ -50,7 +51,6 @@ pub fn start(launch: &Launch, background: &Background) -> io::Result<(Partner, P
     let mut command =
         command(None, &launch.program, &launch.arguments, &launch.directory, &launch.environment)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    keep_standard_streams_only(&mut command);
     let mut child = command.spawn()?;
     let group = Group::led_by(&child)?;
     let registered = background.register(&group);
@@ -72,10 +72,10 @@ impl Partner {
     pub async fn end(mut self) -> Ending {
         let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
         if status.is_err() {
-            self.group.signal(libc::SIGTERM);
+            self.group.signal(Signal::TERM);
             status = timeout(TERM_GRACE, self.child.wait()).await;
         }
-        self.group.signal(libc::SIGKILL);
+        self.group.signal(Signal::KILL);
         match status {
             Ok(status) => ending_of(status),
             Err(_) => timeout(KILL_LIMIT, self.child.wait()).await.map_or(Ending::Cancelled, ending_of),

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
@@ -20,14 +21,16 @@ const TERM_GRACE: Duration = Duration::from_millis(200);
 const DRAIN_LIMIT: Duration = Duration::from_millis(100);
 /// How long we wait for the kernel to take away a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-/// Fewer wake-ups for commands that print much.
-const PIPE_BYTES: i32 = 1 << 20;
+const PIPE_BYTES: usize = 1 << 20;
 
 /// A process group that was started here. Killed when dropped, unless released.
 #[derive(Debug)]
 pub(crate) struct Group {
     id: i32,
     armed: bool,
+    /// What lasts as long as the group.
+    #[cfg(target_os = "linux")]
+    _watched: Option<crate::sandbox::Armed>,
 }
 
 /// A running child: the leader of its own session and process group.
@@ -49,7 +52,20 @@ impl Group {
     /// The group of a child that leads it.
     pub(crate) fn led_by(child: &Child) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
-        Ok(Self { id, armed: true })
+        Ok(Self {
+            id,
+            armed: true,
+            #[cfg(target_os = "linux")]
+            _watched: None,
+        })
+    }
+
+    /// Keeps a watch as long as the group is known.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn watched_by(self, watch: crate::sandbox::Armed) -> Self {
+        let mut group = self;
+        group._watched = Some(watch);
+        group
     }
 
     /// The group's number, which is its leader's process id.
@@ -59,12 +75,14 @@ impl Group {
 
     /// Whether any process of the group is alive, or dead but not yet collected.
     pub(crate) fn exists(&self) -> bool {
-        signal_group(self.id, 0)
+        group_id(self.id).is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
     }
 
     /// Sends a signal to every member.
-    pub(crate) fn signal(&self, number: i32) {
-        signal_group(self.id, number);
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(id) = group_id(self.id) {
+            let _ = rustix::process::kill_process_group(id, signal);
+        }
     }
 
     /// The members that no other member started: the background jobs of a shell that is gone.
@@ -86,7 +104,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if self.armed {
-            self.signal(libc::SIGKILL);
+            self.signal(Signal::KILL);
         }
     }
 }
@@ -104,10 +122,16 @@ impl Running {
         enlarge(&reader);
         let mut command = command(sandbox, OsStr::new(program), arguments, directory, environment)?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        let child = command.spawn()?;
-        // The command holds the write end; the pipe would never end while it lives.
-        drop(command);
-        let group = Group::led_by(&child)?;
+        // The command holds the write end, so it must not outlive this: the pipe would never end.
+        let (child, group) = match sandbox {
+            Some(sandbox) => sandbox.start(command)?,
+            None => {
+                let child = command.spawn()?;
+                drop(command);
+                let group = Group::led_by(&child)?;
+                (child, group)
+            }
+        };
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         Ok(Self { group, child, output: Some(output) })
     }
@@ -157,8 +181,8 @@ impl Running {
     pub(crate) async fn end(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
         // Before anyone dies: descendants that left the group can be told by their parents only now.
         let strays = strays_of(self.group.id);
-        self.group.signal(libc::SIGTERM);
-        signal_each(&strays, libc::SIGTERM);
+        self.group.signal(Signal::TERM);
+        signal_each(&strays, Signal::TERM);
         let deadline = Instant::now() + TERM_GRACE;
         let mut exited = false;
         while !exited {
@@ -173,8 +197,8 @@ impl Running {
         while self.group.exists() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.group.signal(libc::SIGKILL);
-        signal_each(&strays, libc::SIGKILL);
+        self.group.signal(Signal::KILL);
+        signal_each(&strays, Signal::KILL);
         if !exited {
             let _ = tokio::time::timeout(KILL_LIMIT, self.child.wait()).await;
         }
@@ -205,100 +229,81 @@ pub(crate) fn command<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// Makes the child the leader of a new session, and lets the kernel end it with us.
+/// Makes the child the leader of a new session, lets the kernel end it with us, and lets it inherit nothing
+/// but its three streams.
 pub(crate) fn lead_new_session(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
-        #[expect(unsafe_code, reason = "the standard library has no stable way to call setsid and prctl")]
-        // SAFETY: runs between fork and exec; setsid, prctl, getppid and _exit are async-signal-safe,
-        // take no pointers, and nothing here allocates.
-        unsafe {
-            if libc::setsid() == -1 {
-                return Err(io::Error::last_os_error());
+        rustix::process::setsid()?;
+        #[cfg(target_os = "linux")]
+        {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have died before that took effect.
+            let is_ours = |id: Pid| u32::try_from(id.as_raw_nonzero().get()) == Ok(parent);
+            if !rustix::process::getppid().is_some_and(is_ours) {
+                return Err(io::ErrorKind::BrokenPipe.into());
             }
-            #[cfg(target_os = "linux")]
-            {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // We may have died before prctl took effect.
-                if u32::try_from(libc::getppid()) != Ok(parent) {
-                    libc::_exit(127);
-                }
-            }
-            #[cfg(not(target_os = "linux"))]
-            let _ = parent;
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = parent;
         Ok(())
     };
     #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
-    // SAFETY: the closure only makes async-signal-safe calls and captures a number.
+    // SAFETY: the closure makes system calls that take numbers, and neither allocates nor locks.
     unsafe {
         command.pre_exec(prepare);
     }
+    keep_standard_streams_only(command.as_std_mut());
 }
 
-/// Lets the child inherit nothing but its three streams: not what whoever started us left open.
-pub(crate) fn keep_standard_streams_only(command: &mut Command) {
+/// Lets the child inherit nothing but its three streams: not what was left open for this program.
+///
+/// Where the kernel cannot do it here, the marks that the program set at its start have to do.
+pub(crate) fn keep_standard_streams_only(command: &mut std::process::Command) {
     #[cfg(target_os = "linux")]
     {
-        let close = || {
-            #[expect(unsafe_code, reason = "the standard library cannot close a range of descriptors")]
-            // SAFETY: a system call with three numbers, between fork and exec. It marks descriptors to be
-            // closed by exec. Old kernels do not know it; then those descriptors stay, as they did before.
-            unsafe {
-                libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-            }
+        let mark = || {
+            crate::own_process::mark_all_descriptors();
             Ok(())
         };
         #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
         // SAFETY: the closure makes one async-signal-safe call and captures nothing.
         unsafe {
-            command.pre_exec(close);
+            std::os::unix::process::CommandExt::pre_exec(command, mark);
         }
     }
     #[cfg(not(target_os = "linux"))]
     let _ = command;
 }
 
+/// Fewer wake-ups for commands that print much. A refusal (the user's pipe quota) leaves the default size.
 fn enlarge(pipe: &io::PipeReader) {
     #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd as _;
-        #[expect(unsafe_code, reason = "the standard library cannot set the size of a pipe")]
-        // SAFETY: the descriptor is open for the duration of the call, and the argument is a number.
-        // A refusal (the user's pipe quota) leaves the default size, which works as well.
-        unsafe {
-            libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES);
-        }
-    }
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
     #[cfg(not(target_os = "linux"))]
     let _ = (pipe, PIPE_BYTES);
 }
 
-/// Whether the signal could be sent to at least one member.
-fn signal_group(group: i32, number: i32) -> bool {
-    // 0 and 1 would mean our own group and everyone.
-    group > 1 && send(-group, number)
+/// A group that can be signalled: 0 and 1 would mean our own group and everyone.
+fn group_id(group: i32) -> Option<Pid> {
+    if group > 1 { Pid::from_raw(group) } else { None }
 }
 
-fn signal_each(processes: &[i32], number: i32) {
-    for &id in processes.iter().filter(|id| **id > 1) {
-        send(id, number);
+fn signal_each(processes: &[i32], signal: Signal) {
+    for id in processes.iter().filter_map(|id| group_id(*id)) {
+        let _ = rustix::process::kill_process(id, signal);
     }
-}
-
-#[expect(unsafe_code, reason = "the standard library can signal neither groups nor foreign processes")]
-fn send(target: i32, number: i32) -> bool {
-    // SAFETY: kill takes two numbers and touches no memory of ours.
-    unsafe { libc::kill(target, number) == 0 }
 }
 
 /// A row of the process table.
 #[derive(Debug)]
-struct ProcessEntry {
-    id: i32,
-    parent: i32,
+pub(crate) struct ProcessEntry {
+    pub(crate) id: i32,
+    pub(crate) parent: i32,
     group: i32,
-    is_alive: bool,
+    pub(crate) is_alive: bool,
+    /// When it began, in the kernel's ticks.
+    pub(crate) started: u64,
 }
 
 /// Descendants of a group's leader that are in other groups.
@@ -316,7 +321,7 @@ fn strays_of(leader: i32) -> Vec<i32> {
 }
 
 /// All processes; empty where the system has no `/proc`.
-fn processes() -> Vec<ProcessEntry> {
+pub(crate) fn processes() -> Vec<ProcessEntry> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
@@ -328,14 +333,16 @@ fn processes() -> Vec<ProcessEntry> {
         .collect()
 }
 
-/// Reads `pid (name) state ppid pgrp …`; the name may hold spaces and parentheses.
+/// Reads `pid (name) state ppid pgrp … starttime …`; the name may hold spaces and parentheses.
 fn parse_stat(id: i32, stat: &str) -> Option<ProcessEntry> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    Some(ProcessEntry { id, parent, group, is_alive: !matches!(state, "Z" | "X") })
+    // Sixteen fields about the terminal, faults, times and priority stand between.
+    let started = fields.nth(16).and_then(|ticks| ticks.parse().ok()).unwrap_or_default();
+    Some(ProcessEntry { id, parent, group, is_alive: !matches!(state, "Z" | "X"), started })
 }
 
 #[cfg(test)]
@@ -348,12 +355,15 @@ mod tests {
         assert_eq!((entry.parent, entry.group, entry.is_alive), (42, 43, true));
         assert!(!parse_stat(7, "7 (x) Z 1 2 3").unwrap().is_alive);
         assert!(parse_stat(7, "nonsense").is_none());
+        let own = i32::try_from(std::process::id()).unwrap();
+        let table = processes();
+        let (us, first) = (table.iter().find(|p| p.id == own).unwrap(), table.iter().find(|p| p.id == 1));
+        assert!(us.started > 0 && first.is_none_or(|first| first.started <= us.started), "{us:?} {first:?}");
     }
 
     #[test]
     fn dangerous_group_numbers_are_never_signalled() {
-        assert!(!signal_group(0, 0));
-        assert!(!signal_group(1, 0));
-        assert!(!signal_group(-1, 0));
+        assert_eq!([-1, 0, 1].map(group_id), [None; 3]);
+        assert!(group_id(2).is_some());
     }
 }

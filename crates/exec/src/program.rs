@@ -7,13 +7,14 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Child;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::process::{command, keep_standard_streams_only};
+use crate::process::command;
 use crate::sandbox::Sandbox;
 use crate::shell::{Ending, ending_of};
 use crate::starters;
@@ -89,10 +90,10 @@ pub async fn run_with(
     let (name, arguments) = (&program.program, &program.arguments);
     let mut command = command(sandbox, name, arguments, &program.directory, &program.environment)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if sandbox.is_none() {
-        keep_standard_streams_only(&mut command);
-    }
-    let (mut child, group) = starters::start(command).await?;
+    let (mut child, group) = match sandbox {
+        Some(sandbox) => sandbox.start(command)?,
+        None => starters::start(command).await?,
+    };
     let registered = background.register(&group);
     let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };
     let deadline = program.time_limit.map(|limit| Instant::now() + limit);
@@ -103,7 +104,7 @@ pub async fn run_with(
         ended = talk(&mut child, program, excess, &mut end.stdout, &mut end.stderr) => ended,
     };
     end.ending = ended;
-    group.signal(libc::SIGKILL);
+    group.signal(Signal::KILL);
     let _ = timeout(KILL_LIMIT, child.wait()).await;
     drop(registered);
     // All members have had their signal; the number may soon belong to someone else.

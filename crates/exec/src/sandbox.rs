@@ -7,12 +7,16 @@
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod confined;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod places;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
 mod syscalls;
+#[cfg(target_os = "linux")]
+mod tripwire;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,12 +24,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
-use crate::process::lead_new_session;
+use crate::process::{Group, lead_new_session};
+use crate::starters::Starter;
 use places::Places;
 
 pub use places::RootError;
+#[cfg(target_os = "linux")]
+pub(crate) use tripwire::Armed;
 
 /// What a sandbox is made for.
 #[derive(Debug, Clone)]
@@ -88,6 +95,24 @@ impl fmt::Display for Level {
     }
 }
 
+/// What a sandbox keeps its commands from, for screens and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confinement {
+    pub level: Level,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Whether commands can send signals to processes outside.
+    pub signals_outside: bool,
+}
+
+impl Confinement {
+    /// What commands can do, as the end of a sentence that begins with the level's name.
+    pub fn rights(&self) -> String {
+        let network = if self.network { "the network is open" } else { "no network" };
+        format!("commands can write only the workspace, caches and temporary files; {network}")
+    }
+}
+
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -129,6 +154,10 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
 pub struct Sandbox {
     means: Means,
     network: bool,
+    signals_outside: bool,
+    starter: Starter,
+    #[cfg(target_os = "linux")]
+    tripwire: tripwire::Tripwire,
 }
 
 #[derive(Debug)]
@@ -136,7 +165,7 @@ enum Means {
     #[cfg(target_os = "linux")]
     Bubblewrap(Box<bubblewrap::Bubblewrap>),
     #[cfg(target_os = "linux")]
-    Landlock(landlock::Restriction),
+    Landlock,
     #[cfg(target_os = "macos")]
     Seatbelt(seatbelt::Seatbelt),
 }
@@ -178,6 +207,9 @@ const NETWORK_REFUSALS: &[&str] = &[
     "unable to resolve",
 ];
 
+/// How much of a failed command's output is searched for them.
+const EXPLAINED_BYTES: usize = 256 << 10;
+
 impl Sandbox {
     /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
@@ -195,18 +227,34 @@ impl Sandbox {
         Err(SandboxError::NoneWorks(tried))
     }
 
+    #[cfg(target_os = "linux")]
+    fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
+        let (means, restriction) = match level {
+            Level::Bubblewrap => {
+                let bubblewrap = bubblewrap::Bubblewrap::find(places, request)?;
+                let restriction = bubblewrap.restriction();
+                (Means::Bubblewrap(Box::new(bubblewrap)), restriction)
+            }
+            Level::Landlock => (Means::Landlock, landlock::Restriction::full(places, request.network)?),
+            Level::Seatbelt => return Err(LevelError::OtherSystem),
+        };
+        let signals_outside = !restriction.scopes_signals();
+        let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
+        let tripwire = tripwire::Tripwire::new(&places.protected);
+        let sandbox = Self { means, network: request.network, signals_outside, starter, tripwire };
+        sandbox.try_out()?;
+        Ok(sandbox)
+    }
+
+    #[cfg(not(target_os = "linux"))]
     fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
         let means = match level {
-            #[cfg(target_os = "linux")]
-            Level::Bubblewrap => Means::Bubblewrap(Box::new(bubblewrap::Bubblewrap::find(places, request)?)),
-            #[cfg(target_os = "linux")]
-            Level::Landlock => Means::Landlock(landlock::Restriction::full(places, request.network)?),
             #[cfg(target_os = "macos")]
             Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),
-            #[allow(unreachable_patterns, reason = "which levels are left depends on the system")]
             _ => return Err(LevelError::OtherSystem),
         };
-        let sandbox = Self { means, network: request.network };
+        let starter = Starter::new(|| Ok(())).map_err(LevelError::Start)?;
+        let sandbox = Self { means, network: request.network, signals_outside: true, starter };
         sandbox.try_out()?;
         Ok(sandbox)
     }
@@ -217,7 +265,8 @@ impl Sandbox {
         let mut command = self
             .command(OsStr::new("/bin/sh"), &["-c", ":"], root, &environment)
             .map_err(LevelError::Start)?;
-        let output = command.as_std_mut().stdin(Stdio::null()).output().map_err(LevelError::Start)?;
+        let run = move || command.as_std_mut().stdin(Stdio::null()).output();
+        let output = self.starter.run(run).map_err(LevelError::Start)?;
         if output.status.success() {
             return Ok(());
         }
@@ -226,20 +275,60 @@ impl Sandbox {
         Err(LevelError::Trial(said.map_or_else(|| output.status.to_string(), str::to_owned)))
     }
 
+    /// Starts a command that was made by [`Sandbox::command`].
+    pub(crate) fn start(&self, command: Command) -> io::Result<(Child, Group)> {
+        #[cfg(target_os = "linux")]
+        {
+            let watch = self.tripwire.arm();
+            let (child, group) = self.starter.start(command)?;
+            Ok((child, group.watched_by(watch)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.starter.start(command)
+    }
+
+    /// Lets a protected name come into being that did not exist: the program itself, and not a command, is
+    /// about to make it.
+    pub fn permit(&self, path: &Path) {
+        #[cfg(target_os = "linux")]
+        self.tripwire.permit(path);
+        #[cfg(not(target_os = "linux"))]
+        let _ = path;
+    }
+
+    /// A line about protected names that commands made since the last time, and what became of them.
+    pub fn take_notice(&self) -> Option<String> {
+        #[cfg(target_os = "linux")]
+        {
+            let blocked = self.tripwire.take_blocked();
+            let told: Vec<String> = blocked.iter().map(|blocked| blocked.to_string()).collect();
+            (!told.is_empty()).then(|| format!("Sandbox: {}", told.join("; ")))
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
     pub fn level(&self) -> Level {
         match self.means {
             #[cfg(target_os = "linux")]
             Means::Bubblewrap(_) => Level::Bubblewrap,
             #[cfg(target_os = "linux")]
-            Means::Landlock(_) => Level::Landlock,
+            Means::Landlock => Level::Landlock,
             #[cfg(target_os = "macos")]
             Means::Seatbelt(_) => Level::Seatbelt,
         }
     }
 
+    pub fn confinement(&self) -> Confinement {
+        let (network, signals_outside) = (self.network, self.signals_outside);
+        Confinement { level: self.level(), network, signals_outside }
+    }
+
     /// A line for the model if what a failed command printed may come from these borders.
     pub fn explanation(&self, output: &str) -> Option<String> {
-        let output = output.to_ascii_lowercase();
+        // Refusals stand near the end, and the whole may be long.
+        let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
+        let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
         if !names(REFUSALS) && (self.network || !names(NETWORK_REFUSALS)) {
             return None;
@@ -271,7 +360,7 @@ impl Sandbox {
                 command
             }
             #[cfg(target_os = "linux")]
-            Means::Landlock(_) => Command::new(program),
+            Means::Landlock => Command::new(program),
             #[cfg(target_os = "macos")]
             Means::Seatbelt(seatbelt) => {
                 must_exist(program, directory, environment)?;
@@ -282,14 +371,6 @@ impl Sandbox {
         };
         command.args(arguments).current_dir(directory).env_clear().envs(self.environment(environment));
         lead_new_session(&mut command);
-        match &self.means {
-            #[cfg(target_os = "linux")]
-            Means::Bubblewrap(bubblewrap) => bubblewrap.restriction().apply_to(&mut command)?,
-            #[cfg(target_os = "linux")]
-            Means::Landlock(restriction) => restriction.apply_to(&mut command)?,
-            #[cfg(target_os = "macos")]
-            Means::Seatbelt(_) => {}
-        }
         Ok(command)
     }
 
@@ -316,15 +397,17 @@ fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)
         directory.join(path).exists()
     } else {
         let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-        find_program(path, search.unwrap_or("/usr/bin:/bin")).is_some()
+        find_programs(path, search.unwrap_or("/usr/bin:/bin")).next().is_some()
     };
     if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// Looks a program up in a value of `PATH`. Relative entries are passed over.
-fn find_program(name: &Path, search_path: &str) -> Option<PathBuf> {
-    let folders = std::env::split_paths(search_path).filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+/// Every file that a name could mean by a value of `PATH`, best first. Relative entries are passed over.
+fn find_programs(name: &Path, search_path: &str) -> impl Iterator<Item = PathBuf> {
+    let folders: Vec<PathBuf> = std::env::split_paths(search_path).collect();
+    let files =
+        folders.into_iter().filter(|folder| folder.is_absolute()).map(move |folder| folder.join(name));
+    files.filter(|file| file.is_file())
 }
 
 #[cfg(test)]

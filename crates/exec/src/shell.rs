@@ -170,8 +170,11 @@ async fn at(moment: Option<Instant>) {
 
 fn start(command: &ShellCommand) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
-    // Options that change what a pattern means are switched off, whatever the user's start-up files say.
+    // No start-up file is read, which bash would do where it believes to be called by ssh; and options that
+    // change what a pattern means are off.
     let bash = [
+        "--noprofile",
+        "--norc",
         "+O",
         "promptvars",
         "+O",
@@ -187,7 +190,7 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     ];
     let (directory, environment) = (&command.directory, &command.environment);
     let sandbox = command.sandbox.as_deref();
-    match Running::start("bash", &bash, directory, environment, sandbox) {
+    match Running::start(bash_program(), &bash, directory, environment, sandbox) {
         // Small systems have no bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox)
@@ -195,6 +198,13 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
         }
         result => result.map_err(|source| StartError::Shell { shell: "bash", source }),
     }
+}
+
+/// The system's own bash, where there is one: `PATH` may begin with folders that a repository fills.
+fn bash_program() -> &'static str {
+    let of_system = ["/bin/bash", "/usr/bin/bash"];
+    let is_linux = cfg!(target_os = "linux");
+    of_system.into_iter().find(|path| is_linux && Path::new(path).is_file()).unwrap_or("bash")
 }
 
 fn check_directory(path: &Path) -> Result<(), StartError> {

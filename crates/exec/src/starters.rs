@@ -1,7 +1,8 @@
-//! Threads that start programs, so that many start side by side.
+//! Threads that start programs.
 //!
-//! Starting a program blocks until the system has put it in the place of a copy of this process. And the system
-//! ends a child with the thread that started it, so these threads stay as long as the process.
+//! Starting a program blocks until the system has put it in the place of a copy of this process, so a pool of
+//! threads starts many side by side. And the system ends a child with the thread that started it, so these
+//! threads stay as long as what they started may live.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,29 +15,80 @@ use tokio::sync::oneshot;
 
 use crate::process::Group;
 
-const MOST: usize = 4;
+const MAX_THREADS: usize = 4;
 
-struct Job {
-    command: Command,
-    runtime: Handle,
-    started: oneshot::Sender<io::Result<(Child, Group)>>,
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that has given up rights: what it starts has given them up too, and shares their limits.
+///
+/// Children end with it, so it lives as long as this value.
+#[derive(Debug)]
+pub(crate) struct Starter {
+    jobs: Sender<Job>,
 }
 
-/// Starts a program that leads its own group. If nobody waits for it any more, the group is killed.
+impl Starter {
+    /// Starts the thread, which calls `give_up` first.
+    pub(crate) fn new(give_up: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+        let (jobs, receiver) = channel::<Job>();
+        let (tell, is_ready) = channel();
+        thread::Builder::new().name("confined-starter".to_owned()).spawn(move || {
+            let given_up = give_up();
+            let may_work = given_up.is_ok();
+            let _ = tell.send(given_up);
+            if may_work {
+                receiver.into_iter().for_each(|job| job());
+            }
+        })?;
+        is_ready.recv().map_err(|_| gone())??;
+        Ok(Self { jobs })
+    }
+
+    /// Does something on the thread and waits for it.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (tell, done) = channel();
+        let job = Box::new(move || drop(tell.send(work())));
+        self.jobs.send(job).map_err(|_| gone())?;
+        done.recv().map_err(|_| gone())?
+    }
+
+    /// Starts a program that leads its own group.
+    pub(crate) fn start(&self, mut command: Command) -> io::Result<(Child, Group)> {
+        let runtime = Handle::current();
+        self.run(move || {
+            let _runtime = runtime.enter();
+            started(&mut command)
+        })
+    }
+}
+
+/// Starts a program that leads its own group, on one of a few threads. If nobody waits for it any more, the
+/// group is killed.
 pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
     static JOBS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
     let Some(jobs) = JOBS.get_or_init(|| threads().ok()) else { return started(&mut command) };
-    let (started, child) = oneshot::channel();
-    let job = Job { command, runtime: Handle::current(), started };
-    let gone = || io::Error::other("the threads that start programs are gone");
+    let (tell, child) = oneshot::channel();
+    let runtime = Handle::current();
+    let job = Box::new(move || {
+        let _runtime = runtime.enter();
+        // Dropped, the group kills itself.
+        let _ = tell.send(started(&mut command));
+    });
     jobs.send(job).map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the threads that start programs are gone")
 }
 
 fn threads() -> io::Result<Sender<Job>> {
     let (sender, receiver) = channel();
     let receiver = Arc::new(Mutex::new(receiver));
-    let count = thread::available_parallelism().map_or(1, |count| count.get().min(MOST));
+    let count = thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
     for _ in 0..count {
         let receiver = Arc::clone(&receiver);
         thread::Builder::new().name("starter".to_owned()).spawn(move || work(&receiver))?;
@@ -47,10 +99,8 @@ fn threads() -> io::Result<Sender<Job>> {
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { mut command, runtime, started: tell }) = next else { return };
-        let _runtime = runtime.enter();
-        // Dropped, the group kills itself.
-        let _ = tell.send(started(&mut command));
+        let Ok(job) = next else { return };
+        job();
     }
 }
 

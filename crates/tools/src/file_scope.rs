@@ -6,12 +6,13 @@ use std::sync::Arc;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::{ArgError, ToolContext, ToolErrorKind, ToolOutcome};
+use pollux_exec::sandbox::Sandbox;
 use tokio_util::sync::CancellationToken;
 
 use crate::ToolSetup;
 use crate::arguments::Arguments;
 use crate::ignore_rules::{IgnoreRules, Respect};
-use crate::workspace::{Location, Workspace};
+use crate::workspace::{Location, SaveError, Workspace};
 
 /// The workspace with its ignore rules.
 pub(crate) struct FileScope {
@@ -19,22 +20,32 @@ pub(crate) struct FileScope {
     pub(crate) rules: IgnoreRules,
     pub(crate) respect: Respect,
     pub(crate) clock: Arc<dyn Clock>,
+    sandbox: Option<Arc<Sandbox>>,
 }
 
 impl FileScope {
     pub(crate) fn new(setup: &ToolSetup) -> Self {
-        Self::of(Arc::clone(&setup.workspace), &setup.filtering, Arc::clone(&setup.clock))
+        let own = Self::of(Arc::clone(&setup.workspace), &setup.filtering, Arc::clone(&setup.clock));
+        Self { sandbox: setup.sandbox.clone(), ..own }
     }
 
     pub(crate) fn of(workspace: Arc<Workspace>, filtering: &FileFiltering, clock: Arc<dyn Clock>) -> Self {
         let rules = IgnoreRules::new(workspace.directories(), &filtering.custom_ignore_files);
         let respect = Respect { git: filtering.respect_git_ignore, gemini: filtering.respect_gemini_ignore };
-        Self { workspace, rules, respect, clock }
+        Self { workspace, rules, respect, clock, sandbox: None }
     }
 
     /// Resolves and tests a path argument.
     pub(crate) fn locate(&self, given: &str) -> Result<Location, ArgError> {
         self.workspace.locate(given).map_err(|refusal| ArgError(refusal.to_string()))
+    }
+
+    /// Writes a file. The sandbox is told, which would take a new `.vscode` for one that a command made.
+    pub(crate) fn save(&self, location: &Location, content: &[u8]) -> Result<(), SaveError> {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.permit(location.path());
+        }
+        self.workspace.save(location, content)
     }
 
     /// The settings, unless the call says otherwise.

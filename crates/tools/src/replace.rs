@@ -351,7 +351,7 @@ impl Call {
 
     fn save(&self, bytes: &[u8]) -> Result<(), ToolFailure> {
         let path: &Path = self.location.path();
-        self.scope.workspace.save(&self.location, bytes).map_err(|error| write_failure(path, error))
+        self.scope.save(&self.location, bytes).map_err(|error| write_failure(path, error))
     }
 
     fn modified(&self, count: usize) -> String {

@@ -25,6 +25,10 @@ const MOST_DELAY_MS: u64 = 60_000;
 /// Longer commands are shown by their description.
 const TITLE_CHARS: usize = 150;
 
+/// Beginning and end of long output that screens, reports and the session file get.
+const DISPLAY_HEAD_BYTES: usize = 256 << 10;
+const DISPLAY_TAIL_BYTES: usize = 768 << 10;
+
 /// The tool.
 pub(crate) struct RunShellCommand {
     spec: Arc<ToolSpec>,
@@ -184,7 +188,7 @@ impl Invocation for Call {
                 }
             }
             match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
-                Ok(ShellEnd::Finished(finished)) => report(&finished, &command),
+                Ok(ShellEnd::Finished(finished)) => report(finished, &command),
                 Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
                 Err(error) => ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
             }
@@ -194,11 +198,11 @@ impl Invocation for Call {
 
 fn moved(pid: u32) -> ToolOutcome {
     let text = format!("Command moved to background (PID: {pid}). Output hidden. Press Ctrl+B to view.");
-    done(&text, Display::Text(text.clone()), None)
+    done(text.clone(), Display::Text(text), None)
 }
 
-fn done(text: &str, display: Display, failure: Option<RunFailure>) -> ToolOutcome {
-    let parts = vec![Part::text(untrusted::wrapped(text))];
+fn done(text: String, display: Display, failure: Option<RunFailure>) -> ToolOutcome {
+    let parts = vec![Part::text(untrusted::wrapped_in_place(text))];
     ToolOutcome::Done(ToolOutput { failure, ..ToolOutput::new(parts, display) })
 }
 
@@ -213,12 +217,14 @@ fn failure(ending: Ending) -> Option<RunFailure> {
 }
 
 /// A finished command in upstream's words.
-fn report(finished: &Finished, command: &ShellCommand) -> ToolOutcome {
-    let output = finished.output.text();
-    match finished.ending {
+fn report(finished: Finished, command: &ShellCommand) -> ToolOutcome {
+    let Finished { ending, output, pid, background_pids } = finished;
+    let output = output.into_text();
+    let notice = command.sandbox.as_ref().and_then(|sandbox| sandbox.take_notice());
+    match ending {
         Ending::Cancelled => {
-            let text = stopped("Command was cancelled by user before it could complete.", &output);
-            ToolOutcome::Cancelled { partial: Some(untrusted::wrapped(&text)) }
+            let text = stopped("Command was cancelled by user before it could complete.", output);
+            ToolOutcome::Cancelled { partial: Some(untrusted::wrapped_in_place(text)) }
         }
         Ending::Inactive => {
             let minutes = command.inactivity.unwrap_or_default().as_secs_f64() / 60.0;
@@ -226,47 +232,66 @@ fn report(finished: &Finished, command: &ShellCommand) -> ToolOutcome {
                 "Command was automatically cancelled because it exceeded the timeout of {minutes:.1} minutes \
                  without output."
             );
-            done(&stopped(&reason, &output), Display::Text(reason), failure(finished.ending))
+            done(stopped(&reason, output), Display::Text(reason), failure(ending))
         }
         Ending::Exited(_) | Ending::Signalled(_) => {
-            let mut text = lines(finished, &output);
-            let failure = failure(finished.ending);
+            let failure = failure(ending);
             let sandbox = command.sandbox.as_ref().filter(|_| failure.is_some());
-            if let Some(why) = sandbox.and_then(|sandbox| sandbox.explanation(&output)) {
-                text.push('\n');
-                text.push_str(&why);
+            let why = sandbox.and_then(|sandbox| sandbox.explanation(&output));
+            let display = display(failure.as_ref(), &output);
+            let mut text = output;
+            if text.is_empty() {
+                text.push_str("(empty)");
             }
-            done(&text, display(failure.as_ref(), output), failure)
+            text.insert_str(0, "Output: ");
+            let more = lines(ending, pid, &background_pids).into_iter().chain(why).chain(notice);
+            for line in more {
+                text.push('\n');
+                text.push_str(&line);
+            }
+            done(text, display, failure)
         }
     }
 }
 
-fn stopped(reason: &str, output: &str) -> String {
+fn stopped(reason: &str, mut output: String) -> String {
     if output.is_empty() {
-        format!("{reason} There was no output before it was cancelled.")
-    } else {
-        format!("{reason} Below is the output before it was cancelled:\n{output}")
+        return format!("{reason} There was no output before it was cancelled.");
     }
+    output.insert_str(0, &format!("{reason} Below is the output before it was cancelled:\n"));
+    output
 }
 
-fn lines(finished: &Finished, output: &str) -> String {
-    let mut lines = vec![format!("Output: {}", if output.is_empty() { "(empty)" } else { output })];
-    match finished.ending {
+fn lines(ending: Ending, pid: u32, background_pids: &[u32]) -> Vec<String> {
+    let mut lines = Vec::new();
+    match ending {
         Ending::Exited(code) if code != 0 => lines.push(format!("Exit Code: {code}")),
         Ending::Signalled(signal) => lines.push(format!("Signal: {signal}")),
         Ending::Exited(_) | Ending::Cancelled | Ending::Inactive => {}
     }
-    if !finished.background_pids.is_empty() {
-        let pids: Vec<String> = finished.background_pids.iter().map(u32::to_string).collect();
+    if !background_pids.is_empty() {
+        let pids: Vec<String> = background_pids.iter().map(u32::to_string).collect();
         lines.push(format!("Background PIDs: {}", pids.join(", ")));
     }
-    lines.push(format!("Process Group PGID: {}", finished.pid));
-    lines.join("\n")
+    lines.push(format!("Process Group PGID: {pid}"));
+    lines
 }
 
-fn display(failure: Option<&RunFailure>, output: String) -> Display {
+/// What people are shown of long output: its two ends. The model can read all of it in a file.
+fn shown(output: &str) -> String {
+    let head = output.get(..output.floor_char_boundary(DISPLAY_HEAD_BYTES)).unwrap_or_default();
+    let tail_at = output.floor_char_boundary(output.len().saturating_sub(DISPLAY_TAIL_BYTES));
+    let omitted = tail_at.saturating_sub(head.len());
+    if omitted == 0 {
+        return output.to_owned();
+    }
+    let tail = output.get(tail_at..).unwrap_or_default();
+    format!("{head}\n... [{omitted} bytes omitted] ...\n{tail}")
+}
+
+fn display(failure: Option<&RunFailure>, output: &str) -> Display {
     if !output.is_empty() {
-        return Display::Text(output);
+        return Display::Text(shown(output));
     }
     failure.and_then(RunFailure::without_output).map_or(Display::Nothing, Display::Text)
 }
@@ -274,6 +299,17 @@ fn display(failure: Option<&RunFailure>, output: String) -> Display {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_two_ends_of_long_output_are_shown() {
+        let line = "grün €\n";
+        let short = line.repeat(1000);
+        assert_eq!(shown(&short), short);
+        let long = line.repeat(400_000);
+        let cut = shown(&long);
+        assert!(cut.len() < (1 << 20) + 100 && cut.contains(" bytes omitted] ..."), "{}", cut.len());
+        assert!(cut.starts_with("grün €\n") && cut.ends_with("grün €\n"));
+    }
 
     #[test]
     fn words_are_quoted_so_that_the_shell_keeps_them_apart() {

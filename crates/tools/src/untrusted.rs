@@ -1,3 +1,3 @@
 //! Marks text that others wrote.
 
-pub(crate) use pollux_domain::untrusted::wrapped;
+pub(crate) use pollux_domain::untrusted::{wrapped, wrapped_in_place};

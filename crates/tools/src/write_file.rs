@@ -159,7 +159,7 @@ impl Call {
             return ToolOutcome::Failed(failure);
         }
         let (encoding, content) = self.content_for(&before);
-        if let Err(error) = self.scope.workspace.save(&self.location, &encoding.encode(&content)) {
+        if let Err(error) = self.scope.save(&self.location, &encoding.encode(&content)) {
             return ToolOutcome::Failed(match error {
                 // A file stands where a folder should be; upstream notices when it looks for the old file.
                 SaveError::Io(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {

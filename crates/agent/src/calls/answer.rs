@@ -1,5 +1,6 @@
 //! From a tool's outcome to what the model reads.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use pollux_config::groups::Tools;
@@ -46,7 +47,7 @@ impl Answer {
                 let (mut text, media) = split(output, &finished.call.name, &mut deferred);
                 nested = media;
                 if let Some(context) = context {
-                    text.push_str(&format!(
+                    text.to_mut().push_str(&format!(
                         "\n\n--- Newly Discovered Project Context ---\n{context}\n--- End Project Context ---"
                     ));
                 }
@@ -59,7 +60,7 @@ impl Answer {
             }
             ToolOutcome::Cancelled { partial } => {
                 if let Some(partial) = partial {
-                    let text = offloaded(partial.clone(), finished, offload, &mut problem);
+                    let text = offloaded(partial.into(), finished, offload, &mut problem);
                     response.insert("output".into(), json!(text));
                 }
                 response
@@ -81,46 +82,50 @@ impl Answer {
 }
 
 /// Takes texts and media of a result apart.
-fn split(output: &ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (String, Vec<Part>) {
+fn split<'a>(output: &'a ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (Cow<'a, str>, Vec<Part>) {
     let texts: Vec<&str> = output.parts.iter().filter_map(Part::spoken_text).collect();
     let media: Vec<&Part> = output.parts.iter().filter(|part| part.spoken_text().is_none()).collect();
     let (moving, still): (Vec<&Part>, Vec<&Part>) =
         media.into_iter().partition(|part| is_audio_or_video(part));
-    let mut text = texts.join("\n");
+    // A long text is not copied only to be cut.
+    let mut text = match texts.as_slice() {
+        [only] => Cow::Borrowed(*only),
+        several => Cow::Owned(several.join("\n")),
+    };
     if !moving.is_empty() {
         let mimes: Vec<&str> = moving.iter().filter_map(|part| mime(part)).collect();
         let mimes = mimes.join(", ");
         if MEDIA_READERS.contains(&tool) {
-            text = format!(
+            text = Cow::Owned(format!(
                 "Binary content ({mimes}) read successfully. Content will be injected for analysis in the next sequence."
-            );
+            ));
             deferred.extend(moving.into_iter().cloned());
         } else {
-            text.push_str(&format!(
+            text.to_mut().push_str(&format!(
                 "[SYSTEM: Binary content ({mimes}) stripped from response due to protocol limitations.]"
             ));
         }
     }
     if text.is_empty() && !still.is_empty() {
-        text = format!("Binary content provided ({} item(s)).", still.len());
+        text = Cow::Owned(format!("Binary content provided ({} item(s)).", still.len()));
     }
     (text, still.into_iter().cloned().collect())
 }
 
 fn offloaded(
-    text: String,
+    text: Cow<'_, str>,
     finished: &Finished,
     offload: &Offload<'_>,
     problem: &mut Option<String>,
 ) -> String {
     if !finished.spec.as_ref().is_some_and(|spec| spec.offloads_long_output) {
-        return text;
+        return text.into_owned();
     }
     let Some(threshold) = truncate::exceeded(&text, offload.settings, offload.window_left) else {
-        return text;
+        return text.into_owned();
     };
     let file = truncate::file_for(offload.temp_dir, offload.session, &finished.call.name, &finished.call.id);
-    match truncate::save(&file, &text) {
+    match truncate::save(&file, text.as_bytes()) {
         Ok(()) => truncate::excerpt(&text, threshold, &file),
         Err(error) => {
             *problem = Some(format!("could not save the whole output to `{}`: {error}", file.display()));

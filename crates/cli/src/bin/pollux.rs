@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pollux_cli::main(std::env::args_os().skip(1))
+    #[expect(unsafe_code, reason = "only the start of the program can promise it")]
+    // SAFETY: nothing has run before this line that could have started a thread.
+    let alone = unsafe { pollux_cli::OnlyThread::assume() };
+    pollux_cli::main(alone, std::env::args_os().skip(1))
 }

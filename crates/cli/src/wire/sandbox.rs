@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
-use pollux_exec::sandbox::{Level, Sandbox as Borders, SandboxError, SandboxRequest};
+use pollux_exec::sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
+use serde_json::{Value, json};
 
 use super::{Loaded, turn};
 use crate::report::Failure;
@@ -21,11 +23,63 @@ pub(crate) struct Sandbox {
     pub(crate) notes: Vec<String>,
 }
 
+/// The sandbox that commands of this run are really in, whatever the settings asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SandboxInForce {
+    /// Each command is confined by us.
+    Own(Confinement),
+    /// The whole program runs in a sandbox that someone else made; the value of `SANDBOX`.
+    Outer(String),
+    None,
+}
+
+impl SandboxInForce {
+    /// A short name for a status line.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Own(confinement) => confinement.level.to_string(),
+            Self::Outer(name) => name.clone(),
+            Self::None => "no sandbox".to_owned(),
+        }
+    }
+
+    /// The name and what it means for commands, in one line.
+    #[allow(dead_code, reason = "for the front ends")]
+    pub(crate) fn summary(&self) -> String {
+        match self {
+            Self::Own(confinement) => format!("{} ({})", confinement.level, confinement.rights()),
+            Self::Outer(name) => format!("{name} (made outside; commands share it with the program)"),
+            Self::None => "no sandbox (commands run with your rights)".to_owned(),
+        }
+    }
+
+    /// The same as facts: `level` is the name that settings use, or null.
+    #[allow(dead_code, reason = "for the front ends")]
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Self::Own(Confinement { level, network, signals_outside }) => {
+                json!({"level": level.as_str(), "network": network, "signals_outside": signals_outside})
+            }
+            Self::Outer(name) => json!({"level": null, "outer": name}),
+            Self::None => json!({"level": null}),
+        }
+    }
+}
+
 impl Sandbox {
-    /// What the model is told about where it works: in our sandbox, in one around us, or in none.
+    /// The sandbox that commands run in.
+    pub(crate) fn in_force(&self, env: &Env) -> SandboxInForce {
+        match (&self.borders, env.non_empty("SANDBOX")) {
+            (Some(borders), _) => SandboxInForce::Own(borders.confinement()),
+            (None, Some(outer)) => SandboxInForce::Outer(outer.to_owned()),
+            (None, None) => SandboxInForce::None,
+        }
+    }
+
+    /// What the model is told about where it works; `None` where nothing confines it.
     pub(crate) fn kind(&self, loaded: &Loaded) -> Option<String> {
-        let own = self.borders.as_ref().map(|borders| borders.level().to_string());
-        own.or_else(|| loaded.env.non_empty("SANDBOX").map(str::to_owned))
+        let in_force = self.in_force(&loaded.env);
+        (in_force != SandboxInForce::None).then(|| in_force.name())
     }
 }
 
@@ -129,5 +183,36 @@ fn absolute(path: &str, home: &Path, directory: &Path) -> PathBuf {
         Some(rest) => home.join(rest),
         None if path == "~" => home.to_path_buf(),
         None => directory.join(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_force_is_told_by_what_was_made_not_by_what_was_asked() {
+        let own = |network| {
+            let level = Level::Bubblewrap;
+            SandboxInForce::Own(Confinement { level, network, signals_outside: false })
+        };
+        assert_eq!(own(true).name(), "bubblewrap");
+        assert_eq!(
+            own(false).to_json(),
+            json!({"level": "bwrap", "network": false, "signals_outside": false})
+        );
+        assert!(
+            own(false).summary().contains("no network") && own(true).summary().contains("network is open")
+        );
+        let bare = Sandbox { borders: None, notes: Vec::new() };
+        let env = |vars: &[(&str, &str)]| {
+            Env::new(vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))
+        };
+        assert_eq!(bare.in_force(&env(&[("SANDBOX", "")])), SandboxInForce::None);
+        let outer = bare.in_force(&env(&[("SANDBOX", "docker-1")]));
+        assert_eq!(
+            (outer.name().as_str(), outer.to_json()),
+            ("docker-1", json!({"level": null, "outer": "docker-1"}))
+        );
     }
 }

@@ -186,7 +186,7 @@ impl Conversation {
                     Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
                     Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
                 };
-                ShellRun { output: finished.output.text(), said }
+                ShellRun { output: finished.output.into_text(), said }
             }
         }
     }

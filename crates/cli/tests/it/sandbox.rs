@@ -5,7 +5,7 @@ use std::path::Path;
 use pollux_test_support::{Run, TestHome};
 use serde_json::json;
 
-use crate::scene::{MODEL, binary, scripted};
+use crate::scene::{MODEL, binary, scripted, until};
 
 /// A home in which the model runs a command and then says what became of it.
 fn home(command: &str) -> TestHome {
@@ -128,4 +128,68 @@ fn a_home_is_no_workspace_for_a_sandbox() {
     let implied = run(&["-y"], &home.home());
     assert_eq!(implied.code, Some(0), "{}", implied.stderr);
     assert!(implied.stderr.contains("No sandbox: commands run directly"), "{}", implied.stderr);
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn nothing_of_the_sandbox_is_in_the_project_not_even_after_a_crash() {
+    let home = home("touch begun; while [ ! -e go ]; do sleep 0.05; done; ls -A > seen");
+    let args = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x", "-y"];
+    let first = home.command(binary(), args).spawn();
+    let begun = || home.project().join("begun").exists();
+    until("the command runs", begun);
+    assert_eq!(names(&home.project()), ["begun", "script.jsonl"]);
+    // A second run at the same time, which ends before the first.
+    std::fs::remove_file(home.project().join("begun")).unwrap();
+    let second = home.command(binary(), args).spawn();
+    until("the second command runs", begun);
+    second.kill();
+    assert_eq!(names(&home.project()), ["begun", "script.jsonl"]);
+    std::fs::write(home.project().join("go"), "").unwrap();
+    let run = first.wait();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(names(&home.project()), ["begun", "go", "script.jsonl", "seen"]);
+    assert!(!home.read("seen").contains(".envrc"), "{}", home.read("seen"));
+}
+
+#[test]
+fn a_name_that_a_command_must_not_make_is_renamed_and_the_model_is_told() {
+    let home = home("echo 'echo owned' > .envrc; ls -A");
+    let run = prompt(&home, &["-y"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    if has_sandbox(&run) {
+        assert_eq!(names(&home.project()), [".envrc.sandbox-blocked-1", "script.jsonl"]);
+        assert!(session(&home).contains(".envrc.sandbox-blocked-1"), "{}", session(&home));
+    }
+}
+
+/// Needs a release build to say something of the program; run it with `--ignored`.
+#[test]
+#[ignore = "measures memory"]
+#[cfg(target_os = "linux")]
+fn a_command_that_prints_a_gigabyte_costs_little_memory() {
+    let peak = |amount: &str| -> u64 {
+        // The command is a child of the program, and looks after the output is through.
+        let status = "sed -n 's/^VmHWM: *//p' /proc/$PPID/status > peak";
+        let print = format!("yes 0123456789abcdef0123456789abcde | head -c {amount}");
+        let script =
+            scripted(&[call(&print)]) + &scripted(&[call(status)]) + &scripted(&[json!({"text": "x"})]);
+        let home = TestHome::new().file("script.jsonl", &script);
+        let run = prompt(&home, &["-y", "--sandbox=false"], &[]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        home.read("peak").split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let (little, much) = (peak("1"), peak("1G"));
+    assert!(much - little < 32 << 10, "{little} kB and {much} kB");
+}
+
+fn call(command: &str) -> serde_json::Value {
+    json!({"functionCall": {"name": "run_shell_command", "args": {"command": command}}})
 }

@@ -6,13 +6,12 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use super::landlock::Restriction;
 use super::places::Places;
-use super::{LevelError, SandboxRequest, find_program};
+use super::{LevelError, SandboxRequest, find_programs, tripwire};
 
 /// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
 const KEPT_OF_RUN: &[&str] = &[
@@ -29,11 +28,8 @@ pub(super) struct Bubblewrap {
     program: PathBuf,
     places: Places,
     network: bool,
-    restriction: Restriction,
     /// What commands see as `/tmp`. The real one has sockets of agents, displays and terminals in it.
     scratch: PathBuf,
-    /// Empty folders that stand where nothing may be created; removed in the end.
-    placeholders: Mutex<Vec<PathBuf>>,
 }
 
 /// What a path is inside.
@@ -50,36 +46,30 @@ enum Mount {
 
 impl Bubblewrap {
     pub(super) fn find(places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
-        let program = find_program(Path::new("bwrap"), &request.search_path)
+        let is_safe = |file: &Path| is_safe_program(file, places);
+        let program = find_programs(Path::new("bwrap"), &request.search_path)
+            .find(|file| is_safe(file))
             .ok_or(LevelError::NotInstalled("bwrap"))?;
-        // A program with special rights loses them in a restricted process, and cannot work then.
-        let is_setuid = fs::metadata(&program).is_ok_and(|meta| meta.permissions().mode() & 0o4000 != 0);
-        let restriction =
-            if is_setuid { Restriction::none() } else { Restriction::of_sockets_without_files() };
+        tripwire::remove_old_placeholders(&places.protected);
         let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
         let scratch =
             make_scratch(temp).map_err(|source| LevelError::Path { path: temp.to_owned(), source })?;
-        Ok(Self {
-            program,
-            places: places.clone(),
-            network: request.network,
-            restriction,
-            scratch,
-            placeholders: Mutex::default(),
-        })
+        Ok(Self { program, places: places.clone(), network: request.network, scratch })
     }
 
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
 
-    pub(super) fn restriction(&self) -> &Restriction {
-        &self.restriction
+    /// What commands give up besides what mounts take from them.
+    pub(super) fn restriction(&self) -> Restriction {
+        // A program with special rights loses them in a restricted process, and cannot work then.
+        let is_setuid = fs::metadata(&self.program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
+        if is_setuid { Restriction::none() } else { Restriction::of_scopes() }
     }
 
     /// The options for a command that starts in `directory`. Looks at the disk: what exists by now counts.
     pub(super) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.hold_places();
         let mut arguments: Vec<OsString> =
             ["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from).to_vec();
         if !self.network {
@@ -106,28 +96,28 @@ impl Bubblewrap {
         arguments.extend(["--chdir".into(), directory.into()]);
         Ok(arguments)
     }
-
-    /// Nothing can be mounted where nothing is, so an empty folder is put there. Git does not see it.
-    fn hold_places(&self) {
-        let absent = self.places.protected.iter().filter(|path| path.symlink_metadata().is_err());
-        for path in absent {
-            // If we cannot create it, the command cannot either.
-            if fs::create_dir(path).is_ok() {
-                self.placeholders.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
-            }
-        }
-    }
 }
 
 impl Drop for Bubblewrap {
     fn drop(&mut self) {
-        // Neither is worth a word: both are empty, or temporary, and harmless.
-        let placeholders = self.placeholders.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for path in placeholders {
-            let _ = fs::remove_dir(path);
-        }
+        // Not worth a word: it is temporary and harmless.
         let _ = fs::remove_dir_all(&self.scratch);
     }
+}
+
+/// Whether a file may be trusted to make the sandbox: neither a command in it nor a stranger can have written
+/// it, and it is not one of the programs that pile up in homes.
+fn is_safe_program(file: &Path, places: &Places) -> bool {
+    let Ok(file) = fs::canonicalize(file) else { return false };
+    let open = places.writable.iter().chain(&places.temp).chain(&places.homes);
+    let own = rustix::process::getuid().as_raw();
+    let is_guarded = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|meta| (meta.uid() == 0 || meta.uid() == own) && meta.mode() & 0o022 == 0)
+    };
+    !open.into_iter().any(|tree| file.starts_with(tree))
+        && is_guarded(&file)
+        && file.parent().is_some_and(is_guarded)
 }
 
 /// Every path that differs from the read-only root, parents first, so that the deeper one counts.

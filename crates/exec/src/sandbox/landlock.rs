@@ -1,6 +1,6 @@
 //! What a process can take from itself: Landlock for files, a filter for system calls.
 //!
-//! Everything is prepared here; between fork and exec only a few system calls are made.
+//! A thread that has given up rights cannot get them back; it starts the commands, which inherit its limits.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,9 +8,6 @@ use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use tokio::process::Command;
 
 use super::LevelError;
 use super::places::{Places, refuse_broad};
@@ -49,6 +46,7 @@ const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
 const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
 
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
+const SCOPE_SIGNAL: u64 = 1 << 1;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: i32 = 1;
 /// Before it, files outside could still be emptied.
@@ -59,24 +57,24 @@ const MOST_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
 const MOST_RULES: usize = 20_000;
 
-/// Devices that every program may need; the others include disks.
+/// Devices that every program may need; the others include disks. No terminals: whoever can open the user's
+/// reads what is typed there and draws on it, and a rule cannot tell a command's own from others.
 const DEVICES: &[(&str, u64)] = &[
     ("/dev/full", READ_FILE | WRITE_FILE),
     ("/dev/null", READ_FILE | WRITE_FILE | TRUNCATE),
-    ("/dev/ptmx", READ_FILE | WRITE_FILE),
-    ("/dev/pts", READ | WRITE_FILE),
     ("/dev/random", READ_FILE),
     ("/dev/shm", WRITE),
-    ("/dev/tty", READ_FILE | WRITE_FILE),
     ("/dev/urandom", READ_FILE),
     ("/dev/zero", READ_FILE | WRITE_FILE),
 ];
 
-/// What a child gives up before it becomes the command.
+/// What the thread that starts commands gives up. All commands of a sandbox share it, so that a later one can
+/// end what an earlier one left running.
 #[derive(Debug)]
 pub(super) struct Restriction {
     ruleset: Option<OwnedFd>,
-    filter: Option<Arc<[libc::sock_filter]>>,
+    filter: Option<Vec<libc::sock_filter>>,
+    scopes_signals: bool,
 }
 
 #[repr(C)]
@@ -94,15 +92,15 @@ struct PathBeneath {
 
 impl Restriction {
     pub(super) fn none() -> Self {
-        Self { ruleset: None, filter: None }
+        Self { ruleset: None, filter: None, scopes_signals: false }
     }
 
-    /// Only what mounts cannot hold back: sockets that have no place in the file system, such as X11's.
-    /// Kernels that cannot do it leave them open.
-    pub(super) fn of_sockets_without_files() -> Self {
-        let has_scopes = abi().is_ok_and(|abi| abi >= ABI_OF_SCOPES);
-        let ruleset = if has_scopes { create(0, SCOPE_ABSTRACT_UNIX_SOCKET).ok() } else { None };
-        Self { ruleset, filter: None }
+    /// Only what mounts cannot hold back: sockets that have no place in the file system, such as X11's, and
+    /// signals to processes outside. Kernels that cannot do it leave them open.
+    pub(super) fn of_scopes() -> Self {
+        let scopes = scopes();
+        let ruleset = if scopes == 0 { None } else { create(0, scopes).ok() };
+        Self { scopes_signals: ruleset.is_some(), ruleset, filter: None }
     }
 
     /// Everything that needs no mounts.
@@ -112,8 +110,8 @@ impl Restriction {
             return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
         }
         let filter = syscalls::filter(network).ok_or(LevelError::OtherSystem)?;
-        let scoped = if abi >= ABI_OF_SCOPES { SCOPE_ABSTRACT_UNIX_SOCKET } else { 0 };
-        let ruleset = create(HANDLED, scoped).map_err(LevelError::NotInKernel)?;
+        let scopes = scopes();
+        let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
         for (path, access) in rules(places)? {
             match allow(&ruleset, &path, access) {
                 Ok(()) => {}
@@ -123,34 +121,26 @@ impl Restriction {
                 Err(source) => return Err(LevelError::Path { path, source }),
             }
         }
-        Ok(Self { ruleset: Some(ruleset), filter: Some(filter.into()) })
+        Ok(Self { ruleset: Some(ruleset), filter: Some(filter), scopes_signals: scopes != 0 })
     }
 
-    /// Lets the child restrict itself just before it becomes the command.
-    pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
-        let ruleset = self.ruleset.as_ref().map(OwnedFd::try_clone).transpose()?;
-        let filter = self.filter.clone();
-        if ruleset.is_none() && filter.is_none() {
+    /// Whether processes outside cannot be signalled.
+    pub(super) fn scopes_signals(&self) -> bool {
+        self.scopes_signals
+    }
+
+    /// Takes the rights from the calling thread, for good, and from all that it starts.
+    pub(super) fn enter(&self) -> io::Result<()> {
+        if self.ruleset.is_none() && self.filter.is_none() {
             return Ok(());
         }
-        let restrict = move || {
-            give_up_new_privileges()?;
-            if let Some(ruleset) = &ruleset {
-                restrict_self(ruleset.as_raw_fd())?;
-            }
-            match &filter {
-                Some(filter) => {
-                    give_up_capabilities();
-                    syscalls::install(filter)
-                }
-                None => Ok(()),
-            }
-        };
-        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
-        // SAFETY: the closure makes async-signal-safe system calls with what was prepared before the fork;
-        // it neither allocates nor locks.
-        unsafe {
-            command.pre_exec(restrict);
+        rustix::thread::set_no_new_privs(true)?;
+        if let Some(ruleset) = &self.ruleset {
+            restrict_self(ruleset.as_raw_fd())?;
+        }
+        if let Some(filter) = &self.filter {
+            give_up_capabilities();
+            syscalls::install(filter)?;
         }
         Ok(())
     }
@@ -202,6 +192,12 @@ fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<
         }
     }
     Ok(())
+}
+
+/// The scopes that the kernel knows.
+fn scopes() -> u64 {
+    let has_scopes = abi().is_ok_and(|abi| abi >= ABI_OF_SCOPES);
+    if has_scopes { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 }
 }
 
 #[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
@@ -262,13 +258,6 @@ fn give_up_capabilities() {
     }
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0u64, 0u64, 0u64) };
-}
-
-#[expect(unsafe_code, reason = "the standard library has no prctl")]
-fn give_up_new_privileges() -> io::Result<()> {
-    // SAFETY: takes numbers only.
-    let status = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1u64, 0u64, 0u64, 0u64) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]

@@ -100,7 +100,7 @@ fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     assembled.collect()
 }
 
-/// Puts the filter on the calling thread, for good. For use between fork and exec: allocates nothing.
+/// Puts the filter on the calling thread and on all that it starts, for good.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {

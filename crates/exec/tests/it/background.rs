@@ -78,3 +78,21 @@ async fn logs_of_long_ago_are_removed_and_others_stay() {
     assert_eq!(left, [false, true, true]);
     background.shutdown().await;
 }
+
+#[tokio::test]
+async fn old_logs_and_those_that_were_set_aside_are_removed() {
+    let folder = TempDir::new().unwrap();
+    let logs = folder.path().join("logs");
+    std::fs::create_dir(&logs).unwrap();
+    let old = std::time::SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+    for name in ["background-1.log", "background-2.log.old", "other.log.old", "background-3.txt"] {
+        std::fs::File::create(logs.join(name)).unwrap().set_modified(old).unwrap();
+    }
+    std::fs::File::create(logs.join("background-4.log.old")).unwrap();
+    let background = Background::new(logs.clone());
+    start(&background, "sleep 600").await;
+    let exists = |name: &str| logs.join(name).exists();
+    assert!(!exists("background-1.log") && !exists("background-2.log.old"));
+    assert!(exists("other.log.old") && exists("background-3.txt") && exists("background-4.log.old"));
+    background.shutdown().await;
+}

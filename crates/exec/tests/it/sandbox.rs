@@ -190,30 +190,25 @@ async fn links_do_not_lead_out() {
 }
 
 #[tokio::test]
-async fn what_makes_other_programs_run_something_cannot_be_created_or_changed() {
+async fn what_makes_other_programs_run_something_cannot_be_changed() {
     // Landlock has no exceptions from what it allows.
     let Some(scene) = Scene::new(Level::Bubblewrap, |_| {}) else { return };
+    fs::create_dir(scene.path("w/.vscode")).unwrap();
+    fs::write(scene.path("w/.envrc"), "").unwrap();
     for attempt in [
-        "mkdir -p .gemini && echo {} > .gemini/settings.json",
-        "mv .gemini away; mkdir .gemini && echo {} > .gemini/settings.json",
         "echo x > .git/hooks/pre-commit",
         "echo x >> .git/config",
         "echo x > new && mv -f new .git/config",
         "mv .git .old && mkdir .git && cp -r .old/hooks .git/ && echo x > .git/hooks/pre-commit",
         "rm -rf .git/hooks && mkdir .git/hooks",
-        "echo x > .envrc",
+        "echo {} > .vscode/tasks.json",
+        "mv .vscode away; mkdir .vscode && echo {} > .vscode/tasks.json",
         "rm -rf .envrc && echo x > .envrc",
-        "mkdir -p .vscode && echo {} > .vscode/tasks.json",
     ] {
         scene.fails(attempt).await;
     }
     scene.succeeds("echo x > .git/index && mkdir -p .git/objects && touch .git/objects/x").await;
     assert!(scene.path("w/.git/HEAD").exists());
-    let root = scene.path("w");
-    let Scene { folder, sandbox, background } = scene;
-    drop((sandbox, background));
-    assert!(!root.join(".gemini").exists() && !root.join(".envrc").exists(), "placeholders are gone");
-    drop(folder);
 }
 
 #[tokio::test]
@@ -395,4 +390,214 @@ async fn the_user_can_allow_more() {
         scene.succeeds("echo x > $HOME/notes/new").await;
         scene.fails("cat $HOME/.netrc").await;
     }
+}
+
+/// What commands at every level, and without one, run in; the second is what the level is called.
+fn everywhere() -> Vec<(Scene, Option<Arc<Sandbox>>)> {
+    let mut all: Vec<_> = scenes(|_| {})
+        .into_iter()
+        .map(|scene| {
+            let sandbox = Some(Arc::clone(&scene.sandbox));
+            (scene, sandbox)
+        })
+        .collect();
+    all.extend(Scene::new(Level::Landlock, |_| {}).map(|scene| (scene, None)));
+    all
+}
+
+/// Open files and folders that a child would inherit if nobody took care.
+fn left_open(paths: &[PathBuf]) -> Vec<fs::File> {
+    let open = |path: &PathBuf| {
+        let file = fs::File::open(path).unwrap();
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        file
+    };
+    paths.iter().map(open).collect()
+}
+
+#[tokio::test]
+async fn no_kind_of_child_inherits_a_descriptor_at_any_level() {
+    use std::os::fd::AsRawFd as _;
+    for (scene, sandbox) in everywhere() {
+        let open = left_open(&[scene.path("home/.ssh"), scene.path("home/.ssh/id")]);
+        let (folder, file) = (open[0].as_raw_fd(), open[1].as_raw_fd());
+        let probe = format!("ls -l /proc/self/fd; cat /proc/self/fd/{folder}/id /proc/self/fd/{file}");
+        let check = |kind: &str, said: &str| {
+            let level = sandbox.as_ref().map(|sandbox| sandbox.level());
+            assert!(said.contains(" 0 -> "), "{level:?} {kind}: {said}");
+            assert!(!said.contains("SECRET") && !said.contains(".ssh -> "), "{level:?} {kind}: {said}");
+            let inherited = said.lines().filter_map(|line| Some(line.split_once(" -> ")?.1));
+            let odd = inherited.filter(|to| !(to.starts_with("pipe:") || to.starts_with("/dev/null")));
+            // The folder that `ls` itself reads.
+            let odd: Vec<&str> = odd.filter(|to| !to.ends_with("/fd")).collect();
+            assert!(odd.is_empty(), "{level:?} {kind}: {odd:?}");
+        };
+        let given = ShellCommand { sandbox: sandbox.clone(), ..scene.command(&probe) };
+        let end = run(&given, &scene.background, &|_| {}, &CancellationToken::new()).await.unwrap();
+        let ShellEnd::Finished(finished) = end else { panic!("moved") };
+        check("shell", &finished.output.text());
+
+        let program = Program {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), format!("{{ {probe}; }} 2>&1")],
+            directory: given.directory.clone(),
+            environment: given.environment.clone(),
+            input: Vec::new(),
+            time_limit: None,
+            output_limit: 1 << 20,
+            sandbox: sandbox.clone(),
+        };
+        let end = program::run(&program, &scene.background, &CancellationToken::new()).await.unwrap();
+        check("program", &String::from_utf8_lossy(&end.stdout));
+
+        let mut given =
+            ShellCommand { sandbox: sandbox.clone(), ..scene.command(&format!("{probe}; sleep 600")) };
+        given.background_after = Some(std::time::Duration::from_millis(50));
+        let end = run(&given, &scene.background, &|_| {}, &CancellationToken::new()).await.unwrap();
+        let ShellEnd::MovedToBackground { pid } = end else { panic!("{end:?}") };
+        let log = scene.background.find(pid).unwrap().log;
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        eventually("it tried", || said().matches("cat: ").count() == 2).await;
+        check("background", &said());
+        scene.background.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn terminals_of_others_cannot_be_opened() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    assert!(fs::OpenOptions::new().write(true).open(&name).is_ok(), "it can be opened outside");
+    for scene in scenes(|_| {}) {
+        scene.fails(&format!("echo drawn > {name}")).await;
+        scene.fails(&format!("exec 3< {name}")).await;
+    }
+}
+
+#[tokio::test]
+async fn processes_outside_cannot_be_signalled() {
+    for scene in scenes(|_| {}) {
+        if scene.sandbox.confinement().signals_outside {
+            continue;
+        }
+        let mut outside = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let said = scene.fails(&format!("kill -9 {}", outside.id())).await;
+        assert!(said.contains("not permitted"), "{said}");
+        // Everybody but themselves is out of reach.
+        scene.run("trap '' TERM; kill -TERM -1").await;
+        assert!(is_alive(outside.id()));
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_forbidden_name_that_appears_is_renamed_and_told_of() {
+    for scene in scenes(|_| {}) {
+        let level = scene.sandbox.level();
+        let renamed = |name: &str| scene.path(&format!("w/{name}.sandbox-blocked-1"));
+        scene
+            .run("mkdir -p .gemini && echo {} > .gemini/settings.json; echo x > .envrc; ln -s src .vscode")
+            .await;
+        let notice = scene.sandbox.take_notice().unwrap();
+        for name in [".gemini", ".envrc", ".vscode"] {
+            assert!(scene.path(&format!("w/{name}")).symlink_metadata().is_err(), "{level}: {name}");
+            assert!(renamed(name).symlink_metadata().is_ok(), "{level}: {name}");
+            assert!(notice.contains(&format!("{name}.sandbox-blocked-1")), "{notice}");
+        }
+        assert_eq!(fs::read_to_string(renamed(".envrc")).unwrap(), "x\n", "nothing is lost");
+        scene.run("echo y > .envrc; mv src .vscode").await;
+        assert!(!scene.path("w/.envrc").exists() && !scene.path("w/.vscode").exists(), "{level}");
+        assert_eq!(fs::read_to_string(scene.path("w/.envrc.sandbox-blocked-2")).unwrap(), "y\n");
+        scene.sandbox.take_notice().unwrap();
+        assert_eq!(scene.sandbox.take_notice(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_forbidden_name_is_renamed_while_a_command_goes_on() {
+    for scene in scenes(|_| {}) {
+        let mut given = scene.command("echo x > .envrc; sleep 600");
+        given.background_after = Some(std::time::Duration::from_millis(20));
+        let end = run(&given, &scene.background, &|_| {}, &CancellationToken::new()).await.unwrap();
+        assert!(matches!(end, ShellEnd::MovedToBackground { .. }), "{end:?}");
+        eventually("it is renamed", || scene.path("w/.envrc.sandbox-blocked-1").exists()).await;
+        assert!(!scene.path("w/.envrc").exists());
+        scene.background.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_cannot_make_a_forbidden_name_either() {
+    for scene in scenes(|_| {}) {
+        let daemon = "setsid sh -c 'echo $$ > pid; while [ ! -e go ]; do sleep 0.05; done; echo x > .envrc; sleep 600' \
+                      >/dev/null 2>&1 & disown; while [ ! -s pid ]; do sleep 0.05; done";
+        scene.succeeds(daemon).await;
+        fs::write(scene.path("w/go"), "").unwrap();
+        eventually("it is renamed", || scene.path("w/.envrc.sandbox-blocked-1").exists()).await;
+        assert!(!scene.path("w/.envrc").exists());
+        let pid = fs::read_to_string(scene.path("w/pid")).unwrap();
+        scene.succeeds(&format!("kill {pid}")).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_sandbox_is_seen_in_the_workspace() {
+    for scene in scenes(|_| {}) {
+        assert_eq!(scene.succeeds("ls -A").await, ".git\nsrc");
+        let mut names: Vec<_> =
+            fs::read_dir(scene.path("w")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [".git", "src"]);
+        // What people and the program's own tools make is theirs, before, between and, if it is said, while.
+        fs::create_dir(scene.path("w/.vscode")).unwrap();
+        scene.succeeds("true").await;
+        let mut given = scene.command("sleep 600");
+        given.background_after = Some(std::time::Duration::from_millis(20));
+        run(&given, &scene.background, &|_| {}, &CancellationToken::new()).await.unwrap();
+        scene.sandbox.permit(&scene.path("w/.gemini/settings.json"));
+        fs::create_dir(scene.path("w/.gemini")).unwrap();
+        scene.succeeds("true").await;
+        assert!(scene.path("w/.vscode").exists() && scene.path("w/.gemini").exists());
+        assert_eq!(scene.sandbox.take_notice(), None);
+        scene.background.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_left_is_cleared_away_and_nothing_else() {
+    let leave = |request: &mut SandboxRequest| {
+        for name in [".envrc", ".vscode"] {
+            fs::create_dir(request.roots[0].join(name)).unwrap();
+        }
+        // Somebody's own: not empty.
+        fs::create_dir(request.roots[0].join(".gemini")).unwrap();
+        fs::write(request.roots[0].join(".gemini/settings.json"), "{}").unwrap();
+    };
+    if let Some(scene) = Scene::new(Level::Bubblewrap, leave) {
+        assert!(!scene.path("w/.envrc").exists() && !scene.path("w/.vscode").exists());
+        assert!(scene.path("w/.gemini/settings.json").exists());
+    }
+    let own = |request: &mut SandboxRequest| {
+        fs::create_dir(request.roots[0].join(".vscode")).unwrap();
+        fs::write(request.roots[0].join(".envrc"), "").unwrap();
+    };
+    if let Some(scene) = Scene::new(Level::Bubblewrap, own) {
+        assert!(scene.path("w/.vscode").exists() && scene.path("w/.envrc").is_file());
+    }
+}
+
+#[tokio::test]
+async fn bwrap_is_not_taken_from_places_that_commands_can_write() {
+    let fake = |request: &mut SandboxRequest| {
+        let folder = request.roots[0].join("bin");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy("/bin/true", folder.join("bwrap")).unwrap();
+        request.search_path = format!("{}:./bin:", folder.display());
+    };
+    // The copy of `true` would pass the trial run.
+    assert!(Scene::new(Level::Bubblewrap, fake).is_none());
 }

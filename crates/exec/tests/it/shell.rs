@@ -203,3 +203,80 @@ async fn a_missing_directory_is_named() {
     assert!(matches!(error, StartError::Directory { .. }));
     assert!(error.to_string().contains("/no/such/place"), "{error}");
 }
+
+/// A variable that changes what a line means, the line, and what it prints without the variable.
+const CHANGING: &[(&str, &str, &str, &str)] = &[
+    ("CDPATH", "/", "mkdir -p etc && cd etc && pwd", "@/etc"),
+    ("BASH_ENV", "@/start", "echo fine", "fine"),
+    ("SHELLOPTS", "noglob", "echo mark*", "marked"),
+    ("SHELLOPTS", "noexec", "echo fine", "fine"),
+    ("BASHOPTS", "nocasematch", "case A in a) echo other;; *) echo fine;; esac", "fine"),
+    ("POSIXLY_CORRECT", "1", "ls marked -1 2>/dev/null || echo other", "marked"),
+    ("POSIX_PEDANTIC", "1", "[[ -o posix ]] && echo other || echo fine", "fine"),
+    ("BASH_FUNC_ls%%", "() { echo function; }", "ls -d marked", "marked"),
+    ("BASH_XTRACEFD", "1", "{ set -x; : ; } > /dev/null", "+ :"),
+    ("BASH_COMPAT", "31", "[[ ab =~ \"a.\" ]] && echo other || echo fine", "fine"),
+    ("OLDPWD", "/", "cd - 2>/dev/null || echo fine", "fine"),
+    ("TMOUT", "1", "(sleep 1.2; echo late) | { read -r word; echo \"[$word]\"; }", "[late]"),
+];
+
+#[tokio::test]
+async fn no_variable_changes_what_a_command_line_means() {
+    use pollux_config::env::Env;
+    use pollux_config::groups::Redaction;
+
+    let folder = TempDir::new().unwrap();
+    let folder = std::fs::canonicalize(folder.path()).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [("start", "echo started"), ("marked", "")] {
+        std::fs::File::create(folder.join(name)).unwrap();
+        tokio::fs::write(folder.join(name), text).await.unwrap();
+    }
+    let here = |text: &str| text.replace('@', folder.to_str().unwrap());
+    for (name, value, line, expected) in CHANGING {
+        let (value, expected) = (here(value), here(expected));
+        let path = "/usr/local/bin:/usr/bin:/bin";
+        // The test is worth something only if bash minds the variable.
+        let bare = std::process::Command::new("bash")
+            .args(["-c", line])
+            .env_clear()
+            .envs([("PATH", path), (*name, &value)])
+            .current_dir(&folder)
+            .output();
+        let bare = bare.unwrap();
+        let said = [bare.stdout, bare.stderr].concat();
+        let minded = String::from_utf8_lossy(&said).trim() != expected;
+        assert!(minded, "{name} has no effect on `{line}`: {expected}");
+        let vars = [("PATH".to_owned(), path.to_owned()), ((*name).to_owned(), value)];
+        let env = Env::new(vars, folder.clone());
+        let environment = pollux_exec::environment::for_command(&env, &Redaction::default(), "");
+        let given = ShellCommand { environment, directory: folder.clone(), ..command(line) };
+        assert_eq!(finished(given).await.output.text(), expected, "{name}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn start_up_files_are_not_read_where_bash_believes_to_be_called_by_ssh() {
+    let home = TempDir::new().unwrap();
+    tokio::fs::write(home.path().join(".bashrc"), "echo from the start-up file").await.unwrap();
+    let mut given = command("echo fine");
+    let home = home.path().display().to_string();
+    for (name, value) in [("HOME", home.as_str()), ("SSH_CLIENT", "192.0.2.1 1 22"), ("SHLVL", "0")] {
+        given.environment.push((name.to_owned(), value.to_owned()));
+    }
+    assert_eq!(finished(given).await.output.text(), "fine");
+}
+
+#[tokio::test]
+async fn bash_is_not_taken_from_a_folder_in_front_of_the_path() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = TempDir::new().unwrap();
+    let fake = folder.path().join("bash");
+    tokio::fs::write(&fake, "#!/bin/sh\necho fake\n").await.unwrap();
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut given = command("echo fine");
+    given.environment = vec![("PATH".to_owned(), format!("{}:/usr/bin:/bin", folder.path().display()))];
+    if std::path::Path::new("/bin/bash").is_file() {
+        assert_eq!(finished(given).await.output.text(), "fine");
+    }
+}
