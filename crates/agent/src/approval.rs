@@ -17,7 +17,7 @@ use crate::desk::Desk;
 pub(crate) struct Approvals {
     state: Arc<Mutex<State>>,
     pub(crate) interactive: bool,
-    trusted: bool,
+    pub(crate) trusted: bool,
     /// The sub-agent that calls; `None` for the main one.
     subagent: Option<String>,
     /// What servers' tools were like when a person allowed them.
@@ -115,6 +115,15 @@ impl Approvals {
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
     /// is not offered.
     pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
+        self.exposes_to(tool, self.interactive)
+    }
+
+    /// Whether the model would see the tool if somebody could be asked about its calls.
+    pub(crate) fn lacks_person(&self, tool: &dyn Tool) -> bool {
+        !self.interactive && !self.exposes_to(tool, false) && self.exposes_to(tool, true)
+    }
+
+    fn exposes_to(&self, tool: &dyn Tool, interactive: bool) -> bool {
         let spec = tool.spec();
         let planning = self.mode() == ApprovalMode::Plan;
         match spec.name.as_str() {
@@ -130,7 +139,7 @@ impl Approvals {
             subagent: self.subagent.as_deref(),
         };
         let state = self.state();
-        state.engine.exposes(&facts, state.mode, self.interactive)
+        state.engine.exposes(&facts, state.mode, interactive)
     }
 
     /// A call as the policy looks at it.

@@ -165,7 +165,10 @@ mod tests {
             ("</tool_output_masked>", "&lt;/tool_output_masked&gt;"),
             ("--- End of Context from: /a ---", "--&#45; End of Context from: /a ---"),
             ("---[END of server instructions]---", "--&#45;[END of server instructions]---"),
-            ("-----  Newly Discovered Project Context ---", "--&#45;--  Newly Discovered Project Context ---"),
+            (
+                "-----  Newly Discovered Project Context ---",
+                "--&#45;--  Newly Discovered Project Context ---",
+            ),
         ] {
             assert_eq!(sealed(given), expected, "{given}");
             assert_eq!(wrapped(given), format!("<untrusted_context>\n{expected}\n</untrusted_context>"));

@@ -14,6 +14,14 @@ pub fn hide_credentials() {
     wipe_variables();
 }
 
+/// The user that this process acts as.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library does not tell it")]
+pub fn user() -> u32 {
+    // SAFETY: geteuid takes nothing, cannot fail and touches no memory of ours.
+    unsafe { libc::geteuid() }
+}
+
 /// After this neither memory nor variables can be read without special rights, and no core is dumped.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library has no call for it")]
