@@ -17,7 +17,7 @@ use crate::desk::Desk;
 pub(crate) struct Approvals {
     state: Arc<Mutex<State>>,
     pub(crate) interactive: bool,
-    trusted: bool,
+    pub(crate) trusted: bool,
     /// The sub-agent that calls; `None` for the main one.
     subagent: Option<String>,
     /// What servers' tools were like when a person allowed them.
@@ -115,16 +115,16 @@ impl Approvals {
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
     /// is not offered.
     pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
-        self.exposes_where(tool, self.interactive)
+        self.exposes_to(tool, self.interactive)
     }
 
-    /// Whether the only reason for not showing a tool is that nobody can be asked for approval.
-    pub(crate) fn lacks_approval(&self, tool: &dyn Tool) -> bool {
+    /// Whether the model would see the tool if somebody could be asked about its calls.
+    pub(crate) fn lacks_person(&self, tool: &dyn Tool) -> bool {
         let talks = matches!(tool.spec().kind, ToolKind::Communicate | ToolKind::Plan);
-        !self.interactive && !talks && !self.exposes_where(tool, false) && self.exposes_where(tool, true)
+        !self.interactive && !talks && !self.exposes_to(tool, false) && self.exposes_to(tool, true)
     }
 
-    fn exposes_where(&self, tool: &dyn Tool, interactive: bool) -> bool {
+    fn exposes_to(&self, tool: &dyn Tool, interactive: bool) -> bool {
         let spec = tool.spec();
         let planning = self.mode() == ApprovalMode::Plan;
         match spec.name.as_str() {

@@ -105,7 +105,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
         call,
     };
     match tools.find(&call.name) {
-        Err(message) => refuse(call, None, failure(ToolErrorKind::ToolNotRegistered, message)),
+        Err(failure) => refuse(call, None, failure),
         Ok(tool) => accept(call.clone(), tool, plans)
             .unwrap_or_else(|failure| refuse(call, Some(Arc::clone(tool)), failure)),
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Content;
 use pollux_domain::time::Timestamp;
+use pollux_domain::untrusted::sealed;
 use pollux_extend::tree;
 
 /// What the first message is made of.
@@ -31,12 +32,13 @@ pub fn first_turn(environment: &Environment) -> Content {
     text.push_str(&format!("The project's temporary directory is: {}\n", environment.project_temp.display()));
     text.push_str("- **Workspace Directories:**\n");
     for root in &environment.roots {
-        text.push_str(&format!("  - {}\n", root.display()));
+        text.push_str(&format!("  - {}\n", sealed(&root.display().to_string())));
     }
     if let Some(filtering) = &environment.tree {
         text.push_str("- **Directory Structure:**\n\n");
         for root in &environment.roots {
-            text.push_str(&tree::draw(root, filtering));
+            // A file's name is as foreign as its content.
+            text.push_str(&sealed(&tree::draw(root, filtering)));
             text.push_str("\n\n");
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::untrusted::sealed;
 
 /// What the prompt depends on.
 #[derive(Debug, Clone, Default)]
@@ -177,7 +178,7 @@ fn agents(inputs: &PromptInputs, tools: &[&str]) -> Option<String> {
         return None;
     }
     let lines: Vec<String> =
-        inputs.agents.iter().map(|(name, purpose)| format!("- `{name}`: {purpose}")).collect();
+        inputs.agents.iter().map(|(name, purpose)| format!("- `{name}`: {}", sealed(purpose))).collect();
     Some(format!(
         "# Agents
 `invoke_agent` hands a task to an agent that works on its own and reports back; only its report reaches this \
@@ -246,7 +247,7 @@ fn memory(inputs: &PromptInputs) -> String {
         blocks.push_str(&format!("<user_project_memory>\n{text}\n</user_project_memory>\n"));
     }
     if let Some(text) = &inputs.learnings {
-        blocks.push_str(&format!("<learnings>\n{text}\n</learnings>\n"));
+        blocks.push_str(&format!("<learnings>\n{}\n</learnings>\n", sealed(text)));
     }
     if blocks.is_empty() { String::new() } else { format!("\n\n<loaded_context>\n{blocks}</loaded_context>") }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::spelling::distance;
-use pollux_domain::tool::{NEEDS_APPROVAL, Tool, ToolSource, ToolSpec};
+use pollux_domain::tool::{Tool, ToolErrorKind, ToolFailure, ToolKind, ToolSource, ToolSpec};
 use pollux_policy::{canonical_tool_name, qualified_tool_name};
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +24,9 @@ pub(crate) struct Toolbox {
     /// What the approvals let the model see now.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
-    /// Tools that the model does not see because nobody can be asked for approval.
-    unapproved: Vec<String>,
+    /// Tools that the model does not see because nobody is there to approve their calls.
+    for_approval: HashSet<String>,
+    trusted: bool,
     /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
     is_subagents: bool,
 }
@@ -38,9 +39,17 @@ impl Toolbox {
     ) -> Self {
         let own = all.len();
         let (tools, declared) = (Vec::new(), Arc::new([]) as Arc<[Arc<ToolSpec>]>);
-        let unapproved = Vec::new();
-        let mut toolbox =
-            Self { all, own, late, version: 0, tools, declared, unapproved, is_subagents: false };
+        let mut toolbox = Self {
+            all,
+            own,
+            late,
+            version: 0,
+            tools,
+            declared,
+            for_approval: HashSet::new(),
+            trusted: approvals.trusted,
+            is_subagents: false,
+        };
         toolbox.follow();
         toolbox.look_again(approvals);
         toolbox
@@ -87,23 +96,29 @@ impl Toolbox {
         self.late.as_ref()?.context()
     }
 
-    /// Whether a name that is unknown may belong to a tool that is on its way.
+    /// Whether a name that cannot be called now may become one that can.
     pub(crate) fn may_still_come(&self, name: &str) -> bool {
         self.late.is_some() && self.find(name).is_err()
     }
 
-    /// Waits for the tools that are on their way.
-    pub(crate) async fn settled(&self, cancel: &CancellationToken) {
-        if let Some(late) = &self.late {
-            late.settled(cancel).await;
+    /// Waits for the tool of this name if it is on its way.
+    pub(crate) async fn arrival(&self, name: &str, cancel: &CancellationToken) {
+        let Some(late) = &self.late else { return };
+        // A tool of the session's own is there or is kept from the model; waiting changes neither.
+        if self.all.iter().take(self.own).any(|tool| is_called(&**tool, name)) {
+            return;
         }
+        let name = self.named(name).map_or(name, |tool| tool.spec().name.as_str());
+        late.arrival(name, cancel).await;
     }
 
     /// Keeps what the approvals let the model see; another mode shows other tools.
     pub(crate) fn look_again(&mut self, approvals: &Approvals) {
-        self.tools = self.all.iter().filter(|tool| approvals.exposes(&***tool)).cloned().collect();
-        let unapproved = self.all.iter().filter(|tool| approvals.lacks_approval(&***tool));
-        self.unapproved = unapproved.map(|tool| tool.spec().name.clone()).collect();
+        let (shown, hidden): (Vec<_>, Vec<_>) =
+            self.all.iter().cloned().partition(|tool| approvals.exposes(&**tool));
+        self.tools = shown;
+        let for_approval = hidden.iter().filter(|tool| approvals.lacks_person(&***tool));
+        self.for_approval = for_approval.map(|tool| tool.spec().name.clone()).collect();
         let mut names = HashSet::new();
         let specs = self.tools.iter().map(|tool| tool.spec());
         self.declared = specs
@@ -131,15 +146,23 @@ impl Toolbox {
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    /// The tool of this name or alias; the text for the model if there is none.
-    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
+    /// The tool of this name or alias; what the model is told if there is none that can be called.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolFailure> {
+        let tool = self.named(name).ok_or_else(|| self.unknown(name))?;
+        match tool.unavailable() {
+            None => Ok(tool),
+            Some(why) => Err(failure(ToolErrorKind::McpToolError, why)),
+        }
+    }
+
+    /// The tool that the model means, of those it sees.
+    fn named(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         // A tool's own name comes before an alias for another.
         let named = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
         named(name)
             .or_else(|| named(canonical_tool_name(name)))
             .or_else(|| self.formerly(name))
             .or_else(|| self.tools.iter().find(|tool| tool.answers_to(name)))
-            .ok_or_else(|| self.unknown(name))
     }
 
     /// The one server's tool that older conversations call by its bare name or as `server__tool`.
@@ -153,22 +176,55 @@ impl Toolbox {
         meant.next().filter(|_| meant.next().is_none())
     }
 
-    fn unknown(&self, name: &str) -> String {
+    fn unknown(&self, name: &str) -> ToolFailure {
         if self.is_subagents {
-            return format!("Unauthorized tool call: '{name}' is not available to this agent.");
+            let message = format!("Unauthorized tool call: '{name}' is not available to this agent.");
+            return failure(ToolErrorKind::ToolNotRegistered, message);
+        }
+        if let Some(tool) = self.all.iter().find(|tool| is_called(&***tool, name)) {
+            return self.hidden(&**tool, name);
+        }
+        if let Some(why) = self.late.as_ref().and_then(|late| late.absence(name)) {
+            return failure(ToolErrorKind::ToolNotRegistered, why);
         }
         let mut near: Vec<(usize, &str)> =
             self.declared.iter().map(|spec| (distance(name, &spec.name), spec.name.as_str())).collect();
         near.sort();
         let near: Vec<String> = near.iter().take(3).map(|(_, name)| format!("\"{name}\"")).collect();
-        let mut text = match near.as_slice() {
+        let message = match near.as_slice() {
             [] => format!("Tool \"{name}\" not found."),
             [only] => format!("Tool \"{name}\" not found. Did you mean {only}?"),
             several => format!("Tool \"{name}\" not found. Did you mean one of: {}?", several.join(", ")),
         };
-        if self.unapproved.iter().any(|known| known == name || known == canonical_tool_name(name)) {
-            text.push_str(NEEDS_APPROVAL);
-        }
-        text
+        failure(ToolErrorKind::ToolNotRegistered, message)
     }
+
+    /// What is said of a tool that is there and that the model may not use.
+    fn hidden(&self, tool: &dyn Tool, name: &str) -> ToolFailure {
+        let spec = tool.spec();
+        let message = if self.for_approval.contains(&spec.name) {
+            let mode = if spec.kind == ToolKind::Edit { "auto_edit" } else { "yolo" };
+            format!(
+                "Tool \"{name}\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+                 --approval-mode {mode}, --allowed-tools {} or a policy rule{}.",
+                spec.name,
+                if self.trusted { "" } else { ", in a trusted folder or with --skip-trust" },
+            )
+        } else {
+            format!(
+                "Tool \"{name}\" is not available: settings, a policy rule or the approval mode exclude it."
+            )
+        };
+        failure(ToolErrorKind::ToolNotRegistered, message)
+    }
+}
+
+fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
+    ToolFailure { kind, message, display: None }
+}
+
+/// Whether a name means this tool, whoever may see it.
+fn is_called(tool: &dyn Tool, name: &str) -> bool {
+    let own = tool.spec().name.as_str();
+    own == name || own == canonical_tool_name(name) || tool.answers_to(name)
 }

@@ -170,8 +170,12 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Next {
         let calls = self.name_calls(&mut reply.parts);
-        if calls.iter().any(|call| self.toolbox.may_still_come(&call.name)) {
-            self.toolbox.settled(cancel).await;
+        let unclear: Vec<&Call> =
+            calls.iter().filter(|call| self.toolbox.may_still_come(&call.name)).collect();
+        if !unclear.is_empty() {
+            for call in unclear {
+                self.toolbox.arrival(&call.name, cancel).await;
+            }
             self.follow_mode();
         }
         let mut ready: Vec<Ready> =

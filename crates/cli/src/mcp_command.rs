@@ -87,8 +87,11 @@ pub(crate) fn run(
                 .iter()
                 .filter(|row| row.standing == Standing::Disconnected)
                 .filter_map(|row| row.reason.as_ref().map(|reason| format!("{}: {reason}", row.name)));
+            // Who has nothing but servers that are not trusted has servers.
+            let out =
+                if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::list(&rows) };
             let notes = notes.into_iter().chain(reasons).collect();
-            Said { out: page::list(&rows), notes }
+            Said { out, notes }
         }
         McpCommand::Test { name } => {
             let (rows, notes) = servers.look(Some(name))?;
@@ -100,7 +103,9 @@ pub(crate) fn run(
         }
         McpCommand::Tools { name } => {
             let (rows, notes) = servers.look(name.as_deref())?;
-            Said { out: page::tools(&rows), notes }
+            let out =
+                if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::tools(&rows) };
+            Said { out, notes }
         }
         McpCommand::Auth { name } => Said { out: servers.auth(name, somebody)?, notes: Vec::new() },
     };

@@ -61,6 +61,8 @@ mod mcp;
 mod mcp_command;
 #[path = "it/mcp_real.rs"]
 mod mcp_real;
+#[path = "it/mcp_start.rs"]
+mod mcp_start;
 #[path = "it/memory.rs"]
 mod memory;
 #[path = "it/memory_command.rs"]

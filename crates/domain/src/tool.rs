@@ -39,6 +39,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Why it cannot be called yet although it is declared: what is known of it is from an earlier run.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
+
     /// Whether older conversations call it by this name. Its own name and the known aliases need no word here.
     fn answers_to(&self, _name: &str) -> bool {
         false
@@ -90,6 +95,17 @@ pub trait ToolSource: Send + Sync {
     /// Waits, for a limited time, until what is still on its way has arrived or failed. Ready at once when
     /// nothing is.
     fn settled<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, ()>;
+
+    /// Waits, for a limited time, until it is known whether there is a tool of this name. Ready at once for a name
+    /// that nothing on its way would have, and for one that was waited for before.
+    fn arrival<'a>(&'a self, _name: &'a str, _cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Why there is no tool of this name now, where it is the fault of something that would have it.
+    fn absence(&self, _name: &str) -> Option<String> {
+        None
+    }
 }
 
 /// One accepted call. What it will do is known before it runs, so it can be shown and decided on.
@@ -240,10 +256,6 @@ impl ToolOutput {
         Self { parts, display, lines: LineDelta::default(), failure: None }
     }
 }
-
-/// What is said after "not found" of a tool that exists, where nobody can be asked for the approval it needs.
-pub const NEEDS_APPROVAL: &str = " The tool exists, but its calls need approval and this run cannot ask for it. The \
-                                  user can allow them with --approval-mode or --allowed-tools.";
 
 /// A failure: the model reads `message`, people read `display` if it differs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -53,6 +53,12 @@ pub fn close_descriptors_on_exec() {
     }
 }
 
+/// The user that this process acts as.
+#[cfg(unix)]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Marks everything above the three streams with one system call; false if the kernel cannot.
 ///
 /// For use between fork and exec too: allocates nothing.

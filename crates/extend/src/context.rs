@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ignore::gitignore::Gitignore;
 use pollux_config::groups::{Context, ImportFormat};
+use pollux_domain::untrusted::sealed;
 
 use crate::imports;
 
@@ -268,8 +269,9 @@ impl ContextFiles {
 }
 
 fn framed_text(file: &Path, text: &str) -> Option<String> {
-    let text = text.trim();
-    let path = file.display();
+    let text = sealed(text.trim());
+    let path = file.display().to_string();
+    let path = sealed(&path);
     (!text.is_empty())
         .then(|| format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---"))
 }

@@ -154,6 +154,8 @@ fn connect(config: &ServerConfig, sign_in: &SignIn, folder: &std::path::Path) ->
         version: "0.0.0".to_owned(),
         interactive: true,
         name_tool: |_, tool| tool.to_owned(),
+        first_wait: Duration::from_secs(20),
+        cache: None,
     })
 }
 

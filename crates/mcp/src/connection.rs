@@ -48,7 +48,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// A server that was there for this long did not crash on start.
 const STEADY: Duration = Duration::from_secs(60);
 /// How long a closed connection may take to say goodbye.
-const GOODBYE: Duration = Duration::from_millis(500);
+const GOODBYE: Duration = Duration::from_millis(100);
 
 /// What connections need of the surroundings.
 pub(crate) struct Reach {
@@ -338,19 +338,26 @@ async fn stay(server: &Arc<Server>, mut up: Up, stop: &CancellationToken) -> Str
                 break "the connection was closed".to_owned();
             }
             ending = exited => break format!("the server {}", ended(ending)),
-            () = server.relist.notified() => {
-                sleep(COALESCE).await;
-                match discover(server, &up.peer).await {
-                    Ok(offer) if offer != *server.state().offer => server.connected(&up.peer, offer),
-                    Ok(_) => {}
-                    Err(error) => server.log.push(&format!("[its lists could not be read again: {error}]")),
-                }
-            }
+            () = server.relist.notified() => tokio::select! {
+                biased;
+                () = stop.cancelled() => break "stopped".to_owned(),
+                () = relist(server, &up.peer) => {}
+            },
         }
     };
     match end(up).await {
         Some(ending) if how == "the connection was closed" => format!("the server {}", ended(ending)),
         Some(_) | None => how,
+    }
+}
+
+/// Reads the lists again after the server said that they changed.
+async fn relist(server: &Arc<Server>, peer: &Peer<RoleClient>) {
+    sleep(COALESCE).await;
+    match discover(server, peer).await {
+        Ok(offer) if offer != *server.state().offer => server.connected(peer, offer),
+        Ok(_) => {}
+        Err(error) => server.log.push(&format!("[its lists could not be read again: {error}]")),
     }
 }
 

@@ -8,6 +8,7 @@
 //! to reach it. Everything a server says is bounded where it arrives and marked as foreign where it is passed on.
 
 mod access;
+mod cache;
 mod config;
 mod connection;
 mod elicitation;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::JsonObject;
+use pollux_domain::untrusted::sealed;
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,10 @@ impl PromptCommand {
             })
             .collect();
         let text: String = texts.join("\n\n").chars().take(MOST).collect();
-        if text.trim().is_empty() { Err(PromptError::NoText(self.name.clone())) } else { Ok(text) }
+        if text.trim().is_empty() {
+            return Err(PromptError::NoText(self.name.clone()));
+        }
+        Ok(sealed(&text).into_owned())
     }
 }
 

@@ -18,8 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::server::{Progress, Server, Status};
 use crate::transport::http::HttpError;
 
-/// How long a call waits for a server that is being started again.
-const RESTART_WAIT: Duration = Duration::from_secs(20);
 /// However much progress a call makes, it does not take longer than this many limits.
 const MOST_LIMITS: u32 = 10;
 
@@ -76,14 +74,17 @@ impl Server {
         cancel: &CancellationToken,
         live: Option<&Live>,
     ) -> Result<Value, RequestError> {
-        let state = self.settled(self.config.timeout.min(RESTART_WAIT), cancel).await;
+        let state = self.ready(cancel).await;
         if cancel.is_cancelled() {
             return Err(RequestError::Cancelled);
         }
         let Some(peer) = state.peer else {
-            let starting = state.status == Status::Connecting;
-            let why =
-                if starting { "it is still starting".to_owned() } else { state.problem.unwrap_or_default() };
+            let why = match state.status {
+                Status::Connecting => {
+                    format!("it has not answered yet, {} s after its start", state.since.elapsed().as_secs())
+                }
+                Status::Connected | Status::Disconnected => state.problem.unwrap_or_default(),
+            };
             return Err(RequestError::NotConnected { server: self.name().to_owned(), why });
         };
         self.ask(&peer, request, cancel, live).await

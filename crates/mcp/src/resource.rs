@@ -6,7 +6,7 @@ use pollux_domain::content::Part;
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
-use pollux_domain::untrusted::wrapped;
+use pollux_domain::untrusted::{sealed, wrapped};
 use pollux_domain::{BoxFuture, JsonObject};
 use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) async fn read(
 
 /// A resource as parts of a prompt.
 pub(crate) fn parts(name: &str, text: &str) -> Vec<Part> {
-    vec![Part::text(format!("\nContent from @{name}:\n")), Part::text(wrapped(text))]
+    vec![Part::text(format!("\nContent from @{}:\n", sealed(name))), Part::text(wrapped(text))]
 }
 
 /// The tools; there are none while no server has a resource.
@@ -197,7 +197,9 @@ impl Invocation for Reading {
             match read(server, uri, &context.cancel).await {
                 Ok(text) => ToolOutcome::text(wrapped(&text), Display::Text(format!("Read {uri}"))),
                 Err(RequestError::Cancelled) => ToolOutcome::Cancelled { partial: None },
-                Err(error) => ToolOutcome::failed(ToolErrorKind::McpToolError, error.to_string()),
+                Err(error) => {
+                    ToolOutcome::failed(ToolErrorKind::McpToolError, sealed(&error.to_string()).into_owned())
+                }
             }
         })
     }

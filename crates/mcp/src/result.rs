@@ -3,7 +3,7 @@
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Blob, Body, Part};
 use pollux_domain::tool::{Display, ToolErrorKind, ToolFailure, ToolOutcome, ToolOutput};
-use pollux_domain::untrusted::wrapped;
+use pollux_domain::untrusted::{sealed, wrapped};
 use serde_json::{Value, json};
 
 /// Blocks of one answer.
@@ -25,7 +25,7 @@ pub(crate) fn outcome(tool: &str, args: &JsonObject, answer: &Value) -> ToolOutc
         );
         return ToolOutcome::Failed(ToolFailure {
             kind: ToolErrorKind::McpToolError,
-            message: message.chars().take(ERROR).collect(),
+            message: sealed(&message.chars().take(ERROR).collect::<String>()).into_owned(),
             display: Some(format!("Error: MCP tool '{tool}' reported an error.")),
         });
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,18 +11,22 @@ use pollux_domain::tool::Tool;
 use rmcp::model::ProgressToken;
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
+use crate::cache::{Cache, Declarations};
 use crate::config::ServerConfig;
 use crate::log::Log;
 use crate::offer::Offer;
 use crate::tool;
 
 /// Characters of a server's instructions that are passed on.
-const INSTRUCTIONS: usize = 8000;
+pub(crate) const INSTRUCTIONS: usize = 8000;
 /// Lines of progress that are kept for calls which do not listen yet.
 const EARLY: usize = 32;
+/// How long after its start a call still waits for a server that has not answered.
+const START_WAIT: Duration = Duration::from_secs(30);
 
 /// Where a server stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +109,12 @@ pub(crate) struct Server {
     pub(crate) relist: Notify,
     progress: Mutex<Listeners>,
     state: watch::Sender<State>,
+    /// Where its declarations are kept for the next run.
+    cache: Option<Cache>,
+    /// Somebody waited for it in vain since it was last started.
+    waited: AtomicBool,
+    /// That was said.
+    told: AtomicBool,
 }
 
 /// Calls that want to hear of progress.
@@ -126,6 +136,10 @@ pub(crate) struct Progress {
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) status: Status,
+    /// When it was started, or started again.
+    pub(crate) since: Instant,
+    /// What it offers is known from an earlier run only; it has not said so itself yet.
+    pub(crate) recalled: bool,
     pub(crate) peer: Option<Peer<RoleClient>>,
     pub(crate) problem: Option<String>,
     pub(crate) sign_in: Option<String>,
@@ -136,10 +150,18 @@ pub(crate) struct State {
 }
 
 impl Server {
-    pub(crate) fn new(config: ServerConfig, access: Option<Arc<dyn Access>>, common: Arc<Common>) -> Self {
+    /// A server that is about to be started. What it offered last counts until it answers.
+    pub(crate) fn new(
+        config: ServerConfig,
+        access: Option<Arc<dyn Access>>,
+        common: Arc<Common>,
+        cache: Option<Cache>,
+    ) -> Arc<Self> {
         let log = Arc::new(Log::hiding(config.secrets()));
         let state = State {
             status: Status::Connecting,
+            since: Instant::now(),
+            recalled: false,
             peer: None,
             problem: None,
             sign_in: None,
@@ -149,7 +171,29 @@ impl Server {
             implementation: None,
         };
         let (state, _) = watch::channel(state);
-        Self { config, access, common, log, relist: Notify::new(), progress: Mutex::default(), state }
+        let kept = cache.as_ref().and_then(Cache::read);
+        let server = Arc::new(Self {
+            config,
+            access,
+            common,
+            log,
+            relist: Notify::new(),
+            progress: Mutex::default(),
+            state,
+            cache,
+            waited: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+        });
+        if let Some(Declarations { offer, instructions }) = kept {
+            let (tools, _) = tool::tools(&server, &offer);
+            server.publish(|state| {
+                state.recalled = true;
+                state.offer = Arc::new(offer);
+                state.tools = tools.into();
+                state.instructions = instructions;
+            });
+        }
+        server
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -169,7 +213,14 @@ impl Server {
         });
     }
 
+    /// It is started now; from here on waits are counted.
+    pub(crate) fn starts(&self) {
+        self.waited.store(false, Ordering::Release);
+        self.state.send_modify(|state| state.since = Instant::now());
+    }
+
     pub(crate) fn connecting(&self) {
+        self.starts();
         self.publish(|state| {
             state.status = Status::Connecting;
             state.peer = None;
@@ -183,15 +234,22 @@ impl Server {
         let info = peer.peer_info();
         let instructions = info.as_ref().and_then(|info| info.instructions.as_deref());
         let instructions = instructions.map(str::trim).filter(|text| !text.is_empty());
+        let instructions = instructions.map(|text| crate::offer::bounded(text, INSTRUCTIONS));
         let implementation = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let known = Declarations { offer, instructions };
+        if let Some(cache) = &self.cache {
+            cache.write(&known);
+        }
+        let Declarations { offer, instructions } = known;
         self.publish(|state| {
             state.status = Status::Connected;
+            state.recalled = false;
             state.peer = Some(peer.clone());
             state.problem = None;
             state.sign_in = None;
             state.offer = Arc::new(offer);
             state.tools = tools.into();
-            state.instructions = instructions.map(|text| crate::offer::bounded(text, INSTRUCTIONS));
+            state.instructions = instructions;
             state.implementation = implementation.map(|server| format!("{} {}", server.name, server.version));
         });
     }
@@ -199,8 +257,13 @@ impl Server {
     /// It is not there, and will not be.
     pub(crate) fn gone(&self, problem: String, sign_in: Option<String>) {
         let problem = self.log.hidden(&problem);
+        if let Some(cache) = &self.cache {
+            // What no longer works is not promised to the next run.
+            cache.forget();
+        }
         self.publish(|state| {
             state.status = Status::Disconnected;
+            state.recalled = false;
             state.peer = None;
             state.problem = Some(problem);
             state.sign_in = sign_in;
@@ -210,17 +273,57 @@ impl Server {
         });
     }
 
-    /// Waits until it is known whether it is there; at most this long.
+    /// Waits until it is known whether it is there; at most until this long after its start. Nobody waits again
+    /// for a server that was waited for in vain.
     pub(crate) async fn settled(&self, most: Duration, cancel: &CancellationToken) -> State {
+        if self.state.borrow().status != Status::Connecting || self.waited.load(Ordering::Acquire) {
+            return self.state();
+        }
+        let until = self.state.borrow().since + most;
         let mut watch = self.state.subscribe();
         let settled = watch.wait_for(|state| state.status != Status::Connecting);
         tokio::select! {
             biased;
             _ = settled => {}
             () = cancel.cancelled() => {}
-            () = tokio::time::sleep(most) => {}
+            () = sleep_until(until) => self.waited.store(true, Ordering::Release),
         }
         self.state()
+    }
+
+    /// Waits until it can be asked for something; at most as long as a start may take.
+    pub(crate) async fn ready(&self, cancel: &CancellationToken) -> State {
+        self.settled(START_WAIT.min(self.config.timeout), cancel).await
+    }
+
+    /// Whether it is still starting and nobody knows what it offers.
+    pub(crate) fn is_unknown(&self) -> bool {
+        let state = self.state.borrow();
+        state.status == Status::Connecting && state.offer.is_empty()
+    }
+
+    /// Whether it was waited for in vain and nobody was told yet.
+    pub(crate) fn takes_note(&self) -> bool {
+        self.waited.load(Ordering::Acquire) && !self.told.swap(true, Ordering::AcqRel)
+    }
+
+    /// Why none of its tools can be called; `None` while it is connected, or was before it ended.
+    pub(crate) fn absence(&self) -> Option<String> {
+        let state = self.state.borrow();
+        let name = self.name();
+        match state.status {
+            Status::Connected => None,
+            Status::Connecting if !state.recalled && !state.offer.is_empty() => None,
+            Status::Connecting => Some(format!(
+                "MCP server '{name}' has not answered yet: it was started {} s ago. Its tools can be called as soon \
+                 as it is ready. Go on without them, or try again later.",
+                state.since.elapsed().as_secs()
+            )),
+            Status::Disconnected => {
+                let why = state.problem.as_deref().unwrap_or("it ended");
+                Some(format!("MCP server '{name}' is not connected: {why}"))
+            }
+        }
     }
 
     pub(crate) fn watch(&self, token: ProgressToken, progress: Arc<Progress>) {

@@ -8,6 +8,7 @@ use pollux_domain::tool::{
     ArgError, Effect, Invocation, ServerLink, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
     ToolOutcome, ToolSpec,
 };
+use pollux_domain::untrusted::sealed;
 use pollux_domain::{BoxFuture, JsonObject};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
         spec: Arc::new(ToolSpec {
             name: (server.common.name_tool)(server.name(), &offer.name),
             display_name: format!("{} ({} MCP Server)", offer.name, server.name()),
-            description: offer.description.clone(),
+            description: sealed(&offer.description).into_owned(),
             // What a server says of itself decides nothing; the policy sees the annotations as such.
             kind: ToolKind::Other,
             parameters: schema::declared(offer.schema.as_ref()),
@@ -107,19 +108,50 @@ impl Tool for ServerTool {
         self.annotations.as_ref()
     }
 
+    fn unavailable(&self) -> Option<String> {
+        self.server.state().recalled.then(|| self.server.absence()).flatten()
+    }
+
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let mut args = args.clone();
         if !self.owns_wait {
             args.shift_remove(WAIT);
         }
-        Ok(Box::new(ServerCall { server: Arc::clone(&self.server), tool: self.name.clone(), args }))
+        Ok(Box::new(ServerCall {
+            server: Arc::clone(&self.server),
+            declared: self.spec.name.clone(),
+            definition: self.definition.clone(),
+            tool: self.name.clone(),
+            args,
+        }))
     }
 }
 
 struct ServerCall {
     server: Arc<Server>,
+    declared: String,
+    /// What the call was judged by.
+    definition: String,
     tool: String,
     args: JsonObject,
+}
+
+impl ServerCall {
+    /// Why the call may not be made although it was allowed: the tool is another one by now.
+    async fn changed(&self, context: &ToolContext) -> Option<String> {
+        let state = self.server.ready(&context.cancel).await;
+        state.peer.as_ref()?;
+        let now = state.tools.iter().find(|tool| tool.spec().name == self.declared);
+        let (tool, server) = (&self.tool, self.server.name());
+        match now.map(|tool| tool.definition() == Some(self.definition.as_str())) {
+            Some(true) => None,
+            Some(false) => Some(format!(
+                "MCP tool '{tool}' was not called: server '{server}' has changed its definition since it was \
+                 declared. Call it again if its new declaration still fits."
+            )),
+            None => Some(format!("MCP tool '{tool}' was not called: server '{server}' no longer offers it.")),
+        }
+    }
 }
 
 impl Invocation for ServerCall {
@@ -134,6 +166,9 @@ impl Invocation for ServerCall {
 
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
+            if let Some(why) = self.changed(context).await {
+                return ToolOutcome::failed(ToolErrorKind::McpToolError, why);
+            }
             let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(self.args.clone());
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
             match self.server.request(request, &context.cancel, Some(&context.live)).await {
@@ -141,7 +176,11 @@ impl Invocation for ServerCall {
                 Err(RequestError::Cancelled) => ToolOutcome::Cancelled { partial: None },
                 Err(error) => ToolOutcome::Failed(ToolFailure {
                     kind: ToolErrorKind::McpToolError,
-                    message: format!("MCP tool '{}' could not be called: {error}", self.tool),
+                    message: format!(
+                        "MCP tool '{}' could not be called: {}",
+                        self.tool,
+                        sealed(&error.to_string())
+                    ),
                     display: Some(format!("Error: {error}")),
                 }),
             }

@@ -4,6 +4,8 @@
 
 #[path = "it/behaviour.rs"]
 mod behaviour;
+#[path = "it/declarations.rs"]
+mod declarations;
 #[path = "it/faults.rs"]
 mod faults;
 #[path = "it/rights.rs"]

@@ -8,6 +8,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, FunctionResponse, Part};
 use pollux_domain::id::SessionId;
 use pollux_domain::tool::{ToolOutcome, ToolOutput};
+use pollux_domain::untrusted::sealed_result;
 use serde_json::{Value, json};
 
 use super::Finished;
@@ -46,6 +47,9 @@ impl Answer {
             ToolOutcome::Done(output) => {
                 let (mut text, media) = split(output, &finished.call.name, &mut deferred);
                 nested = media;
+                if let Cow::Owned(safe) = sealed_result(&text) {
+                    text = safe.into();
+                }
                 if let Some(context) = context {
                     text.to_mut().push_str(&format!(
                         "\n\n--- Newly Discovered Project Context ---\n{context}\n--- End Project Context ---"

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pollux_domain::event::{Activity, ActivityError, ActivityKind, Event};
 use pollux_domain::remote_agent::RemoteError;
 use pollux_domain::tool::{AgentEnd, Display, ToolContext, ToolOutcome};
+use pollux_domain::untrusted::{sealed, wrapped};
 use pollux_extend::agents::Definition;
 
 use super::{Host, TerminateMode, executor};
@@ -28,7 +29,7 @@ pub(super) async fn run(
                 reason: TerminateMode::Goal.as_str().to_owned(),
                 result: text.clone(),
             };
-            ToolOutcome::text(text, Display::Agent(Box::new(display)))
+            ToolOutcome::text(wrapped(&text), Display::Agent(Box::new(display)))
         }
         Err(RemoteError::Cancelled) => ToolOutcome::Cancelled { partial: None },
         Err(_) if context.cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
@@ -43,7 +44,7 @@ pub(super) async fn run(
                 let activity = Activity { call: context.call.clone(), agent: definition.name.clone(), what };
                 let _ = events.send(Event::Activity(Arc::new(activity))).await;
             }
-            executor::failed(definition, None, &message)
+            executor::failed(definition, None, &sealed(&message))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{FunctionCall, Part};
 use pollux_domain::event::{Event, Op, TurnEnd};
-use pollux_domain::tool::{Display, Effect, NEEDS_APPROVAL, ToolErrorKind, ToolKind, ToolOutcome};
+use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -93,8 +93,9 @@ async fn a_tool_that_would_have_to_ask_is_not_there_without_anyone_to_ask() {
     let declared: Vec<String> =
         scene.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(declared, ["glob"]);
-    let said = format!("Tool \"replace\" not found. Did you mean \"glob\"?{NEEDS_APPROVAL}");
-    assert_eq!(scene.answers(1), [json!({"error": said})]);
+    let told = "Tool \"replace\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+        --approval-mode auto_edit, --allowed-tools replace or a policy rule.";
+    assert_eq!(scene.answers(1), [json!({"error": told})]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use pollux_domain::event::CallReport;
 use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
 use pollux_domain::terminal_text::plain;
-use pollux_domain::tool::{Display, NEEDS_APPROVAL};
+use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
     }
     if failed {
         let (kind, message) = match report.outcome.failure() {
-            Some(failure) => (failure.kind.as_str(), upstream_words(&failure.message)),
+            Some(failure) => (failure.kind.as_str(), plain(&failure.message).into_owned()),
             None => ("TOOL_EXECUTION_ERROR", "The call was cancelled.".to_owned()),
         };
         event.insert("error".into(), json!({"type": kind, "message": message}));
@@ -52,16 +52,11 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
 fn output(report: &CallReport) -> Option<String> {
     let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
     match (&report.display, failure) {
-        (Display::Text(text), _) => Some(upstream_words(text)),
-        (Display::Nothing, Some(failure)) => Some(upstream_words(&failure.message)),
+        (Display::Text(text), _) => Some(plain(text).into_owned()),
+        (Display::Nothing, Some(failure)) => Some(plain(&failure.message).into_owned()),
         (Display::Nothing, None) => Some(String::new()),
         (Display::Diff(_) | Display::List { .. } | Display::Agent(_), _) => None,
     }
-}
-
-/// Without what we add to upstream's sentences.
-fn upstream_words(text: &str) -> String {
-    plain(text.strip_suffix(NEEDS_APPROVAL).unwrap_or(text)).into_owned()
 }
 
 pub(crate) fn error(severity: &str, message: &str, at: Timestamp) -> Value {

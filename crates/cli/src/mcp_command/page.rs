@@ -33,6 +33,11 @@ pub(super) fn list(rows: &[Row]) -> String {
     format!("Configured MCP servers:\n\n{}", rows.iter().map(line).collect::<String>())
 }
 
+/// Where every server there is belongs to a folder that is not trusted.
+pub(super) fn none_here() -> String {
+    "No MCP servers are enabled in this folder.\n".to_owned()
+}
+
 /// `mcp test` of a server that works.
 pub(super) fn test(row: &Row) -> String {
     let version = row.version.as_ref().map(|version| format!(", {version}")).unwrap_or_default();

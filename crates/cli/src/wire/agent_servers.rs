@@ -90,6 +90,8 @@ impl ServersOfAgent {
     fn problem(&self, report: Report) -> Option<String> {
         let why = match report.status {
             Status::Connected => return None,
+            // What it offered last is declared, and calls wait for it.
+            Status::Connecting if !report.tools.is_empty() => return None,
             Status::Connecting => "it is still starting".to_owned(),
             Status::Disconnected => report.problem.unwrap_or_default(),
         };

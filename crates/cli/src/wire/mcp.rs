@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pollux_config::settings::{Layer, interpolate, read_object};
 use pollux_domain::JsonObject;
@@ -10,7 +11,7 @@ use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::SystemClock;
-use pollux_domain::tool::ToolSpec;
+use pollux_domain::tool::{ToolSource as _, ToolSpec};
 use pollux_exec::background::Background;
 use pollux_extend::extension::tuned;
 use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, ExtensionServer};
-use super::{Loaded, auth, policy};
+use super::{Loaded, Sink, auth, policy};
 use crate::mentions::{self, Piece};
 use crate::report::Failure;
 use crate::run::VERSION;
@@ -63,6 +64,11 @@ pub(super) const UNTRUSTED: [&str; 2] = [
 
 pub(super) const SWITCHED_OFF_BY_ADMIN: &str =
     "MCP servers are disabled by administrator. Check admin settings or contact your admin.";
+
+/// A wait that lasts longer is explained.
+const QUIET_WAIT: Duration = Duration::from_secs(3);
+/// However patient a setting is.
+const LONGEST_WAIT: u64 = 60_000;
 
 /// Whether settings name any server at all.
 pub(super) fn any(loaded: &Loaded) -> bool {
@@ -282,6 +288,51 @@ impl Kept {
     }
 }
 
+/// How long the first request of a headless run waits for servers of which nothing is known.
+fn first_wait(loaded: &Loaded) -> Duration {
+    let given = loaded.settings.get("mcp.firstRequestWaitMs").and_then(|(value, _)| value.as_i64());
+    Duration::from_millis(given.and_then(|given| given.try_into().ok()).unwrap_or(0).min(LONGEST_WAIT))
+}
+
+/// Waits until the first request can carry the tools of all servers, or has waited long enough. What it waits for
+/// is said to whoever sits before it.
+pub(super) async fn wait_for_tools(
+    servers: Option<&Servers>,
+    cancel: &CancellationToken,
+    sink: &mut Sink<'_>,
+) {
+    let Some(servers) = servers else { return };
+    let most = servers.first_wait();
+    let settled = servers.settled(cancel);
+    tokio::pin!(settled);
+    tokio::select! {
+        biased;
+        () = &mut settled => {}
+        () = tokio::time::sleep(QUIET_WAIT.min(most)) => {
+            if most > QUIET_WAIT {
+                let names = one_line(&servers.unknown().join(", "));
+                let text = format!("Waiting for MCP servers to start, at most {} s: {names}", most.as_secs_f64());
+                let _ = sink(&note(text));
+            }
+            settled.await;
+        }
+    }
+    let missing = servers.take_missing();
+    if !missing.is_empty() && !cancel.is_cancelled() {
+        let names = one_line(&missing.join(", "));
+        let text = format!(
+            "MCP servers without an answer after {} s: {names}. The first request goes without their tools \
+             (`mcp.firstRequestWaitMs`).",
+            most.as_secs_f64()
+        );
+        let _ = sink(&note(text));
+    }
+}
+
+fn note(message: String) -> Event {
+    Event::Notice { severity: Severity::Info, code: NoticeCode::Server, message }
+}
+
 /// Starts to connect to these servers.
 pub(super) fn connect(
     loaded: &Loaded,
@@ -331,6 +382,8 @@ pub(super) fn setup(
         version: VERSION.to_owned(),
         interactive,
         name_tool: qualified_tool_name,
+        first_wait: first_wait(loaded),
+        cache: Some(loaded.home.gemini_dir().join("pollux").join("mcp-declarations")),
     }
 }
 
@@ -367,6 +420,8 @@ pub(super) fn start(
     if interactive {
         // Nobody types faster than they start.
         servers.begin();
+    } else {
+        servers.begin_unknown();
     }
     (Some(Arc::new(servers)), notes)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
-use pollux_config::trust;
+use pollux_config::trust::{self, Role};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
@@ -137,10 +137,11 @@ impl ServerSet for OfARun {
         if let Some(name) = name {
             all.retain(|server| server.name.eq_ignore_ascii_case(name.trim()));
             if all.is_empty() {
-                return Err(unknown(name));
+                let withheld = self.withheld().iter().any(|known| known.eq_ignore_ascii_case(name.trim()));
+                return Err(if withheld { untrusted(name) } else { unknown(name) });
             }
         }
-        let notes = match all.is_empty() || self.loaded.trust.uses_project() {
+        let notes = match all.is_empty() && self.withheld().is_empty() || self.loaded.trust.uses_project() {
             true => Vec::new(),
             false => UNTRUSTED.into_iter().chain([HOW_TO_TRUST]).map(str::to_owned).collect(),
         };
@@ -230,6 +231,18 @@ impl OfARun {
             )),
             ServerScope::Project => Ok(self.loaded.project.settings_file()),
         }
+    }
+
+    /// The servers of a folder that is not trusted. They are named nowhere else: nothing of the folder counts.
+    fn withheld(&self) -> Vec<String> {
+        if self.loaded.trust.uses_project() {
+            return Vec::new();
+        }
+        let inventory = trust::take_inventory(&self.loaded.home, self.loaded.project.root());
+        let servers = inventory.announcements.into_iter().filter(|found| {
+            found.role == Role::Server || (found.role.runs() && found.name == "mcp.serverCommand")
+        });
+        servers.map(|found| found.name).collect()
     }
 
     /// The user's own change to a project needs no second consent.
@@ -337,6 +350,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 fn said(out: String) -> Said {
     Said { out, notes: Vec::new() }
+}
+
+fn untrusted(name: &str) -> Failure {
+    let text = format!("Server '{name}' is disabled: this folder is not trusted");
+    Failure::new(ExitKind::Failure, text).hint(HOW_TO_TRUST)
 }
 
 fn unknown(name: &str) -> Failure {

@@ -148,4 +148,16 @@ impl ToolSource for Together {
             }
         })
     }
+
+    fn arrival<'a>(&'a self, name: &'a str, cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for source in &self.0 {
+                source.arrival(name, cancel).await;
+            }
+        })
+    }
+
+    fn absence(&self, name: &str) -> Option<String> {
+        self.0.iter().find_map(|source| source.absence(name))
+    }
 }

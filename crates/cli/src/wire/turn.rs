@@ -77,6 +77,10 @@ pub(crate) async fn run_turn(
         turn.permission.approval = ApprovalMode::Plan;
     }
     let outside = Outside::open(turn.loaded, Manner::Headless)?;
+    if prompt.trim_start().starts_with('/') {
+        // It may be a server's prompt.
+        mcp::wait_for_tools(outside.servers.as_deref(), &cancel, sink).await;
+    }
     let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
@@ -420,6 +424,7 @@ async fn converse(
     cancel: &CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<TurnEnd, Failure> {
+    mcp::wait_for_tools(servers, cancel, sink).await;
     let mut asked_to_stop = handle.ops.send(op).await.is_err();
     let end = loop {
         let event = tokio::select! {

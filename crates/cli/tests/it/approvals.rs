@@ -94,7 +94,7 @@ fn an_allowed_command_runs_and_any_other_is_refused() {
 }
 
 #[test]
-fn a_tool_that_is_not_declared_is_answered_as_unknown_and_nothing_happens() {
+fn a_tool_that_is_not_declared_is_answered_with_the_reason_and_nothing_happens() {
     let scene = Scene::new([
         reply()
             .call(SHELL, json!({"command": "touch a.txt"}))
@@ -104,11 +104,18 @@ fn a_tool_that_is_not_declared_is_answered_as_unknown_and_nothing_happens() {
     ]);
     let run = scene.run(&["-p", "x", "-o", "stream-json", "--output-dialect", "gemini-cli"]);
     assert_eq!(run.code, Some(0));
-    assert!(
-        run.stderr.contains("Tool \"run_shell_command\" not found. Did you mean one of: "),
-        "{}",
-        run.stderr
-    );
+    let told = [
+        "Tool \"run_shell_command\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+         --approval-mode yolo, --allowed-tools run_shell_command or a policy rule.",
+        "Tool \"write_file\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+         --approval-mode auto_edit, --allowed-tools write_file or a policy rule.",
+        "Tool \"invented_tool\" not found. Did you mean one of: ",
+    ];
+    let answers = scene.server.request(1).function_responses();
+    for (told, answer) in told.iter().zip(answers) {
+        assert!(run.stderr.contains(told), "{told}: {}", run.stderr);
+        assert!(answer["response"]["error"].as_str().unwrap().starts_with(told), "{answer}");
+    }
     let events = crate::scene::lines(&run.stdout);
     let results = crate::scene::of_type(&events, "tool_result");
     assert_eq!(results.len(), 3);

@@ -6,6 +6,7 @@ use pollux_config::groups::FileFiltering;
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
+use pollux_domain::untrusted::sealed;
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
@@ -130,7 +131,8 @@ pub(super) fn activation(skill: &Skill, admit: &Admit) -> Result<(String, String
         admit(folder);
     }
     let (name, tree) = (&skill.name, resources(skill));
-    let listed = tree.as_deref().unwrap_or("(none: this skill is part of the program)");
+    let listed = sealed(tree.as_deref().unwrap_or("(none: this skill is part of the program)"));
+    let body = sealed(&body);
     let text = format!(
         "<activated_skill name=\"{name}\">\n  <instructions>\n    {body}\n  </instructions>\n\n  \
          <available_resources>\n    {listed}\n  </available_resources>\n</activated_skill>"

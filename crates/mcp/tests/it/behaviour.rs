@@ -150,6 +150,8 @@ async fn its_instructions_are_fenced_and_have_no_way_out() {
     let context = stage.servers.context().unwrap();
     assert_eq!(context.matches("</untrusted_context>").count(), 1, "{context}");
     assert_eq!(context.matches("---[end of server instructions]---").count(), 1, "{context}");
+    assert_eq!(context.to_lowercase().matches("</loaded_context").count(), 1, "{context}");
+    assert!(context.ends_with("</untrusted_context>\n</loaded_context>"), "{context}");
     assert!(context.contains("provided by the tool server 's'"));
 }
 

@@ -1,5 +1,6 @@
 //! A set of servers for a test, and short ways to use them.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -61,6 +62,29 @@ impl Stage {
             version: "0.0.0".to_owned(),
             interactive,
             name_tool,
+            first_wait: Duration::from_secs(30),
+            cache: None,
+        });
+        Self { servers, folder }
+    }
+
+    /// One server whose declarations are kept in a folder; it is started when somebody needs it.
+    pub(crate) fn prepared(name: &str, entry: &Value, first_wait: Duration, cache: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::new([("PATH".to_owned(), "/usr/bin:/bin".to_owned())], "/".into());
+        let servers = Servers::prepare(Setup {
+            entries: vec![Entry { config: ServerConfig::parse(name, entry).unwrap(), access: None }],
+            env,
+            redaction: Redaction::default(),
+            directory: "/".into(),
+            roots: Vec::new(),
+            background: Arc::new(Background::new(folder.path().join("background"))),
+            http: ClientOptions::new("test"),
+            version: "0.0.0".to_owned(),
+            interactive: false,
+            name_tool,
+            first_wait,
+            cache: Some(cache.to_owned()),
         });
         Self { servers, folder }
     }
@@ -110,6 +134,18 @@ impl Stage {
         let said = said(run(&*self.tool(name), &args, &context).await);
         let live = live.lock().unwrap().clone();
         (said, live)
+    }
+
+    /// Calls a tool that was taken earlier.
+    pub(crate) async fn call_of(&self, tool: &dyn Tool, args: Value) -> String {
+        let context = ToolContext {
+            call: CallId::new("t", "1"),
+            cancel: CancellationToken::new(),
+            must_ask: false,
+            live: Arc::new(|_: &str| ()),
+        };
+        let Value::Object(args) = args else { panic!("arguments are an object") };
+        said(run(tool, &args, &context).await)
     }
 
     /// Waits until something is true of the servers.
