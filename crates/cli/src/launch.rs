@@ -28,7 +28,7 @@ pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
 pub(crate) use help::usage_line;
 pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
-pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question};
+pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
 pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
 pub(crate) use skills::{SkillScope, SkillSource, SkillsCommand};
 pub(crate) use usage::UsageError;

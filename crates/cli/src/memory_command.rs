@@ -11,10 +11,12 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
-use crate::launch::{Forgettable, Lines, MemoryCommand, Question};
+use crate::launch::{Forgettable, Lines, MemoryCommand, Question, Reach};
 use crate::report::{Failure, print_result};
 use crate::sessions_command::{Proposal, Streams};
 use crate::trust_command::Person;
+
+pub(crate) use page::counted;
 
 /// The durable memory, as this command needs it. Only what is asked for is opened.
 pub(crate) trait Notebook {
@@ -34,12 +36,15 @@ pub(crate) trait Notebook {
     fn learnings(&mut self) -> Result<Vec<Learned>, Failure>;
 
     /// What would go, and the deed.
-    fn forgetting(&mut self, what: &Forgettable) -> Result<Proposal<Traces, Traces>, Failure>;
+    fn forgetting(&mut self, what: &Forgettable, reach: Reach) -> Result<Proposal<Traces, Traces>, Failure>;
 
     fn doctor(&mut self) -> Vec<Finding>;
 
+    /// Takes over what a folder remembered before it was moved here; says what was done.
+    fn adopt(&mut self, folder: &str) -> Result<String, Failure>;
+
     /// One JSON document.
-    fn export(&mut self) -> Result<(), Failure>;
+    fn export(&mut self, reach: Reach) -> Result<(), Failure>;
 
     fn install_model(&mut self, what: &str) -> Result<Installed, Failure>;
 
@@ -86,6 +91,8 @@ pub(crate) struct Hit {
     pub(crate) date: Option<String>,
     pub(crate) score: f64,
     pub(crate) snippet: String,
+    /// The character of the snippet at which the best match begins.
+    pub(crate) focus: usize,
     /// Name and value of what the score is the sum of.
     pub(crate) parts: Vec<(&'static str, f64)>,
     pub(crate) cosine: Option<f64>,
@@ -125,6 +132,8 @@ pub(crate) struct Traces {
     pub(crate) learnings: usize,
     /// Sources that are the user's own and still hold it.
     pub(crate) kept: Vec<String>,
+    /// Other workspaces that still hold it.
+    pub(crate) elsewhere: usize,
 }
 
 /// What was looked at.
@@ -212,9 +221,10 @@ fn dispatch(
             let learned = notebook.learnings()?;
             told(streams.out, *json, &page::learnings_json(&learned), &page::learnings(&learned))
         }
-        MemoryCommand::Forget { what, yes, json } => {
-            oblivion::run(notebook.forgetting(what)?, *yes, *json, person, streams.out)
+        MemoryCommand::Forget { what, reach, yes, json } => {
+            oblivion::run(notebook.forgetting(what, *reach)?, *yes, *json, person, streams.out)
         }
+        MemoryCommand::Adopt { folder } => show(streams.out, &notebook.adopt(folder)?),
         MemoryCommand::Doctor { json } => {
             let findings = notebook.doctor();
             told(streams.out, *json, &page::findings_json(&findings), &page::findings(&findings))?;
@@ -223,7 +233,7 @@ fn dispatch(
                 count => Err(Failure::new(ExitKind::Failure, format!("problems found: {count}"))),
             }
         }
-        MemoryCommand::Export => notebook.export(),
+        MemoryCommand::Export { reach } => notebook.export(*reach),
         MemoryCommand::ModelInstall { what, json } => {
             let Installed { name, folder, note } = notebook.install_model(what)?;
             let value = json!({"name": name, "folder": folder, "note": note});

@@ -69,6 +69,8 @@ mod memory;
 mod memory_command;
 #[path = "it/memory_safety.rs"]
 mod memory_safety;
+#[path = "it/memory_workspaces.rs"]
+mod memory_workspaces;
 #[path = "it/mentions.rs"]
 mod mentions;
 #[path = "it/output.rs"]

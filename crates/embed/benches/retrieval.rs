@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use pollux_domain::embedding::Embedder;
 use pollux_domain::time::SystemClock;
 use pollux_embed::LocalModel;
-use pollux_memory::{AgentId, Memory, Request, Scope, SearchMode, Settings, Setup, StateDir};
+use pollux_memory::{AgentId, Memory, Request, Scope, SearchMode, Settings, Setup, Space, StateDir};
 
 use collection::{Collection, Question, Unit};
 
@@ -152,6 +152,7 @@ fn memory(scratch: &Path, model: Option<&LocalModel>, weight: Option<f64>) -> Me
     Memory::new(Setup {
         agent: StateDir::at(scratch.join("state")).agent(&AgentId::default()),
         workspace: scratch.join("work"),
+        space: Space::Workspace,
         trusted: true,
         settings,
         embedder: model.map(|model| Arc::new(model.clone()) as Arc<dyn Embedder>),

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use pollux_domain::BoxFuture;
 use pollux_domain::embedding::{EmbedError, Embedder, Origin, Purpose};
 use pollux_domain::time::SystemClock;
-use pollux_memory::{AgentId, Memory, Request, Scope, Settings, Setup, StateDir, Synced};
+use pollux_memory::{AgentId, Memory, Request, Scope, Settings, Setup, Space, StateDir, Synced};
 use tokio::runtime::{Builder, Runtime};
 
 const SEARCHES: usize = 300;
@@ -151,6 +151,7 @@ fn memory(root: &Path, hybrid: bool, tokens: usize) -> Memory {
     Memory::new(Setup {
         agent: StateDir::at(root.join("state")).agent(&AgentId::default()),
         workspace: root.join("workspace"),
+        space: Space::Workspace,
         trusted: true,
         settings,
         embedder: hybrid.then(|| Arc::new(Chance::new()) as Arc<dyn Embedder>),

@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::authorship::Authorship;
-use crate::forgotten::Forgotten;
 use crate::index::error::IndexError;
 use crate::index::sync::blocking;
 use crate::memory::{Memory, Setup};
@@ -71,7 +70,7 @@ impl Memory {
 }
 
 fn read(setup: &Setup, path: String, from: Option<usize>, lines: Option<usize>) -> Result<Excerpt, GetError> {
-    let forgotten = Forgotten::read(&setup.forgotten_file())?;
+    let forgotten = setup.forgotten()?;
     let Some(file) = setup.places().file_of(&path).filter(|_| !forgotten.has_path(&path)) else {
         return Err(GetError::NotANote { path });
     };
@@ -80,7 +79,10 @@ fn read(setup: &Setup, path: String, from: Option<usize>, lines: Option<usize>) 
         Ok(meta) if !meta.is_file() || meta.len() > MAX_BYTES => return Err(GetError::NotANote { path }),
         Ok(_) | Err(_) => fs::read(&file).map_err(|source| GetError::Unreadable { path: file, source })?,
     };
-    let text = String::from_utf8_lossy(&bytes);
+    let mut text = String::from_utf8_lossy(&bytes);
+    if path == LEARNINGS {
+        text = setup.learnings().visible(&text).into();
+    }
     let clean = redaction::clean(&text, forgotten.phrases());
     let all: Vec<&str> = clean.lines().collect();
     let from = from.unwrap_or(1).max(1);

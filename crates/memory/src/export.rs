@@ -1,5 +1,6 @@
 //! Everything that is remembered, as one JSON document.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use pollux_config::files;
@@ -9,6 +10,8 @@ use serde_json::{Value, json};
 use crate::index::database;
 use crate::index::error::IndexError;
 use crate::memory::{Memory, Setup};
+use crate::source::{Listed, Source};
+use crate::workspace::Space;
 
 /// Why nothing could be exported.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +38,7 @@ impl Memory {
             let mut write = || -> Result<(), ExportError> {
                 head(&mut out, setup).map_err(ExportError::Write)?;
                 let mut failed = None;
-                reader.with(|connection| rows(connection, &mut out, &mut failed))?;
+                reader.with(|connection| rows(connection, setup, &mut out, &mut failed))?;
                 if let Some(error) = failed {
                     return Err(ExportError::Write(error));
                 }
@@ -50,8 +53,16 @@ impl Memory {
 
 fn head(out: &mut dyn Write, setup: &Setup) -> io::Result<()> {
     let store = files::read_text(&setup.agent.store_file()).ok().flatten().unwrap_or_default();
-    let store: Value = serde_json::from_str(&store).unwrap_or_else(|_| json!({}));
+    let mut store: Value = serde_json::from_str(&store).unwrap_or_else(|_| json!({}));
+    if setup.space != Space::Shared
+        && let Some(entries) = store.as_object_mut()
+    {
+        let here: HashSet<String> = setup.transcripts().here.iter().map(Listed::session).collect();
+        let id = |entry: &Value| entry.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+        entries.retain(|_, entry| id(entry).is_some_and(|id| here.contains(&id)));
+    }
     let learnings = files::read_text(&setup.agent.learnings_file()).ok().flatten();
+    let learnings = learnings.map(|text| setup.learnings().visible(&text));
     let part = |value: Value| value.to_string();
     write!(
         out,
@@ -66,6 +77,7 @@ fn head(out: &mut dyn Write, setup: &Setup) -> io::Result<()> {
 
 fn rows(
     connection: &Connection,
+    setup: &Setup,
     out: &mut dyn Write,
     failed: &mut Option<io::Error>,
 ) -> rusqlite::Result<()> {
@@ -96,6 +108,11 @@ fn rows(
         let mut before = format!(",\"{name}\":[\n");
         let mut write = |text: &str| out.write_all(text.as_bytes());
         while let Some(row) = rows.next()? {
+            // Both lists begin with the path and the source.
+            let source = Source::parse(row.get_ref(1)?.as_str()?).unwrap_or(Source::Memory);
+            if !setup.admits(row.get_ref(0)?.as_str()?, source) {
+                continue;
+            }
             let mut object = pollux_domain::JsonObject::new();
             for (index, column) in columns.iter().enumerate() {
                 object.insert((*column).to_owned(), value(row.get_ref(index)?));

@@ -1,5 +1,6 @@
 //! Forgetting: everything that was derived from something goes, and does not come back.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,14 @@ use crate::index::error::IndexError;
 use crate::index::sync::{Scope, blocking};
 use crate::index::writer::Writer;
 use crate::index::{cache, database, reindex, rows};
-use crate::learnings::Learnings;
+use crate::lock::{OwnedLock, Patience};
 use crate::memory::{Memory, Setup};
 use crate::redaction::{self, Tombstone};
-use crate::source::sessions;
+use crate::source::Listed;
+use crate::source::sessions::Sorted;
+use crate::state::StateError;
 use crate::store::{SessionStore, StoreError};
+use crate::workspace::{self, Space};
 use crate::{transcript, vector};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -47,15 +51,49 @@ pub struct Forgotten {
     pub learnings: usize,
     /// Files of the user that still hold it.
     pub kept: Vec<PathBuf>,
+    /// In how many other workspaces it still is.
+    pub elsewhere: usize,
 }
 
 impl Memory {
-    /// Removes every trace that can be removed; with `dry_run` it only looks for them.
+    /// Removes every trace that can be removed in this workspace; with `dry_run` it only looks for them.
     pub async fn forget(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+        self.forget_in(what, dry_run, vec![(self.setup().workspace.clone(), self.setup().space)]).await
+    }
+
+    /// The same in every workspace of the agent, and in what belongs to none.
+    pub async fn forget_everywhere(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+        let own = &self.setup().workspace;
+        let mut roots = workspace::registered(&self.setup().agent);
+        roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
+        roots.sort();
+        roots.dedup();
+        let mut places: Vec<_> = roots.into_iter().map(|root| (root, Space::Workspace)).collect();
+        // The last one, since it sees everything that is left.
+        places.push((own.clone(), Space::Shared));
+        self.forget_in(what, dry_run, places).await
+    }
+
+    async fn forget_in(
+        &self,
+        what: Forget,
+        dry_run: bool,
+        places: Vec<(PathBuf, Space)>,
+    ) -> Result<Forgotten, IndexError> {
         let setup = self.shared_setup();
         // A reader would keep old pages alive.
         self.close().await;
-        let forgotten = blocking(move || run(&setup, &what, dry_run)).await?;
+        let forgotten = blocking(move || {
+            let mut all = Forgotten::default();
+            let is_everywhere = places.len() > 1;
+            for (root, space) in places {
+                let done = run(&setup.elsewhere(root, space), &what, dry_run)?;
+                all.add(done, dry_run);
+            }
+            all.elsewhere = if is_everywhere { 0 } else { all.elsewhere };
+            Ok(all)
+        })
+        .await?;
         if !dry_run {
             // What is left of the files that held it is found again.
             self.sync(Scope::All, WAIT, &|_| {}).await?;
@@ -64,10 +102,30 @@ impl Memory {
     }
 }
 
+impl Forgotten {
+    fn add(&mut self, more: Self, dry_run: bool) {
+        let add = |list: &mut Vec<PathBuf>, more: Vec<PathBuf>| {
+            let new: Vec<PathBuf> = more.into_iter().filter(|path| !list.contains(path)).collect();
+            list.extend(new);
+        };
+        let files: Vec<String> = more.files.into_iter().filter(|path| !self.files.contains(path)).collect();
+        self.files.extend(files);
+        add(&mut self.transcripts, more.transcripts);
+        add(&mut self.kept, more.kept);
+        self.chunks += more.chunks;
+        self.cache_entries += more.cache_entries;
+        self.elsewhere += more.elsewhere;
+        // While nothing goes, every place counts what holds in all of them.
+        self.learnings =
+            if dry_run { self.learnings.max(more.learnings) } else { self.learnings + more.learnings };
+    }
+}
+
 fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
-    let (mut writer, _) = Writer::open(setup, WAIT)?;
+    // Nothing is made only to be forgotten.
+    let mut writer = if setup.index_file().exists() { Some(Writer::open(setup, WAIT)?.0) } else { None };
     let mut work = Work { setup, dry_run, done: Forgotten::default() };
-    let mut tombstones = Tombstones::read(&setup.forgotten_file())?;
+    let mut tombstones = Tombstones::read(&setup.own_forgotten_file())?;
     match what {
         Forget::Path(path) => {
             work.done.files = vec![path.clone()];
@@ -80,16 +138,22 @@ fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexEr
         }
         Forget::Phrase(phrase) => {
             if let Some(tombstone) = Tombstone::of(phrase) {
-                work.phrase(&writer, &tombstone)?;
+                work.phrase(writer.as_ref(), &tombstone)?;
                 tombstones.add_phrase(tombstone);
             }
         }
     }
     if !dry_run {
         // First, so that nothing comes back if the rest is interrupted.
-        tombstones.write(&setup.forgotten_file())?;
+        let file = setup.own_forgotten_file();
+        if let Some(folder) = file.parent() {
+            files::create_folder(folder, Mode::Private).map_err(StateError::Folder)?;
+        }
+        tombstones.write(&file)?;
     }
-    work.rows(&mut writer)?;
+    if let Some(writer) = &mut writer {
+        work.rows(writer)?;
+    }
     Ok(work.done)
 }
 
@@ -102,16 +166,22 @@ struct Work<'a> {
 impl Work<'_> {
     fn session(&mut self, id: &str) -> Result<(), IndexError> {
         let topics = format!("{id}-topic-");
-        for listed in sessions::list(&self.setup.agent.sessions_dir()) {
+        let is_of = |listed: &Listed| {
             let stem =
                 listed.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            if stem == id || stem.starts_with(&topics) {
-                if !self.dry_run {
-                    transcript::remove(&listed.file).map_err(failed(&listed.file))?;
-                }
-                self.done.files.push(listed.path);
-                self.done.transcripts.push(listed.file);
+            stem == id || stem.starts_with(&topics)
+        };
+        let Sorted { here, elsewhere } = self.setup.transcripts();
+        self.done.elsewhere = usize::from(elsewhere.iter().any(is_of));
+        for listed in here.into_iter().filter(is_of) {
+            if !self.dry_run {
+                transcript::remove(&listed.file).map_err(failed(&listed.file))?;
             }
+            self.done.files.push(listed.path);
+            self.done.transcripts.push(listed.file);
+        }
+        if self.done.elsewhere > 0 {
+            return Ok(());
         }
         let own = format!("sessions/{id}.jsonl");
         if !self.done.files.contains(&own) {
@@ -122,11 +192,13 @@ impl Work<'_> {
         })
     }
 
-    fn phrase(&mut self, writer: &Writer, tombstone: &Tombstone) -> Result<(), IndexError> {
-        let found =
-            files_with(&writer.opened.connection, tombstone).map_err(|source| writer.error(source))?;
-        self.done.files = found;
-        for listed in sessions::list(&self.setup.agent.sessions_dir()) {
+    fn phrase(&mut self, writer: Option<&Writer>, tombstone: &Tombstone) -> Result<(), IndexError> {
+        if let Some(writer) = writer {
+            self.done.files =
+                files_with(&writer.opened.connection, tombstone).map_err(|source| writer.error(source))?;
+        }
+        let Sorted { here, elsewhere } = self.setup.transcripts();
+        for listed in here {
             if self.transcript(&listed.file, tombstone)? {
                 self.done.transcripts.push(listed.file);
             }
@@ -139,7 +211,7 @@ impl Work<'_> {
                 self.done.kept.push(listed.file);
             }
         }
-        let learnings = Learnings::new(self.setup.agent.learnings_file(), self.setup.clock.clone());
+        let learnings = self.setup.learnings();
         let holds = |text: &str| !tombstone.find(text).is_empty();
         self.done.learnings = if self.dry_run {
             learnings.list().map_or(0, |all| all.iter().filter(|learning| holds(&learning.text)).count())
@@ -149,8 +221,34 @@ impl Work<'_> {
                 .retain(|item| !holds(&item.text))
                 .map_err(|error| failed(&path)(io::Error::other(error)))?
         };
+        self.done.elsewhere = self.others_with(tombstone);
         let phrases = std::slice::from_ref(tombstone);
-        self.store(|store| store.iter_mut().for_each(|(_, entry)| blank(entry, phrases)))
+        let others: HashSet<String> = elsewhere.iter().map(Listed::session).collect();
+        let id = |entry: &Value| entry.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+        self.store(|store| {
+            let own = store.iter_mut().filter(|(_, entry)| !id(entry).is_some_and(|id| others.contains(&id)));
+            own.for_each(|(_, entry)| blank(entry, phrases));
+        })
+    }
+
+    /// In how many other indexes of the agent a phrase stands.
+    fn others_with(&self, tombstone: &Tombstone) -> usize {
+        if self.setup.space != Space::Workspace {
+            return 0;
+        }
+        let own = self.setup.index_file();
+        let others = workspace::registered(&self.setup.agent).into_iter();
+        let others = others.map(|root| self.setup.elsewhere(root, Space::Workspace).index_file());
+        let others = others.chain([self.setup.shared_index_file()]).filter(|file| *file != own);
+        let holds = |file: &PathBuf| {
+            let opened = database::open_to_read(file, false).ok().flatten();
+            opened.is_some_and(|opened| {
+                database::has_table(&opened.connection, "chunks").unwrap_or(false)
+                    && files_with(&opened.connection, tombstone).is_ok_and(|found| !found.is_empty())
+            })
+        };
+        let hidden = self.setup.learnings().hidden_with(|text| !tombstone.find(text).is_empty());
+        others.filter(holds).count().max(usize::from(hidden))
     }
 
     /// Takes a phrase out of what was said; whether it was in there.
@@ -207,9 +305,42 @@ impl Work<'_> {
             return Ok(());
         }
         reindex::remove_kept(&path);
+        let hashes =
+            hashes_of(&writer.opened.connection, &self.done.files).map_err(|source| writer.error(source))?;
         let has_vectors = writer.opened.has_vectors;
-        scrub(&mut writer.opened.connection, &self.done.files, has_vectors)
-            .map_err(|source| IndexError::of(&path, source))
+        scrub(&mut writer.opened.connection, &self.done.files, &[], has_vectors)
+            .map_err(|source| IndexError::of(&path, source))?;
+        self.older_index(&path, &hashes)
+    }
+
+    /// What the index of all workspaces still has of it: vectors, rows of sessions, and pages that were freed.
+    fn older_index(&self, own: &Path, hashes: &[String]) -> Result<(), IndexError> {
+        let path = self.setup.shared_index_file();
+        if self.setup.space != Space::Workspace || path == own {
+            return Ok(());
+        }
+        reindex::remove_kept(&path);
+        if !path.is_file() {
+            return Ok(());
+        }
+        let _lock = OwnedLock::acquire(&path, Patience::index(WAIT))?;
+        let clean = || -> Result<(), IndexError> {
+            let mut other = database::open_existing(&path, self.setup.settings.store.vector)?;
+            let sessions: Vec<String> =
+                self.done.files.iter().filter(|path| path.starts_with("sessions/")).cloned().collect();
+            let clean = |other: &mut database::Opened| -> rusqlite::Result<()> {
+                if database::is_complete(&other.connection)? {
+                    scrub(&mut other.connection, &sessions, hashes, other.has_vectors)?;
+                }
+                Ok(())
+            };
+            clean(&mut other).map_err(|source| IndexError::of(&path, source))
+        };
+        match clean() {
+            // It is kept for nobody's sake; whoever wants it gone deletes the file.
+            Err(IndexError::Damaged { .. }) => Ok(()),
+            other => other,
+        }
     }
 }
 
@@ -268,10 +399,29 @@ fn count(connection: &Connection, files: &[String]) -> rusqlite::Result<(usize, 
     Ok((usize::try_from(chunks).unwrap_or(0), usize::try_from(entries).unwrap_or(0)))
 }
 
-/// Removes rows so that no page of the file keeps what they held.
-fn scrub(connection: &mut Connection, files: &[String], has_vectors: bool) -> rusqlite::Result<()> {
+/// What the cache knows the vectors of files by.
+fn hashes_of(connection: &Connection, files: &[String]) -> rusqlite::Result<Vec<String>> {
+    let mut hashes = Vec::new();
+    let mut statement = connection.prepare("SELECT vector_hash FROM pollux_chunks WHERE path = ?1")?;
+    for path in files {
+        let found = statement.query_map([path], |row| row.get(0))?;
+        hashes.extend(found.collect::<rusqlite::Result<Vec<String>>>()?);
+    }
+    Ok(hashes)
+}
+
+/// Removes rows and cached vectors so that no page of the file keeps what they held.
+fn scrub(
+    connection: &mut Connection,
+    files: &[String],
+    hashes: &[String],
+    has_vectors: bool,
+) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA secure_delete = ON")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for hash in hashes {
+        transaction.prepare_cached("DELETE FROM embedding_cache WHERE hash = ?1")?.execute([hash])?;
+    }
     for path in files {
         transaction.execute(
             "DELETE FROM embedding_cache WHERE hash IN (SELECT vector_hash FROM pollux_chunks WHERE path = ?1)",

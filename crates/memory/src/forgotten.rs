@@ -49,6 +49,12 @@ impl Forgotten {
         Ok(())
     }
 
+    /// What others had forgotten too.
+    pub(crate) fn extend(&mut self, other: Self) {
+        other.wire.paths.iter().for_each(|path| self.add_path(path));
+        other.phrases.into_iter().for_each(|phrase| self.add_phrase(phrase));
+    }
+
     pub(crate) fn add_path(&mut self, path: &str) {
         if !self.has_path(path) {
             self.wire.paths.push(path.to_owned());

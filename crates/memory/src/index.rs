@@ -1,6 +1,7 @@
 //! The index `memory-index.db`: everything in it can be made again from notes and transcripts.
 
 pub(crate) mod cache;
+pub(crate) mod claim;
 pub(crate) mod database;
 pub(crate) mod error;
 mod extension;

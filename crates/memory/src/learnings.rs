@@ -14,7 +14,8 @@ use serde_json::Value;
 use crate::dates;
 use crate::lock::{OwnedLock, OwnedLockError, Patience};
 use crate::search::words;
-use crate::state;
+use crate::state::{self, AgentDir};
+use crate::workspace::{Belonging, Space};
 use page::{Item, Page};
 
 pub use extract::{Candidate, EXTRACTION_PROMPT, Turn, extract, from_model};
@@ -134,6 +135,8 @@ pub struct Learning {
     pub confidence: Confidence,
     /// `None` for what was not written by the program.
     pub id: Option<String>,
+    /// The key of the workspace it was learned in; `None` for what holds in all of them.
+    pub workspace: Option<String>,
 }
 
 /// What became of a sentence.
@@ -165,20 +168,70 @@ impl LearningsError {
 }
 
 /// The file `LEARNINGS.md`. Whatever people write into it stays.
+///
+/// There is one file for each agent. What was learned about a project stays with its workspace; what a person said
+/// about themselves, and what people wrote into the file by hand, holds everywhere.
 pub struct Learnings {
     file: PathBuf,
     clock: Arc<dyn Clock>,
+    /// New items are marked with its key.
+    belonging: Option<Belonging>,
+    space: Space,
 }
 
 impl Learnings {
+    /// All of an agent's, whichever workspace they are from.
     pub fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock }
+        Self { file, clock, belonging: None, space: Space::Shared }
     }
 
-    /// All of them, in the order of the file.
+    /// Those that may be seen in a workspace.
+    pub fn of(agent: &AgentDir, workspace: &Path, space: Space, clock: Arc<dyn Clock>) -> Self {
+        let belonging = Some(Belonging::of(agent, workspace));
+        Self { file: agent.learnings_file(), clock, belonging, space }
+    }
+
+    /// All that may be seen, in the order of the file.
     pub fn list(&self) -> Result<Vec<Learning>, LearningsError> {
         let page = self.read()?;
-        Ok(page.items().into_iter().map(|(_, item)| item.learning()).collect())
+        let items = page.items().into_iter().map(|(_, item)| item).filter(|item| self.sees(item));
+        Ok(items.map(Item::learning).collect())
+    }
+
+    /// How many may not be seen here.
+    pub fn hidden(&self) -> Result<usize, LearningsError> {
+        Ok(self.read()?.items().iter().filter(|(_, item)| !self.sees(item)).count())
+    }
+
+    /// Whether one that may not be seen here passes a test.
+    pub(crate) fn hidden_with(&self, test: impl Fn(&str) -> bool) -> bool {
+        self.read()
+            .is_ok_and(|page| page.items().iter().any(|(_, item)| !self.sees(item) && test(&item.text)))
+    }
+
+    /// Whether an item may be seen.
+    fn sees(&self, item: &Item) -> bool {
+        let is_own = |key: &str| self.belonging.as_ref().is_some_and(|belonging| belonging.has_key(key));
+        match (self.space, &item.workspace, &item.id) {
+            (Space::Shared, _, _) => true,
+            (Space::Workspace, _, None) => true,
+            (Space::Workspace, Some(key), Some(_)) => is_own(key),
+            // From before workspaces were kept apart.
+            (Space::Workspace, None, Some(_)) => is_general(item.category, &item.text),
+            (Space::Unassigned, workspace, id) => {
+                id.is_some() && workspace.is_none() && !is_general(item.category, &item.text)
+            }
+        }
+    }
+
+    /// The text of the file without the lines that may not be seen; the others keep their numbers.
+    pub(crate) fn visible(&self, text: &str) -> String {
+        let page = Page::parse(text);
+        let hidden: Vec<usize> =
+            page.items().iter().filter(|(_, item)| !self.sees(item)).map(|(line, _)| *line).collect();
+        let lines = text.split('\n').enumerate();
+        let lines = lines.map(|(number, line)| if hidden.contains(&number) { "" } else { line });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Adds a sentence that the user said; never one of a tool, a page or a file.
@@ -193,7 +246,7 @@ impl Learnings {
         let today = dates::today(now);
         self.change(|page| {
             let words = words::set(&text);
-            let known = page.items().into_iter().find(|(_, item)| {
+            let known = page.items().into_iter().filter(|(_, item)| self.sees(item)).find(|(_, item)| {
                 item.category == category && words::jaccard(&words::set(&item.text), &words) >= DUPLICATE
             });
             if let Some((line, item)) = known {
@@ -205,12 +258,14 @@ impl Learnings {
                 base36(now.millis()),
                 uuid::Uuid::new_v4().simple().to_string().get(..6).unwrap_or("0")
             );
+            let key = self.belonging.as_ref().and_then(Belonging::key).map(str::to_owned);
             page.insert(&Item {
                 category,
                 date: Some(today.clone()),
                 text: text.clone(),
                 confidence,
                 id: Some(id),
+                workspace: key.filter(|_| !is_general(category, &text)),
             });
             evict(page, category);
             Added::New
@@ -222,14 +277,18 @@ impl Learnings {
         self.retain(|item| item.id.as_deref() != Some(what) && item.text != what)
     }
 
-    /// Keeps those that a test lets pass; how many are gone.
+    /// Keeps those that a test lets pass, and those that may not be seen; how many are gone.
     pub(crate) fn retain(&self, keep: impl Fn(&Item) -> bool) -> Result<usize, LearningsError> {
         if !self.file.exists() {
             return Ok(0);
         }
         self.change(|page| {
-            let gone: Vec<usize> =
-                page.items().into_iter().filter(|(_, item)| !keep(item)).map(|(line, _)| line).collect();
+            let gone: Vec<usize> = page
+                .items()
+                .into_iter()
+                .filter(|(_, item)| self.sees(item) && !keep(item))
+                .map(|(line, _)| line)
+                .collect();
             page.remove(&gone);
             gone.len()
         })
@@ -308,7 +367,8 @@ impl Learnings {
                         .and_then(|time| time.get(..10))
                         .map(str::to_owned),
                     confidence: field("confidence").and_then(Confidence::parse).unwrap_or(Confidence::Medium),
-                    id: field("id").map(str::to_owned),
+                    id: Some(imported_id(field("id").unwrap_or_default())),
+                    workspace: None,
                 });
             }
         }
@@ -316,10 +376,26 @@ impl Learnings {
     }
 }
 
-/// How many there are.
-pub(crate) fn count(file: &Path) -> u64 {
-    let text = files::read_text(file).ok().flatten().unwrap_or_default();
-    Page::parse(&text).items().len() as u64
+/// An id that another program gave, in our form: it tells that no person wrote the line.
+fn imported_id(id: &str) -> String {
+    let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(64).collect();
+    if plain.starts_with("l_") { plain } else { format!("l_{plain}") }
+}
+
+/// Whether a sentence is about the person and not about a project: it names no file, address, number or name.
+fn is_general(category: Category, text: &str) -> bool {
+    let is_personal = matches!(category, Category::Preference | Category::ToolUsage);
+    let mut words = text.split_whitespace();
+    let is_plain = |word: &str, is_first: bool| {
+        let word = word.trim_matches(|c: char| matches!(c, ',' | '.' | ';' | '!' | '?' | '(' | ')'));
+        let mut letters = word.chars();
+        let begins = letters.next().is_none_or(|c| c.is_lowercase() || (is_first && c.is_alphabetic()));
+        let rest = letters.all(|c| c.is_lowercase() || matches!(c, '\'' | '’' | '-'));
+        (begins && rest) || matches!(word, "I" | "I'm" | "I'd" | "I'll" | "I've")
+    };
+    is_personal
+        && words.next().is_some_and(|word| is_plain(word, true))
+        && words.all(|word| is_plain(word, false))
 }
 
 /// A text as one sentence that may be kept, without secrets; `None` when it may not.

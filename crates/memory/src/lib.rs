@@ -29,6 +29,7 @@ mod status;
 mod store;
 mod transcript;
 mod vector;
+mod workspace;
 
 pub use authorship::{AuthorshipError, ModelNotes};
 pub use excerpt::{Excerpt, GetError};
@@ -56,3 +57,4 @@ pub use state::{AgentDir, AgentId, STATE_DIR_VARIABLE, StateDir, StateError};
 pub use status::{Finding, Level, Status};
 pub use store::{CACHE_TTL_VARIABLE, SessionStore, StoreError, cache_ttl};
 pub use transcript::{Transcript, TranscriptError};
+pub use workspace::{AdoptError, Space, WorkspaceId, adopt};

@@ -11,25 +11,33 @@ use pollux_domain::embedding::{Embedder, Origin, Purpose};
 use pollux_domain::time::Clock;
 use serde_json::Value;
 
+use crate::forgotten::Forgotten;
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
 use crate::index::sync::{self, Progress, Scope, Synced, blocking};
+use crate::learnings::Learnings;
 use crate::redaction;
 use crate::search::answer::{Answer, Request};
 use crate::search::reader::Reader;
 use crate::session_key::SessionKey;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::source::notes::Places;
-use crate::state::AgentDir;
+use crate::source::notes::{self, Places};
+use crate::source::sessions::{self, Sorted};
+use crate::state::{self, AgentDir};
+use crate::workspace::{Belonging, Space, WorkspaceId};
 
 /// How long a question may wait for its vector.
 const QUERY_BUDGET: Duration = Duration::from_secs(2);
+/// Stands for the workspace in the place of an index.
+const WORKSPACE: &str = "{workspace}";
+const FORGOTTEN: &str = "forgotten.json";
 
 /// What a memory is made of.
 pub struct Setup {
     pub agent: AgentDir,
     pub workspace: PathBuf,
+    pub space: Space,
     /// Whether the user trusts the workspace; if not, its notes are other people's.
     pub trusted: bool,
     pub settings: Settings,
@@ -38,9 +46,46 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The place of the index: the agent's folder, unless the settings name another.
+    /// The workspace, and where things are that belong to it alone.
+    pub(crate) fn id(&self) -> WorkspaceId {
+        WorkspaceId::of(&self.workspace)
+    }
+
+    /// The place of the index: one for each workspace, below the agent's folder unless the settings name another.
     pub(crate) fn index_file(&self) -> PathBuf {
-        let Some(path) = &self.settings.store.path else { return self.agent.index_file() };
+        match self.space {
+            Space::Shared | Space::Unassigned => self.shared_index_file(),
+            Space::Workspace => {
+                let id = self.id();
+                match &self.settings.store.path {
+                    None => id.folder(&self.agent).join(state::INDEX),
+                    Some(path) => self.own_place(path, &id),
+                }
+            }
+        }
+    }
+
+    /// The index of every workspace, as it was before they were kept apart.
+    pub(crate) fn shared_index_file(&self) -> PathBuf {
+        match &self.settings.store.path {
+            None => self.agent.index_file(),
+            Some(path) => self.place(&path.replace(WORKSPACE, "shared")),
+        }
+    }
+
+    /// A place that the settings name, made this workspace's own.
+    fn own_place(&self, path: &str, id: &WorkspaceId) -> PathBuf {
+        if path.contains(WORKSPACE) {
+            return self.place(&path.replace(WORKSPACE, id.key()));
+        }
+        let place = self.place(path);
+        let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let (stem, ending) = (part(place.file_stem()), part(place.extension()));
+        let dot = if ending.is_empty() { "" } else { "." };
+        place.with_file_name(format!("{stem}-{}{dot}{ending}", id.key()))
+    }
+
+    fn place(&self, path: &str) -> PathBuf {
         let path = path.replace("{agentId}", self.agent.id().as_str());
         let home = self.agent.root().ancestors().nth(3);
         match (path.strip_prefix("~/"), home) {
@@ -49,8 +94,61 @@ impl Setup {
         }
     }
 
-    pub(crate) fn forgotten_file(&self) -> PathBuf {
-        self.agent.agent_dir().join("forgotten.json")
+    /// What is forgotten in every workspace.
+    pub(crate) fn agent_forgotten_file(&self) -> PathBuf {
+        self.agent.agent_dir().join(FORGOTTEN)
+    }
+
+    /// What is forgotten in this one.
+    pub(crate) fn own_forgotten_file(&self) -> PathBuf {
+        match self.space {
+            Space::Workspace => self.id().folder(&self.agent).join(FORGOTTEN),
+            Space::Shared | Space::Unassigned => self.agent_forgotten_file(),
+        }
+    }
+
+    pub(crate) fn forgotten(&self) -> Result<Forgotten, IndexError> {
+        let mut forgotten = Forgotten::read(&self.agent_forgotten_file())?;
+        if self.space == Space::Workspace {
+            forgotten.extend(Forgotten::read(&self.own_forgotten_file())?);
+        }
+        Ok(forgotten)
+    }
+
+    /// The learnings that may be seen here.
+    pub(crate) fn learnings(&self) -> Learnings {
+        Learnings::of(&self.agent, &self.workspace, self.space, self.clock.clone())
+    }
+
+    /// The transcripts that may be seen here.
+    pub(crate) fn transcripts(&self) -> Sorted {
+        let belonging = Belonging::of(&self.agent, &self.workspace);
+        let all = sessions::list(&self.agent.sessions_dir());
+        sessions::sorted(all, &sessions::Known::default(), self.space, &belonging)
+    }
+
+    /// Whether a row of the index may be seen. The index of all workspaces also holds what is known to be of one.
+    pub(crate) fn admits(&self, path: &str, source: Source) -> bool {
+        match (self.space, source) {
+            (Space::Workspace | Space::Shared, _) => true,
+            (Space::Unassigned, Source::Memory) => path != notes::LEARNINGS,
+            (Space::Unassigned, Source::Sessions) => {
+                sessions::origin(&self.agent.root().join(path)).is_none()
+            }
+        }
+    }
+
+    /// The same memory with other eyes.
+    pub(crate) fn elsewhere(&self, workspace: PathBuf, space: Space) -> Self {
+        Self {
+            agent: self.agent.clone(),
+            workspace,
+            space,
+            trusted: self.trusted,
+            settings: self.settings.clone(),
+            embedder: self.embedder.clone(),
+            clock: self.clock.clone(),
+        }
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -62,6 +160,7 @@ impl Setup {
             workspace: self.workspace.clone(),
             extra: self.settings.extra_paths.clone(),
             learnings: self.agent.learnings_file(),
+            has_notes: self.space != Space::Unassigned,
         }
     }
 
@@ -85,7 +184,8 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(setup: Setup) -> Self {
-        let reader = Reader::new(setup.index_file(), setup.settings.store.vector);
+        let owner = (setup.space == Space::Workspace).then(|| setup.id().key().to_owned());
+        let reader = Reader::new(setup.index_file(), setup.settings.store.vector, owner);
         Self { setup: Arc::new(setup), reader: Arc::new(Mutex::new(reader)) }
     }
 
@@ -104,19 +204,32 @@ impl Memory {
         wait: Duration,
         progress: &Progress<'_>,
     ) -> Result<Synced, IndexError> {
+        if self.setup.space == Space::Unassigned {
+            // Nobody knows where it came from, so there is nothing to compare it with.
+            return Ok(Synced::default());
+        }
         sync::run(&self.setup, scope, wait, false, progress).await
     }
 
     /// Makes the index anew; searches go on with the old one.
     pub async fn reindex(&self, wait: Duration, progress: &Progress<'_>) -> Result<Synced, IndexError> {
+        if self.setup.space == Space::Unassigned {
+            return Ok(Synced::default());
+        }
         sync::run(&self.setup, Scope::All, wait, true, progress).await
     }
 
     /// Before a search: brings the index up to date if that is quickly done. What it cannot do does not
-    /// matter to the search, which answers with what there is.
-    pub async fn refresh(&self, budget: Duration) -> Option<Synced> {
-        let sync = self.sync(Scope::All, Duration::ZERO, &|_| {});
-        tokio::time::timeout(budget, sync).await.ok().and_then(Result::ok)
+    /// matter to the search, which answers with what there is. Lines about what a person should know.
+    pub async fn refresh(&self, budget: Duration) -> Vec<String> {
+        if self.setup.space == Space::Unassigned {
+            return Vec::new();
+        }
+        let Ok(Some(job)) = sync::open(&self.setup, Duration::ZERO).await else { return Vec::new() };
+        // What was put aside is said even if there is no time for the rest.
+        let warnings = job.synced.warnings.clone();
+        let synced = tokio::time::timeout(budget, job.run(Scope::All, false, &|_| {})).await;
+        synced.ok().and_then(Result::ok).map_or(warnings, |synced| synced.warnings)
     }
 
     /// Finds what fits a question.

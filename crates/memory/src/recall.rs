@@ -66,6 +66,7 @@ mod tests {
             end_line: 2,
             score: 1.0,
             snippet,
+            focus: 0,
             provenance: Provenance::Untrusted,
             date: None,
             explain: Explain::default(),

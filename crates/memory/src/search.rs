@@ -1,6 +1,8 @@
 //! Finding what fits a question.
 
 pub(crate) mod answer;
+mod focus;
+mod forms;
 mod fuse;
 mod keyword;
 pub(crate) mod reader;

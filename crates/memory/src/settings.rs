@@ -6,6 +6,9 @@ use pollux_domain::JsonObject;
 use serde_json::Value;
 
 use crate::source::Source;
+use crate::state::AgentId;
+
+const AGENT_NAME: &str = "a name of lower-case letters, digits, `-` and `_`";
 
 /// Who makes vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +40,10 @@ pub enum SearchMode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub enabled: bool,
+    /// Whose memory it is; the default agent's unless set.
+    pub agent: AgentId,
+    /// Whether every workspace sees what the others remember.
+    pub share_across_workspaces: bool,
     pub provider: Provider,
     pub model: Option<String>,
     pub fallback: Option<Provider>,
@@ -59,7 +66,7 @@ pub struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Another place for the index; `{agentId}` stands for the agent's.
+    /// Another place for the index; `{agentId}` and `{workspace}` stand for the agent's and the workspace's.
     pub path: Option<String>,
     pub vector: bool,
 }
@@ -141,6 +148,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             enabled: false,
+            agent: AgentId::default(),
+            share_across_workspaces: false,
             provider: Provider::Auto,
             model: None,
             fallback: None,
@@ -198,6 +207,10 @@ impl Settings {
 
     fn read_provider(&mut self, reader: &mut Reader<'_>) {
         reader.flag("enabled", &mut self.enabled);
+        reader.flag("shareAcrossWorkspaces", &mut self.share_across_workspaces);
+        if let Some(agent) = reader.word("agent", AGENT_NAME, AgentId::parse) {
+            self.agent = agent;
+        }
         if let Some(provider) =
             reader.word("provider", "`openai`, `gemini`, `local` or `auto`", Provider::parse)
         {

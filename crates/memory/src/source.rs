@@ -67,6 +67,14 @@ pub(crate) struct Listed {
     pub(crate) stamp: Stamp,
 }
 
+impl Listed {
+    /// The id of the session that a transcript is of, without its topic.
+    pub(crate) fn session(&self) -> String {
+        let name = self.file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.split("-topic-").next().unwrap_or_default().to_owned()
+    }
+}
+
 /// Tells whether a file is still the same without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {

@@ -12,6 +12,8 @@ pub const STATE_DIR_VARIABLE: &str = "GIMLI_STATE_DIR";
 
 const DEFAULT_AGENT: &str = "main";
 const MAX_AGENT: usize = 64;
+/// The file name of every index.
+pub(crate) const INDEX: &str = "memory-index.db";
 
 /// `~/.gimli`, which holds one folder for each agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,15 @@ impl StateDir {
 pub struct AgentId(String);
 
 impl AgentId {
+    /// A name as it was typed; `None` for one that is not a valid id, so that a typing error names no other agent.
+    pub fn parse(name: &str) -> Option<Self> {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        let is_valid = name.len() <= MAX_AGENT
+            && name.chars().all(is_part)
+            && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        is_valid.then(|| Self(name.to_owned()))
+    }
+
     /// Any text as an id: other characters become `-`, nothing at all becomes `main`.
     pub fn new(raw: &str) -> Self {
         let mut id = String::new();
@@ -127,12 +138,18 @@ impl AgentDir {
         self.agent_dir().join("LEARNINGS.md")
     }
 
+    /// The index of everything the agent remembers, from every workspace; see [`crate::Space`].
     pub fn index_file(&self) -> PathBuf {
-        self.agent_dir().join("memory-index.db")
+        self.agent_dir().join(INDEX)
     }
 
     pub fn agent_dir(&self) -> PathBuf {
         self.root.join("agent")
+    }
+
+    /// One folder for each workspace.
+    pub fn workspaces_dir(&self) -> PathBuf {
+        self.agent_dir().join("workspaces")
     }
 
     /// The transcript of a session or of a topic in it. Neither id can lead elsewhere.
@@ -157,10 +174,13 @@ impl AgentDir {
         Ok(())
     }
 
-    /// What others could read, down to two levels; there are no more.
+    /// What others could read, in every folder that there is.
     pub(crate) fn loose(&self) -> Result<Vec<PathBuf>, StateError> {
         let mut loose = Vec::new();
-        for folder in [self.root.clone(), self.sessions_dir(), self.agent_dir()] {
+        let workspaces = fs::read_dir(self.workspaces_dir()).into_iter().flatten().filter_map(Result::ok);
+        let workspaces = workspaces.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let own = [self.root.clone(), self.sessions_dir(), self.agent_dir(), self.workspaces_dir()];
+        for folder in own.into_iter().chain(workspaces.map(|entry| entry.path())) {
             if is_loose(&folder) {
                 loose.push(folder.clone());
             }
@@ -236,6 +256,19 @@ mod tests {
             assert_eq!(AgentId::new(raw).as_str(), expected, "{raw}");
         }
         assert_eq!(AgentId::new(&"x".repeat(99)).as_str().len(), 64);
+    }
+
+    #[test]
+    fn only_a_plain_name_names_an_agent() {
+        for name in ["main", "work-2", "a_b", "0"] {
+            assert_eq!(AgentId::parse(name).map(|id| id.0).as_deref(), Some(name));
+        }
+        let long = "x".repeat(65);
+        for name in
+            ["", "..", "../x", "a/b", "/etc", "a\\b", "Main", "a b", "-x", "_x", "ä", "a\0", ".", "~", &long]
+        {
+            assert_eq!(AgentId::parse(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::forgotten::Forgotten;
 use crate::index::database;
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
 use crate::index::sync::blocking;
 use crate::lock;
 use crate::memory::{Memory, Setup};
-use crate::source::{Listed, Source, sessions};
+use crate::source::{Listed, Source};
+use crate::workspace::Space;
 
 const STALE: Duration = Duration::from_secs(600);
 
@@ -23,6 +23,10 @@ pub struct Status {
     pub chunks: u64,
     /// Whether something is not in the index as it is now.
     pub dirty: bool,
+    /// Why everything has to be indexed again.
+    pub outdated: Option<String>,
+    pub agent: String,
+    pub space: Space,
     pub workspace: String,
     pub index: String,
     pub index_bytes: u64,
@@ -56,7 +60,8 @@ impl Status {
             .map(|(source, files, chunks)| json!({"source": source.as_str(), "files": files, "chunks": chunks}))
             .collect();
         json!({
-            "files": self.files, "chunks": self.chunks, "dirty": self.dirty, "workspaceDir": self.workspace,
+            "files": self.files, "chunks": self.chunks, "dirty": self.dirty, "outdated": self.outdated,
+            "agentId": self.agent, "workspaceDir": self.workspace, "shared": self.space == Space::Shared,
             "dbPath": self.index, "dbBytes": self.index_bytes, "provider": self.provider, "model": self.model,
             "requestedProvider": self.requested_provider, "sources": sources, "sourceCounts": counts,
             "cache": {"enabled": self.cache_enabled, "entries": self.cache_entries, "maxEntries": self.cache_max},
@@ -104,7 +109,7 @@ impl Memory {
         self.read(|reader, setup| {
             let mut status = empty(setup);
             let listed = listed(setup)?;
-            let filled = reader.with(|connection| fill(connection, &mut status, &listed))?;
+            let filled = reader.with(|connection| fill(connection, setup, &mut status, &listed))?;
             if filled.is_none() {
                 status.dirty = !listed.is_empty();
             }
@@ -151,6 +156,9 @@ fn empty(setup: &Setup) -> Status {
         files: 0,
         chunks: 0,
         dirty: false,
+        outdated: None,
+        agent: setup.agent.id().as_str().to_owned(),
+        space: setup.space,
         workspace: setup.workspace.display().to_string(),
         index_bytes: std::fs::metadata(&index).map_or(0, |meta| meta.len()),
         index: index.display().to_string(),
@@ -163,8 +171,8 @@ fn empty(setup: &Setup) -> Status {
         pending: 0,
         dims: None,
         has_vector_table: false,
-        learnings: crate::learnings::count(&setup.agent.learnings_file()),
-        sessions: sessions::list(&setup.agent.sessions_dir()).len() as u64,
+        learnings: setup.learnings().list().map_or(0, |all| all.len() as u64),
+        sessions: setup.transcripts().here.len() as u64,
         cache_enabled: setup.settings.cache.enabled,
         cache_max: setup.settings.cache.max_entries,
         vector_enabled: setup.settings.store.vector,
@@ -173,19 +181,24 @@ fn empty(setup: &Setup) -> Status {
 
 /// What an index should hold.
 fn listed(setup: &Setup) -> Result<Vec<Listed>, IndexError> {
-    let forgotten = Forgotten::read(&setup.forgotten_file())?;
+    let forgotten = setup.forgotten()?;
     let mut listed = Vec::new();
     for source in &setup.settings.sources {
         match source {
             Source::Memory => listed.extend(setup.places().list()),
-            Source::Sessions => listed.extend(sessions::list(&setup.agent.sessions_dir())),
+            Source::Sessions => listed.extend(setup.transcripts().here),
         }
     }
     listed.retain(|file| !forgotten.has_path(&file.path));
     Ok(listed)
 }
 
-fn fill(connection: &Connection, status: &mut Status, listed: &[Listed]) -> rusqlite::Result<()> {
+fn fill(
+    connection: &Connection,
+    setup: &Setup,
+    status: &mut Status,
+    listed: &[Listed],
+) -> rusqlite::Result<()> {
     let count = |sql: &str| {
         connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|count| count.unsigned_abs())
     };
@@ -202,6 +215,8 @@ fn fill(connection: &Connection, status: &mut Status, listed: &[Listed]) -> rusq
         status.counts.push((source, of("files")?, of("chunks")?));
     }
     if let Some(identity) = Identity::read(connection)? {
+        status.outdated = identity.outdated(setup);
+        status.dirty = status.outdated.is_some();
         status.dims = identity.dims;
         if identity.has_vectors() {
             status.provider = Some(identity.origin.provider);
@@ -244,7 +259,9 @@ fn folders(setup: &Setup) -> Vec<Finding> {
             findings.push(Finding::new(Level::Warning, what, Some("the next writer removes it")));
         }
     }
-    let aside = std::fs::read_dir(setup.agent.agent_dir()).into_iter().flatten().filter_map(Result::ok);
+    let folders = [Some(setup.agent.agent_dir()), index.parent().map(std::path::Path::to_owned)];
+    let folders: std::collections::BTreeSet<_> = folders.into_iter().flatten().collect();
+    let aside = folders.into_iter().flat_map(std::fs::read_dir).flatten().filter_map(Result::ok);
     for entry in aside.filter(|entry| entry.file_name().to_string_lossy().contains(".corrupt-")) {
         let what = format!("`{}` is a damaged index that was kept", entry.path().display());
         findings.push(Finding::new(Level::Warning, what, Some("remove it when nothing is missing")));

@@ -10,6 +10,9 @@ use pollux_domain::time::Clock;
 use serde_json::{Value, json};
 
 use crate::lock::{OwnedLock, OwnedLockError, Patience};
+use crate::source::sessions;
+use crate::state::AgentDir;
+use crate::workspace::{Belonging, WorkspaceId};
 
 const VERSION: u64 = 3;
 /// The last line is within so many bytes, or it is no line of ours.
@@ -46,6 +49,23 @@ impl TranscriptError {
 }
 
 impl Transcript {
+    /// Begins the transcript of a session in a workspace, or goes on with it. When another workspace has a session of
+    /// that id, the words of both are kept in files of their own.
+    pub fn of_session(
+        agent: &AgentDir,
+        session_id: &str,
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, TranscriptError> {
+        let mut file = agent.transcript_file(session_id, None);
+        let is_free = fs::metadata(&file).map_or(true, |meta| meta.len() == 0);
+        let is_own = |folder: String| Belonging::of(agent, workspace).has_path(&folder);
+        if !is_free && !sessions::origin(&file).is_some_and(is_own) {
+            file = agent.transcript_file(session_id, Some(WorkspaceId::of(workspace).key()));
+        }
+        Self::open(file, session_id, WorkspaceId::of(workspace).root(), clock)
+    }
+
     /// Begins a transcript, or goes on with one. A line that was cut off is closed first.
     pub fn open(
         path: PathBuf,
@@ -71,7 +91,8 @@ impl Transcript {
         if tail.is_torn {
             transcript.append(b"\n")?;
         }
-        if tail.is_empty {
+        // A head that was cut off is written again.
+        if tail.is_empty || (tail.is_torn && transcript.last.is_none()) {
             let header = json!({
                 "type": "session", "version": VERSION, "id": session_id,
                 "timestamp": transcript.clock.now().to_iso(), "cwd": cwd.to_string_lossy(),

@@ -26,3 +26,7 @@ mod processes;
 mod scratch;
 #[path = "it/searching.rs"]
 mod searching;
+#[path = "it/splitting.rs"]
+mod splitting;
+#[path = "it/workspaces.rs"]
+mod workspaces;

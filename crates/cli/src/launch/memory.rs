@@ -28,13 +28,20 @@ pub(crate) enum MemoryCommand {
     },
     Forget {
         what: Forgettable,
+        reach: Reach,
         yes: bool,
         json: bool,
+    },
+    Adopt {
+        /// Where the workspace was before it was moved.
+        folder: String,
     },
     Doctor {
         json: bool,
     },
-    Export,
+    Export {
+        reach: Reach,
+    },
     ModelInstall {
         /// A known model, or a folder.
         what: String,
@@ -54,6 +61,18 @@ pub(crate) struct Question {
     /// `v2` or `seed`; as the settings say if left out.
     pub(crate) mode: Option<&'static str>,
     pub(crate) limit: Option<usize>,
+    pub(crate) reach: Reach,
+}
+
+/// What part of an agent's memory a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Reach {
+    /// That of this workspace.
+    #[default]
+    Workspace,
+    AllWorkspaces,
+    /// What comes from no known workspace.
+    Unassigned,
 }
 
 /// Lines of a file, from 1, both included.

@@ -372,8 +372,13 @@ fn memory_is_asked_as_it_was_typed() {
     };
     let search =
         asked(&["memory", "search", "why", "not", "--mode", "seed", "--source", "sessions", "--limit", "3"]);
-    let question =
-        Question { query: "why not".into(), source: Some("sessions"), mode: Some("seed"), limit: Some(3) };
+    let question = Question {
+        query: "why not".into(),
+        source: Some("sessions"),
+        mode: Some("seed"),
+        limit: Some(3),
+        reach: Reach::Workspace,
+    };
     assert_eq!(search, MemoryCommand::Search { question, explain: false, json: false });
     for (given, first, last) in [("3-9", 3, 9), ("3-", 3, usize::MAX), ("3", 3, 3)] {
         let MemoryCommand::Get { lines, .. } = asked(&["memory", "get", "a.md", "--lines", given]) else {
@@ -384,8 +389,33 @@ fn memory_is_asked_as_it_was_typed() {
     let forget = asked(&["memory", "forget", "--path", "a.md", "-y"]);
     assert_eq!(
         forget,
-        MemoryCommand::Forget { what: Forgettable::Path("a.md".into()), yes: true, json: false }
+        MemoryCommand::Forget {
+            what: Forgettable::Path("a.md".into()),
+            reach: Reach::Workspace,
+            yes: true,
+            json: false
+        }
     );
+    for (flag, expected) in [("--all-workspaces", Reach::AllWorkspaces), ("--unassigned", Reach::Unassigned)]
+    {
+        let MemoryCommand::Forget { reach, .. } = asked(&["memory", "forget", "--query", "x", flag]) else {
+            panic!()
+        };
+        assert_eq!(reach, expected);
+    }
+    assert_eq!(
+        asked(&["memory", "export", "--unassigned"]),
+        MemoryCommand::Export { reach: Reach::Unassigned }
+    );
+    assert_eq!(asked(&["memory", "adopt", "/old"]), MemoryCommand::Adopt { folder: "/old".into() });
+    let Launch::Memory { options, .. } = planned(&["memory", "status", "--agent", "work"], PIPED).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(options.overrides, [("memory.agent".to_owned(), json!("work"))]);
+    for name in ["../work", "", "Work", "a/b", "/etc"] {
+        assert_eq!(refused(&["memory", "status", "--agent", name]), UsageError::NotAnAgent(name.into()));
+    }
     assert_eq!(planned(&["memory"], PIPED), Ok(Launch::Help(Topic::Memory)));
     assert_eq!(planned(&["memory", "model"], PIPED), Ok(Launch::Help(Topic::Memory)));
     assert_eq!(refused(&["memory", "forget"]), UsageError::ForgetWhat);

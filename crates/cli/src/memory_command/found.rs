@@ -6,8 +6,9 @@ use pollux_domain::terminal_text::one_line;
 
 use super::Hit;
 
-/// Characters of a passage that are shown.
+/// Characters of a passage that are shown, and how many of them stand before the match at most.
 const SHOWN: usize = 300;
+const LEAD: usize = 100;
 
 pub(super) fn text(query: &str, hits: &[Hit], explain: bool) -> String {
     if hits.is_empty() {
@@ -30,7 +31,7 @@ pub(super) fn text(query: &str, hits: &[Hit], explain: bool) -> String {
         if explain {
             let _ = writeln!(text, "   {}", explained(hit));
         }
-        let _ = writeln!(text, "   {}", shortened(&hit.snippet));
+        let _ = writeln!(text, "   {}", shortened(&hit.snippet, hit.focus));
     }
     text
 }
@@ -54,11 +55,21 @@ fn explained(hit: &Hit) -> String {
     text
 }
 
-fn shortened(snippet: &str) -> String {
-    let line = one_line(snippet);
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+/// The part of a passage around its match, on one line.
+fn shortened(snippet: &str, focus: usize) -> String {
+    let plain = |text: &str| one_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = plain(snippet);
+    if whole.chars().count() <= SHOWN {
+        return whole;
+    }
+    let left: String = snippet.chars().skip(focus).collect();
+    // At the end of a passage more of what stands before the match fits.
+    let lead = LEAD.max(SHOWN.saturating_sub(left.chars().count()));
+    let from = focus.saturating_sub(lead);
+    let line = plain(&snippet.chars().skip(from).collect::<String>());
+    let before = if from > 0 && !line.starts_with('…') { "…" } else { "" };
     match line.char_indices().nth(SHOWN) {
-        None => line,
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => format!("{before}{line}"),
+        Some((end, _)) => format!("{before}{}…", line.get(..end).unwrap_or_default()),
     }
 }

@@ -32,9 +32,9 @@ pub(super) fn run(
         return show_json(out, &json_of(&done));
     }
     if is_empty {
-        return show(out, &format!("Nothing to forget.\n{}", sources(&done)));
+        return show(out, &format!("Nothing to forget.\n{}{}", sources(&done), elsewhere(&done)));
     }
-    show(out, &format!("{}\n{}", list("Forgotten:", &done), sources(&done)))
+    show(out, &format!("{}\n{}{}", list("Forgotten:", &done), sources(&done), elsewhere(&done)))
 }
 
 fn list(title: &str, traces: &Traces) -> String {
@@ -70,6 +70,17 @@ fn sources(traces: &Traces) -> String {
     text
 }
 
+/// What is beyond this workspace.
+fn elsewhere(traces: &Traces) -> String {
+    match traces.elsewhere {
+        0 => String::new(),
+        count => format!(
+            "Also found in {}; `--all-workspaces` forgets it there too.\n",
+            counted(count, "other workspace")
+        ),
+    }
+}
+
 fn json_of(traces: &Traces) -> Value {
     json!({
         "files": traces.files,
@@ -78,5 +89,6 @@ fn json_of(traces: &Traces) -> Value {
         "transcripts": traces.transcripts,
         "learnings": traces.learnings,
         "kept": traces.kept,
+        "otherWorkspaces": traces.elsewhere,
     })
 }

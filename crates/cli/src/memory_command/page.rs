@@ -10,7 +10,9 @@ use super::{Finding, Indexed, Learned, Level, Model, Passage};
 /// Names of the state in the order in which they are shown, and their words.
 const FACTS: &[(&str, &str)] = &[
     ("/stateDir", "Kept in"),
+    ("/agentId", "Agent"),
     ("/workspaceDir", "Workspace"),
+    ("/shared", "Shared"),
     ("/dbPath", "Index"),
     ("/provider", "Vectors by"),
     ("/model", "Model"),
@@ -19,6 +21,7 @@ const FACTS: &[(&str, &str)] = &[
     ("/files", "Files"),
     ("/chunks", "Passages"),
     ("/dirty", "Out of date"),
+    ("/outdated", "Reason"),
     ("/cache/entries", "Cached vectors"),
     ("/vector/available", "Vector search"),
     ("/fts/available", "Word search"),
@@ -206,6 +209,6 @@ pub(super) fn models_json(models: &[Model]) -> Value {
 }
 
 /// `1 file`, `2 files`.
-pub(super) fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

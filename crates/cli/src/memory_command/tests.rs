@@ -8,6 +8,7 @@ fn hit() -> Hit {
         date: Some("2026-03-01".into()),
         score: 0.75,
         snippet: "first\nsecond \u{1b}[31m".into(),
+        focus: 0,
         parts: vec![("vector", 0.5), ("text", 0.25), ("recency", 0.0)],
         cosine: Some(0.6),
         keyword: None,
@@ -39,6 +40,18 @@ fn a_long_passage_is_cut() {
     let text = found::text("q", &[long], false);
     assert_eq!(text.matches('ä').count(), 300);
     assert!(text.ends_with("…\n"));
+}
+
+#[test]
+fn the_match_is_in_what_is_shown() {
+    let words = "lorem ipsum ".repeat(25);
+    for (before, after) in [(words.as_str(), words.as_str()), (&words, ""), ("", &words)] {
+        let snippet = format!("{before}WALNUT {after}");
+        let focus = before.chars().count();
+        let text = found::text("q", &[Hit { snippet, focus, ..hit() }], false);
+        assert!(text.contains("WALNUT"), "{text}");
+        assert!(text.chars().count() < 420, "{text}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_embed::{Choice, EmbedSettings, Surroundings};
-use pollux_memory::{AgentDir, AgentId, Learnings, Memory, Settings, Setup, StateDir};
+use pollux_memory::{AgentDir, Learnings, Memory, Settings, Setup, Space, StateDir};
 use pollux_net::client::ClientOptions;
 use serde_json::Value;
 
@@ -34,6 +34,8 @@ pub(super) struct Recall {
     agent: AgentDir,
     state: StateDir,
     workspace: PathBuf,
+    /// What of the agent's memory is seen.
+    space: Space,
     trusted: bool,
     /// Read on every sync although it lies outside of the workspace: `save_memory` writes there.
     context_file: PathBuf,
@@ -55,8 +57,9 @@ impl Recall {
             None => state.root().join("models"),
         };
         Some(Self {
-            agent: state.agent(&AgentId::default()),
+            agent: state.agent(&settings.agent),
             workspace: loaded.project.root().to_path_buf(),
+            space: if settings.share_across_workspaces { Space::Shared } else { Space::Workspace },
             trusted: loaded.trust.uses_project(),
             context_file: loaded.home.global_context_file("GEMINI.md"),
             env: vectors::own_env(loaded),
@@ -76,6 +79,7 @@ impl Recall {
             Memory::new(Setup {
                 agent: self.agent.clone(),
                 workspace: self.workspace.clone(),
+                space: self.space,
                 trusted: self.trusted,
                 settings,
                 embedder: self.choice().embedder.clone(),
@@ -98,7 +102,7 @@ impl Recall {
     }
 
     fn learnings(&self) -> Learnings {
-        Learnings::new(self.agent.learnings_file(), clock())
+        Learnings::of(&self.agent, &self.workspace, self.space, clock())
     }
 }
 

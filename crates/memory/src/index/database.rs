@@ -129,6 +129,20 @@ pub(crate) fn open_to_write(path: &Path, vectors: bool) -> std::result::Result<O
     open().map_err(|source| IndexError::of(path, source))
 }
 
+/// Opens an existing index to take something out of it; makes nothing that is missing.
+pub(crate) fn open_existing(path: &Path, vectors: bool) -> std::result::Result<Opened, IndexError> {
+    let open = || -> Result<Opened> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        ready(&connection)?;
+        // The first read: fails here if at all.
+        connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        let has_vectors = vectors && extension::load(&connection).is_ok();
+        Ok(Opened { connection, has_vectors })
+    };
+    open().map_err(|source| IndexError::of(path, source))
+}
+
 /// Opens an existing index for reading; `None` when there is none.
 pub(crate) fn open_to_read(path: &Path, vectors: bool) -> std::result::Result<Option<Opened>, IndexError> {
     if !path.exists() {

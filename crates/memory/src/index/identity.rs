@@ -5,6 +5,7 @@ use pollux_domain::embedding::Origin;
 use rusqlite::{Connection, OptionalExtension, Result};
 use serde_json::{Value, json};
 
+use crate::memory::Setup;
 use crate::redaction;
 use crate::settings::{ChunkMode, Chunking};
 
@@ -87,6 +88,16 @@ impl Identity {
         connection
             .execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", [KEY, &value.to_string()])?;
         Ok(())
+    }
+
+    /// Why an index with this identity has to be made again for what is set now.
+    pub(crate) fn outdated(&self, setup: &Setup) -> Option<String> {
+        let mut wanted = Self::new(setup.origin(), setup.settings.chunking);
+        if setup.embedder.is_none() && self.has_vectors() {
+            // Without a provider for now: the vectors stay for when it is back.
+            wanted.origin = self.origin.clone();
+        }
+        self.differs(&wanted)
     }
 
     /// Why an index with this identity cannot serve as one with the wanted.

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use pollux_domain::embedding::Origin;
-use rusqlite::{Connection, Result, Transaction, params};
+use rusqlite::{Connection, Result, Transaction, TransactionBehavior, params};
 
 use super::{cache, database};
 use crate::chunk::Chunk;
 use crate::dates;
 use crate::search::words;
-use crate::source::{Listed, Provenance, Source};
+use crate::source::{Listed, Provenance, Source, sessions};
 use crate::vector;
 
 /// A file that is to be written.
@@ -233,13 +233,66 @@ fn insert_text(connection: &Connection, number: i64, side: &Side<'_>, model: &st
         format!("{} {date}", words::spaced(&chunk.trail)),
         words::spaced(path)
     ])?;
-    let names = words::names(&chunk.text);
-    if !names.is_empty() {
+    insert_parts(connection, number, &chunk.text)
+}
+
+fn insert_parts(connection: &Connection, number: i64, text: &str) -> Result<()> {
+    let parts = words::found_by_parts(text);
+    if !parts.is_empty() {
         connection
             .prepare_cached("INSERT INTO pollux_trigram (rowid, body) VALUES (?1, ?2)")?
-            .execute(params![number, names])?;
+            .execute(params![number, parts])?;
     }
     Ok(())
+}
+
+/// The fingerprint of the workspace that transcripts were sorted for.
+const SORTED_FOR: &str = "sorted";
+
+/// Transcripts that were sorted before: those in the index, and those that belong elsewhere.
+pub(crate) fn sorted_before(connection: &Connection, fingerprint: &str) -> Result<sessions::Known> {
+    let mut known = sessions::Known::new();
+    let mut read = |sql: &str, is_here: bool| -> Result<()> {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            known.insert(row.get(0)?, (row.get(1)?, row.get(2)?, is_here));
+        }
+        Ok(())
+    };
+    let is_current = database::state(connection, SORTED_FOR)?.as_deref() == Some(fingerprint);
+    if is_current && database::has_table(connection, "pollux_elsewhere")? {
+        read("SELECT path, modified_ns, size FROM pollux_elsewhere", false)?;
+    }
+    read("SELECT path, modified_ns, size FROM pollux_files WHERE path LIKE 'sessions/%'", true)?;
+    Ok(known)
+}
+
+/// Notes the transcripts that belong elsewhere; their names and times, nothing of what was said.
+pub(crate) fn note_elsewhere(
+    connection: &Connection,
+    elsewhere: &[Listed],
+    known: &sessions::Known,
+    fingerprint: &str,
+) -> Result<()> {
+    let is_known = |listed: &Listed| {
+        known.get(&listed.path) == Some(&(listed.stamp.modified_ns, listed.stamp.size, false))
+    };
+    if elsewhere.iter().all(is_known) {
+        return Ok(());
+    }
+    let transaction = connection.unchecked_transaction()?;
+    transaction.execute_batch(
+        "CREATE TABLE IF NOT EXISTS pollux_elsewhere (path TEXT PRIMARY KEY, modified_ns INTEGER NOT NULL, size INTEGER NOT NULL);
+         DELETE FROM pollux_elsewhere;",
+    )?;
+    for listed in elsewhere {
+        transaction
+            .prepare_cached("INSERT INTO pollux_elsewhere (path, modified_ns, size) VALUES (?1, ?2, ?3)")?
+            .execute(params![listed.path, listed.stamp.modified_ns, listed.stamp.size])?;
+    }
+    database::set_state(&transaction, SORTED_FOR, fingerprint)?;
+    transaction.commit()
 }
 
 /// Whether somebody else wrote into the file since we did.
@@ -250,6 +303,29 @@ pub(crate) fn is_foreign(connection: &Connection) -> Result<bool> {
         [],
         |row| row.get(0),
     )
+}
+
+/// Raise it when other words are found by a part of them.
+const PARTS_VERSION: &str = "2";
+const PARTS: &str = "parts";
+
+/// Makes the table of parts again when it was made in another way.
+pub(crate) fn renew_parts(connection: &mut Connection) -> Result<()> {
+    if database::state(connection, PARTS)?.as_deref() == Some(PARTS_VERSION) {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("DELETE FROM pollux_trigram", [])?;
+    {
+        let mut statement = transaction
+            .prepare("SELECT p.number, c.text FROM pollux_chunks p JOIN chunks c ON c.id = p.id")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            insert_parts(&transaction, row.get(0)?, row.get_ref(1)?.as_str()?)?;
+        }
+    }
+    database::set_state(&transaction, PARTS, PARTS_VERSION)?;
+    transaction.commit()
 }
 
 /// Makes our side tables and the text index for chunks that another program wrote.

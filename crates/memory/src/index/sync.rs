@@ -90,31 +90,22 @@ pub(crate) async fn run(
     force: bool,
     progress: &Progress<'_>,
 ) -> Result<Synced, IndexError> {
+    match open(setup, wait).await? {
+        None => Ok(Synced { busy: true, ..Synced::default() }),
+        Some(job) => job.run(scope, force, progress).await,
+    }
+}
+
+/// Opens the index to bring it up to date; `None` while another process does so.
+pub(crate) async fn open(setup: &Arc<Setup>, wait: Duration) -> Result<Option<Job>, IndexError> {
     let for_open = setup.clone();
-    let opened = blocking(move || Writer::open(&for_open, wait)).await;
-    let (writer, warnings) = match opened {
-        Err(IndexError::Lock(OwnedLockError::TimedOut { .. })) => {
-            return Ok(Synced { busy: true, ..Synced::default() });
-        }
-        other => other?,
-    };
-    let reason = if force { Some("asked for".to_owned()) } else { writer.outdated(setup) };
-    let mut job = Job {
-        setup: setup.clone(),
-        writer: Arc::new(Mutex::new(writer)),
-        synced: Synced::default(),
-        batch_texts: FIRST_TEXTS,
-        gave_up: false,
-    };
-    job.synced.warnings = warnings;
-    match reason {
-        None => job.update(scope, progress).await?,
-        Some(reason) => {
-            job = reindex::run(job, progress).await?;
-            job.synced.reindexed = Some(reason);
+    match blocking(move || Writer::open(&for_open, wait)).await {
+        Err(IndexError::Lock(OwnedLockError::TimedOut { .. })) => Ok(None),
+        Err(error) => Err(error),
+        Ok((writer, warnings)) => {
+            Ok(Some(Job::new(setup.clone(), writer, Synced { warnings, ..Synced::default() })))
         }
     }
-    Ok(job.synced)
 }
 
 /// One sync.
@@ -128,6 +119,29 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Brings everything in the scope up to date; `force` makes the index anew.
+    pub(crate) async fn run(
+        mut self,
+        scope: Scope,
+        force: bool,
+        progress: &Progress<'_>,
+    ) -> Result<Synced, IndexError> {
+        let reason = if force {
+            Some("asked for".to_owned())
+        } else {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.outdated(&self.setup)
+        };
+        match reason {
+            None => self.update(scope, progress).await?,
+            Some(reason) => {
+                self = reindex::run(self, progress).await?;
+                self.synced.reindexed = Some(reason);
+            }
+        }
+        Ok(self.synced)
+    }
+
     pub(crate) fn new(setup: Arc<Setup>, writer: Writer, synced: Synced) -> Self {
         Self { setup, writer: Arc::new(Mutex::new(writer)), synced, batch_texts: FIRST_TEXTS, gave_up: false }
     }
@@ -146,7 +160,7 @@ impl Job {
         let wants_vectors = self.setup.embedder.is_some();
         let (listed, changed, removed) = self
             .with(move |writer, setup| {
-                let listed = writer.list(setup, sources);
+                let listed = writer.list(setup, sources)?;
                 let removed = writer.removed(setup, &listed, sources)?;
                 let known = writer.known(wants_vectors)?;
                 let same =

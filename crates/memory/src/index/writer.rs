@@ -12,14 +12,17 @@ use super::database::{self, Opened};
 use super::error::IndexError;
 use super::identity::Identity;
 use super::rows::{self, Added, Context, Difference, Prepared};
-use super::{cache, reindex};
+use super::{cache, claim, reindex};
 use crate::authorship::Authorship;
 use crate::chunk;
 use crate::forgotten::Forgotten;
 use crate::lock::{OwnedLock, Patience};
 use crate::memory::Setup;
+use crate::source::notes::Reading;
+use crate::source::sessions::Sorted;
 use crate::source::{Document, Listed, Provenance, Source, notes, sessions};
 use crate::state::StateError;
+use crate::workspace::Belonging;
 
 /// A file changed so shortly before it was read may change again without another time.
 const RACY_MS: i64 = 2000;
@@ -67,9 +70,11 @@ impl Writer {
         if is_new {
             Self::import(setup, &mut opened);
         }
+        claim::own(setup, &path, &mut opened)?;
+        messages.extend(claim::take_over(setup, &path, &opened, wait)?);
         let identity = Self::identity(setup, &path, &opened.connection)?;
         let writer = Self {
-            forgotten: Forgotten::read(&setup.forgotten_file())?,
+            forgotten: setup.forgotten()?,
             authorship: Authorship::read(&setup.agent),
             shared: setup.shared_sessions(),
             path,
@@ -83,9 +88,11 @@ impl Writer {
     /// A second index that will take the first one's place; the first one's writer holds the lock.
     pub(crate) fn scratch(setup: &Setup, path: PathBuf) -> Result<Self, IndexError> {
         let opened = database::open_to_write(&path, setup.settings.store.vector)?;
+        let opened = Self::ready(&path, opened)?;
         let identity = Identity::new(setup.origin(), setup.settings.chunking);
         identity.write(&opened.connection).map_err(|source| IndexError::of(&path, source))?;
-        let forgotten = Forgotten::read(&setup.forgotten_file())?;
+        let forgotten = setup.forgotten()?;
+        claim::mark(setup, &path, &opened)?;
         let authorship = Authorship::read(&setup.agent);
         let shared = setup.shared_sessions();
         Ok(Self { path, opened, identity, forgotten, authorship, shared, _lock: None })
@@ -100,7 +107,7 @@ impl Writer {
                 rows::adopt(&transaction)?;
                 transaction.commit()?;
             }
-            Ok(())
+            rows::renew_parts(&mut opened.connection)
         };
         adopt().map_err(|source| IndexError::of(path, source))?;
         Ok(opened)
@@ -136,28 +143,34 @@ impl Writer {
 
     /// Why everything has to be indexed again.
     pub(crate) fn outdated(&self, setup: &Setup) -> Option<String> {
-        let mut wanted = Identity::new(setup.origin(), setup.settings.chunking);
-        if setup.embedder.is_none() && self.identity.has_vectors() {
-            // Without a provider for now: the vectors stay for when it is back.
-            wanted.origin = self.identity.origin.clone();
-        }
-        self.identity.differs(&wanted)
+        self.identity.outdated(setup)
     }
 
     /// The files that should be in the index.
-    pub(crate) fn list(&self, setup: &Setup, wanted: &[Source]) -> Vec<Listed> {
+    pub(crate) fn list(&self, setup: &Setup, wanted: &[Source]) -> Result<Vec<Listed>, IndexError> {
         let mut listed = Vec::new();
         for source in &setup.settings.sources {
             match source {
                 Source::Memory if wanted.contains(source) => listed.extend(setup.places().list()),
-                Source::Sessions if wanted.contains(source) => {
-                    listed.extend(sessions::list(&setup.agent.sessions_dir()))
-                }
+                Source::Sessions if wanted.contains(source) => listed.extend(self.transcripts(setup)?),
                 Source::Memory | Source::Sessions => {}
             }
         }
         listed.retain(|file| !self.forgotten.has_path(&file.path));
-        listed
+        Ok(listed)
+    }
+
+    /// The transcripts that belong here. Those of others are noted, so that they are not opened every time.
+    fn transcripts(&self, setup: &Setup) -> Result<Vec<Listed>, IndexError> {
+        let connection = &self.opened.connection;
+        let belonging = Belonging::of(&setup.agent, &setup.workspace);
+        let fingerprint = belonging.fingerprint();
+        let known = rows::sorted_before(connection, &fingerprint).map_err(|source| self.error(source))?;
+        let all = sessions::list(&setup.agent.sessions_dir());
+        let Sorted { here, elsewhere } = sessions::sorted(all, &known, setup.space, &belonging);
+        rows::note_elsewhere(connection, &elsewhere, &known, &fingerprint)
+            .map_err(|source| self.error(source))?;
+        Ok(here)
     }
 
     /// Paths in the index that are not among those listed.
@@ -273,16 +286,19 @@ impl Writer {
             Source::Memory => {
                 let own = listed.path == notes::LEARNINGS;
                 let provenance = if own || setup.trusted { Provenance::Owner } else { Provenance::Untrusted };
-                notes::read(&listed.file, provenance, &self.authorship, phrases, known)
+                let learnings = own.then(|| setup.learnings());
+                let reading = Reading {
+                    provenance,
+                    authorship: &self.authorship,
+                    tombstones: phrases,
+                    known,
+                    learnings: learnings.as_ref(),
+                };
+                notes::read(&listed.file, &reading)
             }
             Source::Sessions => {
-                let id = listed
-                    .file
-                    .file_stem()
-                    .map(|name| name.to_string_lossy().into_owned())
-                    .unwrap_or_default();
-                let id = id.split("-topic-").next().unwrap_or_default().to_owned();
-                let document = sessions::read(&listed.file, self.shared.contains(&id), phrases)?;
+                let shared = self.shared.contains(&listed.session());
+                let document = sessions::read(&listed.file, shared, phrases)?;
                 Ok((known != Some(&document.hash)).then_some(document))
             }
         }

@@ -48,6 +48,7 @@ mod tests {
             workspace: folder.path().to_owned(),
             extra: Vec::new(),
             learnings: folder.path().join("none"),
+            has_notes: true,
         };
         let write = |text: &str| replace(&note, text.as_bytes(), Mode::Private).unwrap();
         write("one");

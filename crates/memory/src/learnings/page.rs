@@ -3,6 +3,8 @@
 use super::{Category, Confidence, Learning};
 
 const TITLE: &str = "# Agent Learnings";
+/// Before the key of a workspace, in the comment of an item.
+const WORKSPACE: &str = "workspace:";
 
 pub(crate) struct Page {
     lines: Vec<String>,
@@ -16,6 +18,8 @@ pub(crate) struct Item {
     pub(crate) text: String,
     pub(crate) confidence: Confidence,
     pub(crate) id: Option<String>,
+    /// The key of the workspace it was learned in.
+    pub(crate) workspace: Option<String>,
 }
 
 impl Item {
@@ -26,6 +30,7 @@ impl Item {
             date: self.date,
             confidence: self.confidence,
             id: self.id,
+            workspace: self.workspace,
         }
     }
 
@@ -46,16 +51,18 @@ impl Item {
         let mut words = comment.split_whitespace();
         let id = words.next().filter(|word| word.starts_with("l_")).map(str::to_owned);
         let confidence = words.next().and_then(Confidence::parse).unwrap_or(Confidence::Medium);
+        let workspace = words.find_map(|word| word.strip_prefix(WORKSPACE)).map(str::to_owned);
         let text = text.trim().to_owned();
-        (!text.is_empty()).then_some(Self { category, date, text, confidence, id })
+        (!text.is_empty()).then_some(Self { category, date, text, confidence, id, workspace })
     }
 
     fn line(&self) -> String {
         let date = self.date.as_deref().map(|date| format!("[{date}] ")).unwrap_or_default();
+        let workspace = self.workspace.as_deref().map(|key| format!(" {WORKSPACE}{key}")).unwrap_or_default();
         let comment = self
             .id
             .as_deref()
-            .map(|id| format!(" <!-- {id} {} -->", self.confidence.as_str()))
+            .map(|id| format!(" <!-- {id} {}{workspace} -->", self.confidence.as_str()))
             .unwrap_or_default();
         format!("- {date}{}{comment}", self.text)
     }

@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 use crate::settings::SearchMode;
 use crate::source::{Provenance, Source};
 
-/// Units of UTF-16 in a snippet.
-const SNIPPET: usize = 700;
-
 /// A question.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -46,7 +43,10 @@ pub struct Hit {
     pub end_line: usize,
     /// From 0 to 1, against the other hits of this question.
     pub score: f64,
+    /// The part of the passage that fits the question best, with `…` where it was cut.
     pub snippet: String,
+    /// The character of the snippet at which the best match begins.
+    pub focus: usize,
     pub provenance: Provenance,
     pub date: Option<String>,
     pub explain: Explain,
@@ -121,25 +121,9 @@ impl Answer {
     }
 }
 
-/// The beginning of a chunk.
-pub(super) fn snippet(text: &str) -> String {
-    let mut units = 0;
-    let end = text.char_indices().find(|(_, c)| {
-        units += c.len_utf16();
-        units > SNIPPET
-    });
-    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_snippet_ends_between_characters() {
-        assert_eq!(snippet(&"a".repeat(900)).len(), 700);
-        assert_eq!(snippet(&format!("x{}", "🦀".repeat(400))).chars().count(), 350);
-    }
 
     #[test]
     fn lines_are_cited() {
@@ -150,6 +134,7 @@ mod tests {
             end_line,
             score: 0.5,
             snippet: String::new(),
+            focus: 0,
             provenance: Provenance::Owner,
             date: None,
             explain: Explain::default(),

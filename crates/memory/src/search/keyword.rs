@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Result};
 
-use super::words;
+use super::{forms, words};
 use crate::source::Source;
 
 /// In a small index every word is looked for.
@@ -26,7 +26,23 @@ pub(super) fn search(
     source: Option<Source>,
     chunks: i64,
 ) -> Result<Vec<(i64, f64)>> {
+    let mut found = exactly(connection, question, more, source, chunks)?;
+    forms::add(connection, question, source, chunks, &mut found)?;
+    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    found.truncate(count);
+    Ok(found)
+}
+
+/// Chunks that have the words themselves.
+fn exactly(
+    connection: &Connection,
+    question: &str,
+    more: &[String],
+    source: Option<Source>,
+    chunks: i64,
+) -> Result<Vec<(i64, f64)>> {
     let mut phrases: Vec<String> = words::phrases(question);
+    phrases.extend(words::joined(question));
     phrases.extend(more.iter().map(|date| date.replace('-', " ")));
     let budget = if chunks > SMALL { LEAST_BUDGET.max(chunks / SHARE) } else { SMALL };
     let mut is_common = false;
@@ -47,12 +63,7 @@ pub(super) fn search(
     let mut statement = connection.prepare_cached(&sql)?;
     let values = (expression.join(" OR "), budget, source.map(Source::as_str));
     // SQLite's rank is negative, the best lowest.
-    let mut found = statement
-        .query_map(values, |row| Ok((row.get(0)?, -row.get::<_, f64>(1)?)))?
-        .collect::<Result<Vec<(i64, f64)>>>()?;
-    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    found.truncate(count);
-    Ok(found)
+    statement.query_map(values, |row| Ok((row.get(0)?, -row.get::<_, f64>(1)?)))?.collect()
 }
 
 /// The rarest words, as many as can be compared in time. The others would hardly change the order: a word

@@ -4,20 +4,22 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::answer::{Answer, Hit, Request, snippet};
+use super::answer::{Answer, Hit, Request};
+use super::focus::{self, Snippet};
 use super::fuse::{self, Candidate, Dated, Found};
 use super::seed::Formula;
 use super::{keyword, seed};
 use crate::dates;
-use crate::index::cache;
 use crate::index::database::{self, Opened};
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
 use crate::index::reindex::Opening;
+use crate::index::{cache, claim};
 use crate::memory::Setup;
 use crate::settings::SearchMode;
 use crate::source::{Provenance, Source};
 use crate::vector::{self, Collection};
+use crate::workspace::Space;
 
 /// How many each way finds.
 const CANDIDATES: usize = 200;
@@ -32,6 +34,8 @@ const MAX_GONE: usize = 1000;
 pub(crate) struct Reader {
     path: PathBuf,
     vectors: bool,
+    /// The key of the only workspace whose index may be read.
+    owner: Option<String>,
     open: Option<Open>,
 }
 
@@ -61,8 +65,8 @@ impl FileId {
 }
 
 impl Reader {
-    pub(crate) fn new(path: PathBuf, vectors: bool) -> Self {
-        Self { path, vectors, open: None }
+    pub(crate) fn new(path: PathBuf, vectors: bool, owner: Option<String>) -> Self {
+        Self { path, vectors, owner, open: None }
     }
 
     pub(crate) fn close(&mut self) {
@@ -77,7 +81,14 @@ impl Reader {
         }
         if self.open.is_none() {
             let _apart = Opening::shared(&self.path);
-            let opened = database::open_to_read(&self.path, self.vectors)?;
+            let mut opened = database::open_to_read(&self.path, self.vectors)?;
+            if let (Some(there), Some(owner)) = (&opened, &self.owner)
+                && !claim::is_of(&there.connection, owner)
+                    .map_err(|source| IndexError::of(&self.path, source))?
+            {
+                // Another workspace's; the next sync makes it this one's.
+                opened = None;
+            }
             let file = FileId::of(&self.path);
             self.open = opened.zip(file).map(|(opened, file)| Open {
                 opened,
@@ -270,7 +281,8 @@ impl Question<'_> {
                 None
             };
             let row = Row::by_id(snapshot, &id, number)?;
-            hits.extend(row.map(|row| row.hit(explain)));
+            let row = row.filter(|row| self.setup.admits(&row.path, row.source));
+            hits.extend(row.map(|row| row.hit(explain, focus::beginning)));
         }
         Ok(hits)
     }
@@ -307,7 +319,9 @@ impl Question<'_> {
         };
         let found = Found { words, near: self.exactly(snapshot, nearest)?, named };
         let mut candidates = fuse::fuse(&found, self.weights(), self.min_score());
-        candidates.truncate(LOOKED_AT.max(3 * self.max_results()));
+        if self.setup.space != Space::Unassigned {
+            candidates.truncate(LOOKED_AT.max(3 * self.max_results()));
+        }
         let (mut candidates, rows) = self.rows(snapshot, candidates)?;
         for (candidate, row) in candidates.iter_mut().zip(&rows) {
             fuse::age(candidate, row.date.as_deref(), dates::day_of(now));
@@ -318,7 +332,10 @@ impl Question<'_> {
         let mut best: Vec<(Candidate, Row)> = candidates.into_iter().zip(rows).collect();
         best.sort_by(|(a, _), (b, _)| fuse::order(a, b));
         best.truncate(self.max_results());
-        Ok(best.into_iter().map(|(candidate, row)| row.hit(candidate.explain)).collect())
+        let hit = |(candidate, row): (Candidate, Row)| {
+            row.hit(candidate.explain, |text| focus::around(text, question))
+        };
+        Ok(best.into_iter().map(hit).collect())
     }
 
     /// What is in the wanted sources, with the rows.
@@ -329,8 +346,8 @@ impl Question<'_> {
     ) -> rusqlite::Result<(Vec<Candidate>, Vec<Row>)> {
         let mut kept = (Vec::new(), Vec::new());
         for candidate in candidates {
-            if let Some(row) =
-                Row::by_number(snapshot, candidate.number)?.filter(|row| self.sources.contains(&row.source))
+            if let Some(row) = Row::by_number(snapshot, candidate.number)?
+                .filter(|row| self.sources.contains(&row.source) && self.setup.admits(&row.path, row.source))
             {
                 kept.0.push(candidate);
                 kept.1.push(row);
@@ -412,9 +429,11 @@ impl Row {
         })
     }
 
-    fn hit(self, explain: super::answer::Explain) -> Hit {
+    fn hit(self, explain: super::answer::Explain, cut: impl FnOnce(&str) -> Snippet) -> Hit {
+        let Snippet { text, focus } = cut(&self.text);
         Hit {
-            snippet: snippet(&self.text),
+            snippet: text,
+            focus,
             path: self.path,
             source: self.source,
             start_line: self.start_line,

@@ -15,6 +15,12 @@ const STOP_WORDS: &[&str] = &[
 const MAX_WORDS: usize = 32;
 /// Shorter names are words.
 const LEAST_NAME: usize = 4;
+/// A joined word has at least so many letters.
+const LEAST_JOINED: usize = 10;
+/// Letters that two forms of a word have in common, at least.
+pub(super) const LEAST_STEM: usize = 4;
+/// Letters of a word that is looked for inside of longer ones.
+pub(super) const LEAST_INSIDE: usize = 4;
 
 /// A text in which letters of scripts without blanks stand alone, so that the index has each of them.
 pub(crate) fn spaced(text: &str) -> std::borrow::Cow<'_, str> {
@@ -52,6 +58,50 @@ pub(crate) fn phrases(question: &str) -> Vec<String> {
     found
 }
 
+/// Neighbouring words of a question written as one: `roll back` stands in notes as `rollback`.
+pub(crate) fn joined(question: &str) -> Vec<String> {
+    let words: Vec<String> = question
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(MAX_WORDS)
+        .map(str::to_lowercase)
+        .collect();
+    let is_part =
+        |word: &String| word.chars().count() > 1 && word.chars().all(|c| c.is_alphabetic() && !is_cjk(c));
+    let pairs = words.windows(2).filter_map(|pair| match pair {
+        [one, other] if is_part(one) && is_part(other) && !(is_stop_word(one) && is_stop_word(other)) => {
+            Some(format!("{one}{other}"))
+        }
+        _ => None,
+    });
+    pairs.filter(|pair| pair.chars().count() > LEAST_STEM).collect()
+}
+
+/// How many letters at the beginning of a word stay the same in its forms.
+pub(super) fn stem_length(letters: usize) -> usize {
+    match letters {
+        0..=4 => letters,
+        5..=7 => letters - 1,
+        _ => (letters * 3).div_ceil(4),
+    }
+}
+
+/// How alike two words are: 4 for the same, 2 for two forms of one, 1 for a part of the other, 0 for neither.
+pub(super) fn likeness(asked: &[char], found: &[char]) -> usize {
+    if asked == found {
+        return 4;
+    }
+    let shorter = asked.len().min(found.len());
+    let common = asked.iter().zip(found).take_while(|(one, other)| one == other).count();
+    if shorter >= 3 && common >= stem_length(shorter) {
+        return 2;
+    }
+    let is_inside = |part: &[char], whole: &[char]| {
+        part.len() >= LEAST_INSIDE && whole.windows(part.len()).any(|window| window == part)
+    };
+    usize::from(is_inside(asked, found) || is_inside(found, asked))
+}
+
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -77,9 +127,16 @@ pub(crate) fn quoted(phrase: &str) -> String {
     format!("\"{}\"", phrase.replace('"', "\"\""))
 }
 
-/// The names in a text, in lower case: what trigrams are made of. Prose has none, so the table stays small.
-pub(crate) fn names(text: &str) -> String {
-    let mut found: Vec<String> = each_name(text).map(str::to_lowercase).collect();
+/// What is found by a part of it, in lower case: names of code, and words long enough to be joined ones. Everything
+/// else is found by its beginning, so the table stays small.
+pub(crate) fn found_by_parts(text: &str) -> String {
+    let is_joined = |word: &&str| {
+        word.len() >= LEAST_JOINED
+            && word.chars().count() >= LEAST_JOINED
+            && word.chars().all(|c| c.is_alphabetic() && !is_cjk(c))
+    };
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(is_joined);
+    let mut found: Vec<String> = each_name(text).chain(words).map(str::to_lowercase).collect();
     found.sort_unstable();
     found.dedup();
     found.join(" ")
@@ -162,11 +219,33 @@ mod tests {
     #[test]
     fn names_of_code_are_told_from_words() {
         let text = "See `fooBar_baz` in src/main.rs (a828e60), at std::fs. We went home on 2023-05-07, e.g. well-known.";
-        assert_eq!(names(text), "a828e60 foobar_baz src/main.rs std::fs");
+        assert_eq!(found_by_parts(text), "a828e60 foobar_baz src/main.rs std::fs");
         assert!(asked_names("where is my red bike in 1999, and/or the car?").is_empty());
         assert_eq!(asked_names("where is fooBar defined?"), ["foobar"]);
         assert_eq!(asked_names("why did we raise retry_budget in the client last week"), ["retry_budget"]);
         assert!(asked_names("which YouTube channel does Ada watch on weekends").is_empty());
+    }
+
+    #[test]
+    fn words_are_joined_and_their_forms_are_alike() {
+        assert_eq!(joined("how do I roll back a release?"), ["rollback"]);
+        assert_eq!(joined("log in v2 東京 now, set up x"), ["login", "nowset", "setup"]);
+        let like = |one: &str, other: &str| {
+            likeness(&one.chars().collect::<Vec<_>>(), &other.chars().collect::<Vec<_>>())
+        };
+        assert_eq!(like("rechnung", "rechnung"), 4);
+        for (one, other) in [
+            ("rechnung", "rechnungen"),
+            ("резервная", "резервные"),
+            ("копия", "копии"),
+            ("run", "running"),
+            ("kitap", "kitaplarımızdan"),
+        ] {
+            assert_eq!((like(one, other), like(other, one)), (2, 2), "{one} {other}");
+        }
+        assert_eq!((like("verkehr", "zahlungsverkehr"), like("zahlungsverkehr", "verkehr")), (1, 1));
+        assert_eq!((like("ab", "abc"), like("walnut", "wall"), like("", "x")), (0, 0, 0));
+        assert_eq!(found_by_parts("Der Zahlungsverkehr ruht"), "zahlungsverkehr");
     }
 
     #[test]

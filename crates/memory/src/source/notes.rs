@@ -9,6 +9,7 @@ use pollux_config::paths::sha256_hex;
 
 use super::{Document, Line, Listed, Provenance, Source, Stamp};
 use crate::authorship::Authorship;
+use crate::learnings::Learnings;
 use crate::redaction::{self, Tombstone};
 
 const ROOTS: [&str; 2] = ["MEMORY.md", "memory.md"];
@@ -27,13 +28,18 @@ pub(crate) struct Places {
     pub(crate) workspace: PathBuf,
     pub(crate) extra: Vec<String>,
     pub(crate) learnings: PathBuf,
+    /// Whether there is a workspace to look at.
+    pub(crate) has_notes: bool,
 }
 
 impl Places {
     /// Every note once, in the documented order.
     pub(crate) fn list(&self) -> Vec<Listed> {
         let mut listing = Listing { found: Vec::new(), seen: HashSet::new() };
-        let real = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
+        if !self.has_notes {
+            return listing.found;
+        }
+        let real = self.real();
         for name in ROOTS {
             let file = self.workspace.join(name);
             // A link may lead to another place of the workspace, not out of it.
@@ -42,7 +48,7 @@ impl Places {
             }
         }
         listing.walk(&self.workspace.join(FOLDER), FOLDER, 0);
-        for extra in &self.extra {
+        for extra in self.extra.iter().filter(|extra| self.is_allowed(extra, &real)) {
             let path = self.workspace.join(extra);
             let name = name_of(&self.workspace, &path);
             match fs::symlink_metadata(&path) {
@@ -55,8 +61,24 @@ impl Places {
         listing.found
     }
 
+    fn real(&self) -> PathBuf {
+        self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone())
+    }
+
+    /// Whether a further path may be followed. One that stands below the workspace does not lead out of it by a link:
+    /// whoever wrote the project could point it at another one.
+    fn is_allowed(&self, extra: &str, real: &Path) -> bool {
+        let path = Path::new(extra);
+        let is_elsewhere =
+            path.is_absolute() || path.components().any(|part| matches!(part, Component::ParentDir));
+        is_elsewhere || self.workspace.join(path).canonicalize().is_ok_and(|target| target.starts_with(real))
+    }
+
     /// The file of a note that may be read; `None` for whatever is no note once links were followed.
     pub(crate) fn file_of(&self, path: &str) -> Option<PathBuf> {
+        if !self.has_notes {
+            return None;
+        }
         if path == LEARNINGS {
             return Some(self.learnings.clone());
         }
@@ -64,21 +86,25 @@ impl Places {
         if asked.components().any(|part| matches!(part, Component::ParentDir | Component::CurDir)) {
             return None;
         }
-        let file = self.workspace.join(asked);
-        let extra: Vec<PathBuf> = self.extra.iter().map(|extra| self.workspace.join(extra)).collect();
+        let (file, real) = (self.workspace.join(asked), self.real());
         let places: Vec<PathBuf> = if ROOTS.contains(&path) {
-            vec![self.workspace.clone()]
+            vec![real.clone()]
         } else if asked.starts_with(FOLDER) && is_markdown(asked) {
-            vec![self.workspace.join(FOLDER)]
+            // A folder that is a link to another project's notes does not count.
+            vec![real.join(FOLDER)]
         } else {
-            extra.into_iter().filter(|extra| file.starts_with(extra)).collect()
+            let allowed = self.extra.iter().filter(|extra| self.is_allowed(extra, &real));
+            let places = allowed.map(|extra| self.workspace.join(extra));
+            places
+                .filter(|extra| file.starts_with(extra))
+                .filter_map(|extra| extra.canonicalize().ok())
+                .collect()
         };
         if places.is_empty() {
             return None;
         }
         let Ok(target) = file.canonicalize() else { return Some(file) };
-        let below = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| target.starts_with(folder));
-        places.iter().any(below).then_some(target)
+        places.iter().any(|folder| target.starts_with(folder)).then_some(target)
     }
 }
 
@@ -146,16 +172,25 @@ fn name_of(workspace: &Path, path: &Path) -> String {
     parts.join("/").replace("//", "/")
 }
 
+/// How a note is read.
+pub(crate) struct Reading<'a> {
+    pub(crate) provenance: Provenance,
+    pub(crate) authorship: &'a Authorship,
+    pub(crate) tombstones: &'a [Tombstone],
+    /// The hash that it had.
+    pub(crate) known: Option<&'a str>,
+    /// For the learnings, of which not every line may be seen.
+    pub(crate) learnings: Option<&'a Learnings>,
+}
+
 /// A note without its secrets; `None` when it is as it was.
-pub(crate) fn read(
-    file: &Path,
-    provenance: Provenance,
-    authorship: &Authorship,
-    tombstones: &[Tombstone],
-    known: Option<&str>,
-) -> io::Result<Option<Document>> {
+pub(crate) fn read(file: &Path, reading: &Reading<'_>) -> io::Result<Option<Document>> {
+    let Reading { provenance, authorship, tombstones, known, learnings } = *reading;
     let bytes = fs::read(file)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let mut text = String::from_utf8_lossy(&bytes);
+    if let Some(learnings) = learnings {
+        text = learnings.visible(&text).into();
+    }
     let hash = sha256_hex(text.as_bytes());
     if known == Some(&hash) {
         return Ok(None);

@@ -1,5 +1,6 @@
 //! Transcripts as documents: who said what, one message on one line.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::{Document, Line, Listed, Provenance, Source, Stamp};
 use crate::redaction::{self, Tombstone};
+use crate::workspace::{Belonging, Space};
 
 /// A longer message is several lines.
 const WRAP: usize = 800;
@@ -18,6 +20,10 @@ const MAX_LINE: u64 = 16 * 1024 * 1024;
 const GENERATED: &[&str] =
     &["[system]", "[cron", "[heartbeat", "<session_context>", "<hook_context>", "System:"];
 const SILENT: &str = "NO_REPLY";
+/// Where the head of a transcript is looked for.
+const HEAD_LINES: usize = 4;
+const HEAD_BYTES: u64 = 64 * 1024;
+const HEAD_BUFFER: usize = 512;
 
 /// Every transcript of an agent.
 pub(crate) fn list(folder: &Path) -> Vec<Listed> {
@@ -33,6 +39,55 @@ pub(crate) fn list(folder: &Path) -> Vec<Listed> {
         .collect();
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// The folder that a transcript was said in; `None` when it does not say so. Torn lines may stand before the head.
+pub(crate) fn origin(file: &Path) -> Option<String> {
+    let mut reader = BufReader::with_capacity(HEAD_BUFFER, File::open(file).ok()?);
+    for _ in 0..HEAD_LINES {
+        let mut bytes = Vec::new();
+        let read = io::Read::take(&mut reader, HEAD_BYTES).read_until(b'\n', &mut bytes).ok()?;
+        if read == 0 || bytes.last() != Some(&b'\n') {
+            return None;
+        }
+        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { continue };
+        if value.get("type").and_then(Value::as_str) != Some("session") {
+            return None;
+        }
+        let folder = value.get("cwd").and_then(Value::as_str).map(str::to_owned);
+        return folder.filter(|folder| Path::new(folder).is_absolute());
+    }
+    None
+}
+
+/// Transcripts by whether they may be seen.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted {
+    pub(crate) here: Vec<Listed>,
+    pub(crate) elsewhere: Vec<Listed>,
+}
+
+/// Transcripts that were sorted before, and have not changed since: their time, size, and whether they may be seen.
+pub(crate) type Known = HashMap<String, (i64, i64, bool)>;
+
+/// Sorts transcripts by the folder that they were said in.
+pub(crate) fn sorted(all: Vec<Listed>, known: &Known, space: Space, belonging: &Belonging) -> Sorted {
+    let is_here = |listed: &Listed| {
+        let before = known.get(&listed.path);
+        let same = before.filter(|(modified, size, _)| {
+            (*modified, *size) == (listed.stamp.modified_ns, listed.stamp.size)
+        });
+        if let Some((_, _, is_here)) = same {
+            return *is_here;
+        }
+        match space {
+            Space::Shared => true,
+            Space::Workspace => origin(&listed.file).is_some_and(|folder| belonging.has_path(&folder)),
+            Space::Unassigned => origin(&listed.file).is_none(),
+        }
+    };
+    let (here, elsewhere) = all.into_iter().partition(is_here);
+    Sorted { here, elsewhere }
 }
 
 /// A transcript without its secrets; `shared` when other people take part.

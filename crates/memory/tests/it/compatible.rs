@@ -1,7 +1,7 @@
 //! A file of gimli opens here, and ours opens there.
 
 use pollux_config::paths::sha256_hex;
-use pollux_memory::AgentId;
+use pollux_memory::{AgentId, Space};
 
 use crate::scratch::{Scratch, ask, paths};
 
@@ -30,7 +30,7 @@ const TABLES: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn the_six_tables_are_as_documented_and_a_foreign_program_reads_them() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new().with_space(Space::Shared);
     scratch.note("MEMORY.md", "the answer is forty two");
     scratch.synced().await;
     let database = scratch.database();
@@ -88,7 +88,7 @@ fn gimli(database: &rusqlite::Connection) {
 
 #[tokio::test]
 async fn a_file_of_gimli_is_searched_and_completed() {
-    let scratch = Scratch::without_vectors();
+    let scratch = Scratch::without_vectors().with_space(Space::Shared);
     scratch.agent().prepare().unwrap();
     gimli(&scratch.database());
     let memory = scratch.memory();
@@ -102,7 +102,7 @@ async fn a_file_of_gimli_is_searched_and_completed() {
 
 #[tokio::test]
 async fn what_another_program_adds_to_our_file_is_found_too() {
-    let scratch = Scratch::without_vectors();
+    let scratch = Scratch::without_vectors().with_space(Space::Shared);
     scratch.note("MEMORY.md", "ours");
     scratch.synced().await;
     scratch
@@ -125,7 +125,7 @@ async fn what_another_program_adds_to_our_file_is_found_too() {
 
 #[tokio::test]
 async fn the_cache_of_gimlis_own_file_is_taken_over() {
-    let scratch = Scratch::without_vectors();
+    let scratch = Scratch::without_vectors().with_space(Space::Shared);
     let other = scratch.state().join("memory");
     std::fs::create_dir_all(&other).unwrap();
     gimli(

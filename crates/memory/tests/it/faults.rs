@@ -11,7 +11,7 @@ async fn a_damaged_index_is_kept_aside_and_built_anew() {
     let scratch = Scratch::new();
     scratch.note("MEMORY.md", "still here");
     scratch.synced().await;
-    std::fs::write(scratch.agent().index_file(), b"this is no database at all, but it is long enough to be one............................................").unwrap();
+    std::fs::write(scratch.index_file(), b"this is no database at all, but it is long enough to be one............................................").unwrap();
     let memory = scratch.memory();
     assert!(memory.doctor().await.iter().any(|finding| finding.level == Level::Problem));
     let synced = sync(&memory).await;
@@ -20,7 +20,7 @@ async fn a_damaged_index_is_kept_aside_and_built_anew() {
         "{synced:?}"
     );
     assert_eq!(paths(&ask(&memory, "still here").await), ["MEMORY.md"]);
-    let kept = std::fs::read_dir(scratch.agent().agent_dir())
+    let kept = std::fs::read_dir(scratch.index_file().parent().unwrap())
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".corrupt-"));
     assert_eq!(kept.count(), 1);
@@ -35,7 +35,7 @@ async fn pages_overwritten_in_the_middle_do_not_make_it_crash() {
     let (memory, _) = scratch.synced().await;
     memory.close().await;
     scratch.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    let file = scratch.agent().index_file();
+    let file = scratch.index_file();
     let mut bytes = std::fs::read(&file).unwrap();
     let length = bytes.len();
     for at in (4096..length).step_by(3 * 4096) {
@@ -64,9 +64,9 @@ async fn a_folder_that_cannot_be_written_answers_and_says_why_it_does_not_learn(
     let (memory, _) = scratch.synced().await;
     memory.close().await;
     scratch.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    let folder = scratch.agent().agent_dir();
+    let folder = scratch.index_file().parent().unwrap().to_owned();
     let mode = |mode| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
-    let file = scratch.agent().index_file();
+    let file = scratch.index_file();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
     mode(0o500);
     let is_root = std::fs::File::create(folder.join("probe")).is_ok();
@@ -135,7 +135,7 @@ async fn a_thousand_searches_during_rebuilds_all_find_something() {
     }
     done.store(true, Ordering::Relaxed);
     assert!(rebuilding.join().unwrap() >= 1);
-    let left = std::fs::read_dir(scratch.agent().agent_dir())
+    let left = std::fs::read_dir(scratch.index_file().parent().unwrap())
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".tmp-"));
     assert_eq!(left.count(), 0);

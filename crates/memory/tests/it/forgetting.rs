@@ -26,7 +26,7 @@ async fn a_forgotten_phrase_is_in_no_file_but_its_source() {
             json!({"lastUserMessage": format!("tell me of {phrase} please")}).as_object().unwrap().clone(),
         )
         .unwrap();
-    let learnings = Learnings::new(scratch.agent().learnings_file(), clock);
+    let learnings = Learnings::of(&scratch.agent(), &scratch.workspace(), scratch.space, clock);
     learnings.add(Category::Preference, &format!("always say {phrase} in full"), Confidence::High).unwrap();
     learnings.add(Category::Preference, "keep it short", Confidence::High).unwrap();
     let (memory, _) = scratch.synced().await;

@@ -153,7 +153,7 @@ async fn the_indexer_follows_notes_and_transcripts() {
     let indexer = Indexer::start(memory.clone(), &CancellationToken::new());
     indexer.notify(Trigger::SessionStarted);
     until(|| {
-        scratch.agent().index_file().exists()
+        scratch.index_file().exists()
             && scratch.count("SELECT count(*) FROM sqlite_master WHERE name = 'files'") == 1
             && scratch.count("SELECT count(*) FROM files") == 1
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::embedding::Embedder;
-use pollux_memory::{AgentId, Memory, Settings, Setup, StateDir};
+use pollux_memory::{AgentId, Memory, Settings, Setup, Space, StateDir};
 
 use crate::processes::{child, job};
 use crate::scratch::{Noon, Scratch, Toy, WAIT, ask, sync};
@@ -28,6 +28,7 @@ fn memory(root: &Path) -> Memory {
     Memory::new(Setup {
         agent: StateDir::at(root.join("state")).agent(&AgentId::default()),
         workspace: root.join("workspace"),
+        space: Space::Workspace,
         trusted: true,
         settings: Settings { enabled: true, ..Settings::default() },
         embedder: Some(Toy::new("toy") as Arc<dyn Embedder>),

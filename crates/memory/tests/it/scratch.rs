@@ -9,7 +9,8 @@ use pollux_domain::BoxFuture;
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Origin, Purpose};
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_memory::{
-    AgentDir, AgentId, Answer, Memory, Request, Scope, Settings, Setup, StateDir, Synced, Transcript,
+    AgentDir, AgentId, Answer, Memory, Request, Scope, Settings, Setup, Space, StateDir, Synced, Transcript,
+    WorkspaceId,
 };
 
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
@@ -78,7 +79,9 @@ impl Embedder for Toy {
 }
 
 pub(crate) struct Scratch {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
+    name: &'static str,
+    pub(crate) space: Space,
     pub(crate) settings: Settings,
     pub(crate) toy: Option<Arc<Toy>>,
     pub(crate) trusted: bool,
@@ -86,10 +89,30 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir_all(folder.path().join("workspace/memory")).unwrap();
         let settings = Settings { enabled: true, ..Settings::default() };
-        Self { folder, settings, toy: Some(Toy::new("toy")), trusted: true }
+        let toy = Some(Toy::new("toy"));
+        Self { folder, name: "workspace", space: Space::Workspace, settings, toy, trusted: true }
+    }
+
+    /// The same agent in another workspace.
+    pub(crate) fn beside(&self, name: &'static str) -> Self {
+        std::fs::create_dir_all(self.root().join(name).join("memory")).unwrap();
+        Self { name, ..self.with_space(self.space) }
+    }
+
+    /// The same workspace, seen in another way.
+    pub(crate) fn with_space(&self, space: Space) -> Self {
+        let Self { folder, name, settings, toy, trusted, .. } = self;
+        Self {
+            folder: folder.clone(),
+            name,
+            space,
+            settings: settings.clone(),
+            toy: toy.clone(),
+            trusted: *trusted,
+        }
     }
 
     /// Words only.
@@ -110,7 +133,16 @@ impl Scratch {
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
-        self.root().join("workspace")
+        self.root().join(self.name)
+    }
+
+    pub(crate) fn index_file(&self) -> PathBuf {
+        match self.space {
+            Space::Workspace => {
+                WorkspaceId::of(&self.workspace()).folder(&self.agent()).join("memory-index.db")
+            }
+            Space::Shared | Space::Unassigned => self.agent().index_file(),
+        }
     }
 
     pub(crate) fn note(&self, path: &str, text: &str) {
@@ -121,7 +153,7 @@ impl Scratch {
 
     pub(crate) fn said(&self, session: &str, lines: &[(&str, &str)]) {
         let file = self.agent().transcript_file(session, None);
-        let mut transcript = Transcript::open(file, session, Path::new("/w"), Arc::new(Noon)).unwrap();
+        let mut transcript = Transcript::open(file, session, &self.workspace(), Arc::new(Noon)).unwrap();
         for (role, text) in lines {
             match *role {
                 "user" => transcript.user(text).unwrap(),
@@ -135,6 +167,7 @@ impl Scratch {
         Memory::new(Setup {
             agent: self.agent(),
             workspace: self.workspace(),
+            space: self.space,
             trusted: self.trusted,
             settings: self.settings.clone(),
             embedder: self.toy.clone().map(|toy| toy as Arc<dyn Embedder>),
@@ -149,7 +182,9 @@ impl Scratch {
     }
 
     pub(crate) fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.agent().index_file()).unwrap()
+        let file = self.index_file();
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        rusqlite::Connection::open(file).unwrap()
     }
 
     pub(crate) fn count(&self, sql: &str) -> i64 {

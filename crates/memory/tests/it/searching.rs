@@ -111,6 +111,123 @@ async fn names_of_code_other_scripts_and_word_forms_are_found() {
     assert!(ask(&memory, "\"AND OR NOT NEAR( * ^ ' \u{0}").await.hits.len() < 6, "no operator gets through");
 }
 
+/// Notes with one word of interest each, and what should find them first.
+const FORMS: &[(&str, &str, &[&str])] = &[
+    ("ru", "Резервные копии хранятся на сервере в Рейкьявике.", &["Рейкьявик", "резервная копия", "сервер"]),
+    (
+        "de",
+        "Die Rechnungen werden am Freitag verschickt.",
+        &["Rechnung", "Rechnungen", "wann kommt die Rechnung"],
+    ),
+    ("haus", "Drei Häuser stehen am Ufer.", &["Haus", "häuser", "haeuser ufer"]),
+    ("tr", "Kitaplarımızdan biri kayboldu.", &["kitap", "kitaplar"]),
+    (
+        "compound",
+        "Der Überweisungsauftrag ruht am Sonntag.",
+        &["Auftrag", "überweisung", "Überweisungsaufträge"],
+    ),
+    ("parts", "Das Gesetz zum Verkehrswesen.", &["Verkehrswesengesetz"]),
+    ("undo", "rollback is `make undo`", &["how do I roll back a release", "rollbacks", "roll-back"]),
+    ("apart", "You can check out the tree again.", &["checkout"]),
+    ("pl", "Faktury wysyłamy w piątek.", &["faktura", "fakturze"]),
+    ("fi", "Palvelimella on varmuuskopioita.", &["palvelin varmuuskopio", "varmuuskopiot"]),
+];
+
+#[tokio::test]
+async fn words_find_their_longer_shorter_and_joined_forms() {
+    for scratch in [Scratch::without_vectors(), Scratch::new()] {
+        for (name, text, _) in FORMS {
+            scratch.note(&format!("memory/{name}.md"), text);
+        }
+        let (memory, _) = scratch.synced().await;
+        for (name, _, queries) in FORMS {
+            for query in *queries {
+                let answer = ask(&memory, query).await;
+                assert_eq!(
+                    paths(&answer).first().copied(),
+                    Some(format!("memory/{name}.md").as_str()),
+                    "{query}"
+                );
+            }
+        }
+        for query in ["Quastenflosser", "xyz", "Берлин"] {
+            let answer = ask(&memory, query).await;
+            assert!(answer.hits.iter().all(|hit| hit.explain.keyword.is_none()), "{query}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_word_itself_comes_before_its_other_forms() {
+    let scratch = Scratch::without_vectors();
+    // The exact one is long and has the word once; the others are short and have it often.
+    let filler = "und noch vieles mehr davon ".repeat(40);
+    scratch.note("memory/exact.md", &format!("{filler} Rechnung {filler}"));
+    scratch.note("memory/longer.md", "Rechnungen Rechnungen Rechnungen");
+    scratch.note("memory/joined.md", "Rechnungswesen");
+    scratch.note("memory/friday.md", "Freitag ist frei, und Freitag ist gut.");
+    scratch.note("memory/both.md", "Rechnungen am Freitag");
+    let (memory, _) = scratch.synced().await;
+    let found = ask(&memory, "Rechnung").await;
+    assert_eq!(paths(&found)[0], "memory/exact.md");
+    for other in ["longer", "joined", "both"] {
+        assert!(
+            paths(&found).contains(&format!("memory/{other}.md").as_str()),
+            "{other}: {:?}",
+            paths(&found)
+        );
+    }
+    let found = ask(&memory, "Rechnung Freitag").await;
+    assert_eq!(paths(&found)[0], "memory/both.md", "a form adds to what has another word");
+}
+
+#[tokio::test]
+async fn a_large_index_looks_at_a_bounded_number_of_rows() {
+    let scratch = Scratch::without_vectors();
+    for file in 0..30 {
+        let lines: Vec<String> = (0..90)
+            .map(|line| {
+                format!("## h{line}\nverkehrsmittel{} und Zahlungsverkehr {file}\n", words(file * 90 + line))
+            })
+            .collect();
+        scratch.note(&format!("memory/{file}.md"), &lines.join("\n"));
+    }
+    scratch.note("memory/hit.md", "Die Rechnungen werden am Freitag verschickt.");
+    let mut scratch = scratch;
+    scratch.settings.chunking.mode = ChunkMode::V2;
+    let (memory, synced) = scratch.synced().await;
+    assert!(synced.chunks_written > 2000, "{synced:?}");
+    assert_eq!(paths(&ask(&memory, "Rechnung").await).first().copied(), Some("memory/hit.md"));
+    let request = Request { max_results: Some(200), ..Request::new("Verkehr") };
+    let found = memory.search(&request).await.unwrap();
+    assert!((64..=128).contains(&found.hits.len()), "{}", found.hits.len());
+}
+
+/// A number in letters.
+fn words(number: usize) -> String {
+    number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect()
+}
+
+#[tokio::test]
+async fn a_snippet_shows_what_was_searched_for() {
+    for scratch in [Scratch::without_vectors(), Scratch::new()] {
+        let mut lines: Vec<String> = (0..17)
+            .map(|line| format!("{line} the usual words about nothing at all, again and again and again"))
+            .collect();
+        lines.insert(13, "the lighthouse keeper is called Marguerite".into());
+        scratch.note("memory/long.md", &lines.join("\n"));
+        let (memory, _) = scratch.synced().await;
+        let hit = ask(&memory, "who is the lighthouse keeper").await.hits.remove(0);
+        assert!(hit.snippet.contains("Marguerite") && hit.snippet.starts_with('…'), "{}", hit.snippet);
+        let shown: String = hit.snippet.chars().skip(hit.focus).take(10).collect();
+        assert_eq!(shown, "lighthouse");
+        assert!(render(&[hit], false).contains("Marguerite"));
+        let seed =
+            memory.search(&Request { min_score: Some(0.0), ..seed("lighthouse keeper") }).await.unwrap();
+        assert!(seed.hits.iter().all(|hit| hit.snippet.starts_with("0 the usual")), "as it was");
+    }
+}
+
 #[tokio::test]
 async fn of_fifty_changed_facts_the_newest_comes_first_and_the_old_ones_stay() {
     for scratch in [Scratch::new(), Scratch::without_vectors()] {

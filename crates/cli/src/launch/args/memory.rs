@@ -1,10 +1,11 @@
 //! `pollux memory …`.
 
 use clap::{Arg, ArgMatches, Command};
+use pollux_memory::AgentId;
 
 use super::super::Launch;
 use super::super::help::Topic;
-use super::super::memory::{Forgettable, Lines, MemoryCommand, Question};
+use super::super::memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
 use super::super::usage::UsageError;
 use super::{Given, command, flag, shared_options, text};
 
@@ -23,6 +24,7 @@ pub(super) fn grammar() -> Command {
             text("source"),
             text("mode"),
             text("limit"),
+            flag("unassigned"),
             flag("explain"),
             flag("json"),
         ]),
@@ -32,17 +34,20 @@ pub(super) fn grammar() -> Command {
             text("path"),
             text("session"),
             text("query"),
+            flag("all-workspaces"),
+            flag("unassigned"),
             flag("yes").short('y'),
             flag("json"),
         ]),
         command("doctor").arg(flag("json")),
-        command("export").arg(flag("json")),
+        command("adopt").arg(Arg::new("folder")),
+        command("export").args([flag("unassigned"), flag("json")]),
         command("model").subcommands([
             command("install").args([Arg::new("what"), flag("json")]),
             command("list").arg(flag("json")),
         ]),
     ];
-    command("memory").subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
+    command("memory").subcommands(commands.map(|command| command.args([text("agent"), flag("skip-trust")])))
 }
 
 pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
@@ -68,10 +73,12 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
         },
         "learnings" => MemoryCommand::Learnings { json: json()? },
         "forget" => {
-            MemoryCommand::Forget { what: forgettable(&given)?, yes: given.flag("yes")?, json: json()? }
+            let (what, yes) = (forgettable(&given)?, given.flag("yes")?);
+            MemoryCommand::Forget { what, reach: reach(&given)?, yes, json: json()? }
         }
+        "adopt" => MemoryCommand::Adopt { folder: needed(&given, "folder", "FOLDER")? },
         "doctor" => MemoryCommand::Doctor { json: json()? },
-        "export" => MemoryCommand::Export,
+        "export" => MemoryCommand::Export { reach: unassigned(&given)? },
         "model" => match model(matches)? {
             Some(command) => command,
             None => return Ok(Launch::Help(Topic::Memory)),
@@ -81,6 +88,12 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
     let mut options = shared_options(root)?;
     options.debug |= given.flag("debug")?;
     options.skip_trust |= given.flag("skip-trust")?;
+    if let Some(name) = given.text("agent") {
+        if AgentId::parse(name).is_none() {
+            return Err(UsageError::NotAnAgent(name.to_owned()));
+        }
+        options.overrides.push(("memory.agent".to_owned(), name.into()));
+    }
     Ok(Launch::Memory { command, options: Box::new(options) })
 }
 
@@ -95,6 +108,14 @@ fn model(matches: &ArgMatches) -> Result<Option<MemoryCommand>, UsageError> {
         "install" => MemoryCommand::ModelInstall { what: needed(&given, "what", "NAME|FOLDER")?, json },
         _ => MemoryCommand::ModelList { json },
     }))
+}
+
+fn unassigned(given: &Given<'_>) -> Result<Reach, UsageError> {
+    Ok(if given.flag("unassigned")? { Reach::Unassigned } else { Reach::Workspace })
+}
+
+fn reach(given: &Given<'_>) -> Result<Reach, UsageError> {
+    Ok(if given.flag("all-workspaces")? { Reach::AllWorkspaces } else { unassigned(given)? })
 }
 
 /// What cannot be left out. clap would refuse it before `--help` is seen.
@@ -116,7 +137,7 @@ fn question(given: &Given<'_>, matches: &ArgMatches) -> Result<Question, UsageEr
         Some((text, _)) => return Err(UsageError::NotACount { flag: "--limit", given: text.to_owned() }),
     };
     let (source, mode) = (chosen(given, "source", SOURCES)?, chosen(given, "mode", SEARCH_MODES)?);
-    Ok(Question { query, source, mode, limit })
+    Ok(Question { query, source, mode, limit, reach: unassigned(given)? })
 }
 
 fn chosen(

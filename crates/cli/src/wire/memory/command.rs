@@ -13,15 +13,16 @@ use pollux_exec::environment::sanitised;
 use pollux_memory::{
     ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
 };
-use pollux_memory::{Request, Scope, SearchMode, Source, Step, Synced};
+use pollux_memory::{Request, Scope, SearchMode, Source, Space, Step, Synced};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::vectors::failed;
 use super::{Recall, models, own_setting, settings as memory_settings};
-use crate::launch::{Forgettable, Lines, Options, Question};
+use crate::launch::{Forgettable, Lines, Options, Question, Reach};
 use crate::memory_command::{
     Finding, Found, Hit, Indexed, Installed, Learned, Level, Model, Notebook, Passage as Shown, Traces,
+    counted,
 };
 use crate::report::Failure;
 use crate::run::cannot_start;
@@ -81,6 +82,13 @@ impl Desk {
     /// The folders, with modes that keep others out.
     fn prepare(&self) -> Result<(), Failure> {
         self.recall.agent.prepare().map_err(|error| failed(&error, error.hint()))
+    }
+
+    /// Another part of the memory than this workspace's.
+    fn look_at(&mut self, reach: Reach) {
+        if reach == Reach::Unassigned {
+            self.recall.space = Space::Unassigned;
+        }
     }
 
     /// A command while it is off sends nothing anywhere.
@@ -221,6 +229,7 @@ impl Notebook for Desk {
     fn search(&mut self, question: &Question) -> Result<Found, Failure> {
         self.needs_on()?;
         self.prepare()?;
+        self.look_at(question.reach);
         let request = Request {
             source: question.source.and_then(Source::parse),
             mode: question.mode.and_then(SearchMode::parse),
@@ -229,11 +238,12 @@ impl Notebook for Desk {
         };
         let answer = self.wait_for(async |recall| {
             let memory = recall.memory();
-            if recall.settings.sync.on_search {
-                memory.refresh(REFRESH).await;
-            }
-            memory.search(&request).await
+            let noticed =
+                if recall.settings.sync.on_search { memory.refresh(REFRESH).await } else { Vec::new() };
+            (noticed, memory.search(&request).await)
         })?;
+        let (noticed, answer) = answer;
+        self.notes.extend(noticed);
         let answer = answer.map_err(|error| failed(&error, error.hint()))?;
         self.notes.extend(answer.warnings.iter().cloned());
         let reason = || self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned));
@@ -269,7 +279,15 @@ impl Notebook for Desk {
     }
 
     fn learnings(&mut self) -> Result<Vec<Learned>, Failure> {
-        let all = self.recall.learnings().list().map_err(|error| failed(&error, error.hint()))?;
+        let learnings = self.recall.learnings();
+        let all = learnings.list().map_err(|error| failed(&error, error.hint()))?;
+        let hidden = learnings.hidden().unwrap_or(0);
+        if hidden > 0 {
+            self.notes.push(format!(
+                "{hidden} more in {} belong to other workspaces or to none.",
+                self.recall.agent.learnings_file().display()
+            ));
+        }
         let mut learned: Vec<Learned> = all
             .into_iter()
             .map(|learning| Learned {
@@ -286,7 +304,7 @@ impl Notebook for Desk {
         Ok(learned)
     }
 
-    fn forgetting(&mut self, what: &Forgettable) -> Result<Proposal<Traces, Traces>, Failure> {
+    fn forgetting(&mut self, what: &Forgettable, reach: Reach) -> Result<Proposal<Traces, Traces>, Failure> {
         if !self.exists() {
             let carry_out = Box::new(|| Ok(Traces::default()));
             return Ok(Proposal { plan: Traces::default(), carry_out });
@@ -298,13 +316,28 @@ impl Notebook for Desk {
             Forgettable::Phrase(words) => Forget::Phrase(words.clone()),
         };
         self.prepare()?;
-        let planned = self.wait_for(async |recall| recall.memory().forget(what.clone(), true).await)?;
+        self.look_at(reach);
+        let everywhere = reach == Reach::AllWorkspaces;
+        let planned = self.wait_for(async |recall| {
+            let (memory, what) = (recall.memory(), what.clone());
+            if everywhere {
+                memory.forget_everywhere(what, true).await
+            } else {
+                memory.forget(what, true).await
+            }
+        })?;
         let planned = planned.map_err(|error| failed(&error, error.hint()))?;
         let memory = self.recall.memory().clone();
         let runtime = self.runtime.take();
         let carry_out = Box::new(move || {
             let Some(runtime) = runtime else { return Ok(Traces::default()) };
-            let done = runtime.block_on(memory.forget(what, false));
+            let done = runtime.block_on(async {
+                if everywhere {
+                    memory.forget_everywhere(what, false).await
+                } else {
+                    memory.forget(what, false).await
+                }
+            });
             runtime.block_on(memory.close());
             done.map(|done| traces(&done)).map_err(|error| failed(&error, error.hint()))
         });
@@ -321,7 +354,20 @@ impl Notebook for Desk {
         findings
     }
 
-    fn export(&mut self) -> Result<(), Failure> {
+    fn adopt(&mut self, folder: &str) -> Result<String, Failure> {
+        self.prepare()?;
+        let former = self.env.cwd().join(folder);
+        let count = pollux_memory::adopt(&self.recall.agent, &self.recall.workspace, &former)
+            .map_err(|error| failed(&error, error.hint()))?;
+        Ok(format!(
+            "Took over {} of {}. `pollux memory index` brings the index up to date.\n",
+            counted(count, "session"),
+            former.display()
+        ))
+    }
+
+    fn export(&mut self, reach: Reach) -> Result<(), Failure> {
+        self.look_at(reach);
         if !self.exists() {
             return Err(Failure::new(
                 ExitKind::Failure,
@@ -390,6 +436,7 @@ fn hit(found: &Passage) -> Hit {
         date: found.date.clone(),
         score: found.score,
         snippet: found.snippet.clone(),
+        focus: found.focus,
         parts: vec![
             ("vector", explain.vector),
             ("text", explain.text),
@@ -411,6 +458,7 @@ fn traces(forgotten: &Forgotten) -> Traces {
         transcripts: shown(&forgotten.transcripts),
         learnings: forgotten.learnings,
         kept: shown(&forgotten.kept),
+        elsewhere: forgotten.elsewhere,
     }
 }
 

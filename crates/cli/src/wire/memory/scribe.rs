@@ -259,8 +259,8 @@ impl Scribe {
     /// Writes to the transcript, which the first line begins.
     fn write<E: Error + 'static>(&mut self, write: impl FnOnce(&mut Transcript) -> Result<(), E>) {
         if self.transcript.is_none() {
-            let file = self.recall.agent.transcript_file(&self.session, None);
-            match Transcript::open(file, &self.session, &self.recall.workspace, clock()) {
+            let Recall { agent, workspace, .. } = &*self.recall;
+            match Transcript::of_session(agent, &self.session, workspace, clock()) {
                 Ok(transcript) => self.transcript = Some(transcript),
                 Err(error) => return self.problem(&format!("the session is not remembered: {error}")),
             }
