@@ -13,6 +13,7 @@ mod desk;
 mod extension_updates;
 mod extensions;
 mod extensions_command;
+mod helpers;
 mod hooks;
 mod machine;
 mod mcp;

@@ -1,13 +1,14 @@
 //! The clipboard of this machine, where a program for it is here.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pollux_exec::environment::for_command;
 
 use super::Loaded;
+use super::helpers::helper;
 
 /// How long such a program may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,7 +35,7 @@ pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static st
         if needed.is_some_and(|variable| loaded.env.non_empty(variable).is_none()) {
             continue;
         }
-        let Some(program) = found(name, loaded) else { continue };
+        let Some(program) = helper(name, &loaded.env) else { continue };
         let tools = &loaded.groups.tools;
         let environment = for_command(&loaded.env, &tools.redaction, &tools.shell_pager);
         let text = text.to_owned();
@@ -44,11 +45,6 @@ pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static st
         }
     }
     None
-}
-
-fn found(name: &str, loaded: &Loaded) -> Option<PathBuf> {
-    let path = loaded.env.non_empty("PATH")?;
-    std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// They stay behind to serve the clipboard, so nobody waits for more than their first process.

@@ -18,6 +18,7 @@ use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::helpers::helper;
 use super::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
 use super::{Loaded, load_settings};
 use crate::interactive::Keyboard;
@@ -318,6 +319,7 @@ impl OfARun {
     async fn open(&self, url: &str) {
         let folder = self.loaded.home.tmp_dir();
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let Some(opener) = helper(opener, &self.loaded.env) else { return };
         let program = Program {
             program: opener.into(),
             arguments: vec![url.to_owned()],

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use pollux_config::env::Env;
 use pollux_tui::composer::Item;
 
+use crate::wire::helpers::helper;
+
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 20_000;
 /// Suggestions that are of any use.
@@ -59,7 +61,7 @@ pub(super) fn program(name: &str, env: &Env) -> Option<PathBuf> {
         let path = env.cwd().join(name);
         return is_program(&path).then_some(path);
     }
-    folders(env).map(|folder| folder.join(name)).find(|path| is_program(path))
+    helper(name, env)
 }
 
 fn folders(env: &Env) -> impl Iterator<Item = PathBuf> {
