@@ -189,7 +189,7 @@ pub async fn stage(
                     metadata.kind = Kind::GithubRelease;
                     metadata.release_tag = Some(release.tag);
                     unpack(&archive, &target, &limits)?;
-                    unpacked(&target)?
+                    unpacked(&target)
                 }
                 None => {
                     metadata.kind = Kind::Git;
@@ -199,7 +199,8 @@ pub async fn stage(
                         Source::GitHub(repo) => repo.url(),
                         Source::Folder(path) | Source::Archive(path) => path.display().to_string(),
                     };
-                    clone(&outside.git, &url, metadata.reference.as_deref(), &target, outside.cancel).await?;
+                    let reference = metadata.reference.as_deref();
+                    clone(&outside.git, &url, reference, &target, &limits, outside.cancel).await?;
                     target
                 }
             }
@@ -217,20 +218,15 @@ fn local(source: &Path, target: &Path, limits: &Limits) -> Result<PathBuf, Insta
         return Err(SourceError::NotFound { path: source.to_owned() }.into());
     }
     unpack(source, target, limits)?;
-    unpacked(target)
+    Ok(unpacked(target))
 }
 
-/// The extension in an unpacked archive, without a repository that somebody packed with it.
-fn unpacked(target: &Path) -> Result<PathBuf, InstallError> {
-    let folder = match Manifest::read(target) {
+/// The extension in an unpacked archive.
+fn unpacked(target: &Path) -> PathBuf {
+    match Manifest::read(target) {
         Err(ManifestError::Missing { .. }) => only_folder(target),
         Ok(_) | Err(_) => target.to_owned(),
-    };
-    let repository = folder.join(".git");
-    if repository.symlink_metadata().is_ok() {
-        place::remove(&repository)?;
     }
-    Ok(folder)
 }
 
 /// Fetches the release of a source on GitHub; `None` if it is to be cloned.
@@ -371,6 +367,12 @@ impl Staged {
             false => (None, self.folder.clone()),
         };
         let text = format!("{:#}", Value::Object(self.metadata.to_json()));
+        // A file that is replaced is followed if it is a link, and this one would be the extension's own.
+        for own in [METADATA, ".env"] {
+            if folder.join(own).is_symlink() {
+                place::remove(&folder.join(own))?;
+            }
+        }
         files::replace(&folder.join(METADATA), text.as_bytes(), Mode::Shared)?;
         let identity = id(&name, Some(&self.metadata));
         self.take_over_values(previous, &folder, &identity, store)?;
