@@ -44,7 +44,7 @@ impl Default for Limits {
 pub enum UnpackError {
     #[error("could not read the archive `{}`: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("`{}` is no archive that can be unpacked: it is neither zip nor tar.gz", path.display())]
+    #[error("`{}`: unsupported archive format (expected zip or tar.gz)", path.display())]
     UnknownFormat { path: PathBuf },
     #[error("the archive `{}` is damaged: {message}", path.display())]
     Damaged { path: PathBuf, message: String },
@@ -77,7 +77,7 @@ pub enum Refusal {
     TooDeep(usize),
     #[error("is a hard link; only files, folders and symbolic links are taken")]
     HardLink,
-    #[error("is a device, a pipe or something else that is no file")]
+    #[error("is not a regular file, a folder or a link")]
     NotAFile,
     #[error("is encrypted")]
     Encrypted,

@@ -94,7 +94,7 @@ pub enum CloneError {
     Failed { url: String, message: String },
     #[error("could not fetch `{url}`: git did not end within {} seconds", limit.as_secs())]
     TimedOut { url: String, limit: Duration },
-    #[error("`{}` is no branch, tag or commit", .0.escape_debug())]
+    #[error("`{}` is not a branch, tag or commit", .0.escape_debug())]
     BadReference(String),
     #[error("`{url}` is refused: it holds more than {} MiB", limit >> 20)]
     TooLarge { url: String, limit: u64 },

@@ -136,9 +136,9 @@ fn entries_that_could_reach_out_are_refused_by_name() {
 fn hard_links_and_devices_are_refused() {
     for (kind, wanted) in [
         (EntryType::Link, "hard link"),
-        (EntryType::Block, "no file"),
-        (EntryType::Char, "no file"),
-        (EntryType::Fifo, "no file"),
+        (EntryType::Block, "is not a regular file"),
+        (EntryType::Char, "is not a regular file"),
+        (EntryType::Fifo, "is not a regular file"),
     ] {
         let (_folder, result) = unpacked(&tar_of(&[Item::File(b"a", b"x"), Item::Other(b"b", kind)]), &SMALL);
         let said = result.unwrap_err().to_string();

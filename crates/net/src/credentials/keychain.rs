@@ -36,6 +36,16 @@ pub enum KeychainError {
     Forgetful,
 }
 
+impl KeychainError {
+    /// Whether there is no keychain here at all, rather than one that does not answer.
+    pub(super) fn is_absence(&self) -> bool {
+        match self {
+            Self::Unsupported | Self::NoSession | Self::Unreachable(_) => true,
+            Self::Locked | Self::TimedOut(_) | Self::Failed(_) | Self::Forgetful => false,
+        }
+    }
+}
+
 /// Passwords by service and account. Calls may block.
 pub(crate) trait Keychain {
     fn get(&mut self, service: &str, account: &str) -> Result<Option<String>, KeychainError>;
