@@ -19,7 +19,7 @@ use pollux_extend::extension::{
     EnablementError, Installed, Kind, METADATA, Manifest, ManifestError, Metadata, Setting, Switch,
     ValueError, ValuePlaces, ValueScope, id, is_name, switch,
 };
-use pollux_net::credentials::{CredentialError, CredentialStore};
+use pollux_net::credentials::{CredentialError, CredentialStore, FileReason};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -108,6 +108,8 @@ pub enum InstallError {
     Value(#[from] ValueError),
     #[error("a secret was not stored")]
     Secret(#[from] CredentialError),
+    #[error("the secret may still be in the keychain, which could not be reached: {0}")]
+    SecretLeft(FileReason),
     #[error(transparent)]
     Enablement(#[from] EnablementError),
     #[error(transparent)]
@@ -353,6 +355,7 @@ impl Staged {
     ) -> Result<PathBuf, InstallError> {
         let name = self.manifest.name.clone();
         debug_assert!(is_name(&name));
+        integrity.check()?;
         let target = places.folder(&name);
         let linked = self.metadata.kind == Kind::Link;
         let (holder, folder) = match linked {
@@ -459,7 +462,10 @@ pub fn set_value(
 ) -> Result<(), InstallError> {
     match (setting.sensitive, value) {
         (true, Some(value)) => store.set_secret(&places.service(scope)?, &setting.variable, value)?,
-        (true, None) => drop(store.delete_secret(&places.service(scope)?, &setting.variable)?),
+        (true, None) => {
+            let removal = store.delete_secret(&places.service(scope)?, &setting.variable)?;
+            removal.unreached.map_or(Ok(()), |reason| Err(InstallError::SecretLeft(reason)))?;
+        }
         (false, value) => places.write(scope, &setting.variable, value.map(Secret::reveal))?,
     }
     Ok(())
@@ -476,18 +482,20 @@ fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallErro
     Ok(switch(&extensions, old, Switch::Forget)?)
 }
 
-/// Removes an extension with its rules, its proof and its secrets.
+/// Removes an extension with its rules, its proof and its secrets. Gives the reason if secrets may be left in a
+/// keychain that could not be reached.
 pub fn uninstall(
     extension: &Installed,
     places: &Places,
     integrity: &Integrity<'_>,
     store: &CredentialStore,
-) -> Result<(), InstallError> {
-    let secrets = extension.manifest.settings.iter().filter(|setting| setting.sensitive);
-    for setting in secrets {
+) -> Result<Option<FileReason>, InstallError> {
+    let mut unreached = None;
+    for setting in extension.manifest.settings.iter().filter(|setting| setting.sensitive) {
         for scope in [ValueScope::User, ValueScope::Workspace] {
             if let Ok(service) = extension.values.service(scope) {
-                store.delete_secret(&service, &setting.variable)?;
+                let removal = store.delete_secret(&service, &setting.variable)?;
+                unreached = unreached.or(removal.unreached);
             }
         }
     }
@@ -497,7 +505,7 @@ pub fn uninstall(
     switch(&places.extensions(), name, Switch::Forget)?;
     // The extension is gone either way; a register that somebody else changed is a matter for the next install.
     let _ = integrity.forget(name);
-    Ok(())
+    Ok(unreached)
 }
 
 /// The extension that a name or a source means.

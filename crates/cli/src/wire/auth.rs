@@ -10,14 +10,15 @@ use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{
-    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, FileReason, Place,
+    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, Listing, Place,
     StoreOptions,
 };
 use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
 use pollux_net::google_accounts::GoogleAccounts;
 
 use super::{Credentials, Loaded, load_settings, machine};
-use crate::auth_command::{self, Row, SignIns, Status, Storage, Stored};
+use crate::auth_command::{self, Reached, Row, SignIns, Status, Storage, Stored};
+pub(super) use crate::auth_command::KEYCHAIN_HINT;
 use crate::launch::Options;
 use crate::report::Failure;
 
@@ -123,9 +124,8 @@ impl SignIns for OfThisUser {
         status
     }
 
-    fn list(&self) -> Result<Vec<Row>, Failure> {
-        let entries = self.store.entries().map_err(|error| failed(&error))?;
-        Ok(entries.iter().map(row).collect())
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
+        Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
     }
 
     fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
@@ -148,15 +148,17 @@ impl SignIns for OfThisUser {
         Ok(Stored { place: self.place_of(&backend), notes })
     }
 
-    fn forget_key(&self) -> Result<bool, Failure> {
-        self.store.delete_api_key().map_err(|error| failed(&error))
+    fn forget_key(&self) -> Result<Reached<bool>, Failure> {
+        let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
+        let keychain_missing = removal.unreached.map(|reason| reason.to_string());
+        Ok(Reached { result: removal.removed, keychain_missing })
     }
 
-    fn forget_all(&self) -> Result<Vec<Row>, Failure> {
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
         let removed = self.store.delete_all().map_err(|error| failed(&error))?;
         GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        Ok(removed.iter().map(row).collect())
+        Ok(rows(removed))
     }
 
     fn left(&self) -> Option<String> {
@@ -225,12 +227,8 @@ impl OfThisUser {
         let file = Some(self.store.file().display().to_string());
         match self.store.backend() {
             Backend::Keychain => Storage { backend: "keychain", file: None, reason: None },
-            Backend::File(FileReason::Forced) => {
-                let reason = Some("GEMINI_FORCE_FILE_STORAGE is set".to_owned());
-                Storage { backend: "encrypted_file", file, reason }
-            }
-            Backend::File(FileReason::Keychain(error)) => {
-                Storage { backend: "encrypted_file", file, reason: Some(error.to_string()) }
+            Backend::File(reason) => {
+                Storage { backend: "encrypted_file", file, reason: Some(reason.to_string()) }
             }
         }
     }
@@ -269,6 +267,13 @@ fn host_of(url: &str) -> String {
             format!("{scheme}://{host}")
         }
         None => "an address of your own".to_owned(),
+    }
+}
+
+fn rows(listing: Listing) -> Reached<Vec<Row>> {
+    Reached {
+        result: listing.entries.iter().map(row).collect(),
+        keychain_missing: listing.unreached.map(|reason| reason.to_string()),
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "keychain", target_os = "macos"))]
 mod macos;
+#[cfg(any(test, feature = "memory-keychain"))]
+pub(crate) mod memory;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod secret_service;
 

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::keychain::memory::MemoryKeychain as Memory;
 use super::keychain::{Keychain, Opener};
 use super::*;
 
@@ -79,39 +79,6 @@ fn token(name: &str, access: &str, updated_at: i64) -> OAuthCredentials {
         "token": {"accessToken": access, "refreshToken": "r", "tokenType": "Bearer"}
     });
     OAuthCredentials::read(&entry).unwrap()
-}
-
-/// A keychain in memory; clones are the same one.
-#[derive(Default, Clone)]
-struct Memory(Arc<Mutex<BTreeMap<(String, String), String>>>);
-
-impl Memory {
-    fn entries(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), String>> {
-        self.0.lock().unwrap()
-    }
-
-    fn opener(&self) -> Opener {
-        let memory = self.clone();
-        Box::new(|| Ok(Box::new(memory)))
-    }
-}
-
-impl Keychain for Memory {
-    fn get(&mut self, service: &str, account: &str) -> Result<Option<String>, KeychainError> {
-        Ok(self.entries().get(&(service.to_owned(), account.to_owned())).cloned())
-    }
-    fn set(&mut self, service: &str, account: &str, value: &str) -> Result<(), KeychainError> {
-        self.entries().insert((service.to_owned(), account.to_owned()), value.to_owned());
-        Ok(())
-    }
-    fn delete(&mut self, service: &str, account: &str) -> Result<bool, KeychainError> {
-        Ok(self.entries().remove(&(service.to_owned(), account.to_owned())).is_some())
-    }
-    fn accounts(&mut self, service: &str) -> Result<Vec<String>, KeychainError> {
-        let entries = self.entries();
-        let own = entries.keys().filter(|(known, _)| known == service);
-        Ok(own.map(|(_, account)| account.clone()).collect())
-    }
 }
 
 /// One that answers every question with an error.
