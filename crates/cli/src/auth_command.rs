@@ -124,8 +124,9 @@ pub(crate) fn run(
         AuthCommand::List { json } => {
             let listed = sign_ins.list()?;
             if let Some(reason) = &listed.keychain_missing {
-                let note =
-                    format!("Note: entries in the keychain are not listed; it could not be reached: {reason}");
+                let note = format!(
+                    "Note: entries in the keychain are not listed; it could not be reached: {reason}"
+                );
                 // Nobody can be told when stderr is gone.
                 let _ = writeln!(owner.screen, "{note}");
             }

@@ -45,7 +45,9 @@ pub struct Home {
 /// Why no home can be used. The program ends with exit code 52.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
-    #[error("could not find your home directory: HOME is not an absolute path, and the password database names none")]
+    #[error(
+        "could not find your home directory: HOME is not an absolute path, and the password database names none"
+    )]
     NotFound,
     #[error("`{}` belongs to another user (uid {}) and is not used", .0.path.display(), .0.owner)]
     Foreign(Foreign),
@@ -55,7 +57,9 @@ impl HomeError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotFound => "set HOME to your home directory, or GEMINI_CLI_HOME to a directory of your own",
+            Self::NotFound => {
+                "set HOME to your home directory, or GEMINI_CLI_HOME to a directory of your own"
+            }
             Self::Foreign(_) => "change its owner, or set GEMINI_CLI_HOME to a directory of your own",
         }
     }
@@ -93,12 +97,16 @@ impl Home {
     }
 
     fn named(env: &Env) -> Option<Self> {
-        let absolute = |variable: &str| env.get(variable).map(PathBuf::from).filter(|home| home.is_absolute());
+        let absolute =
+            |variable: &str| env.get(variable).map(PathBuf::from).filter(|home| home.is_absolute());
         let own_home = absolute(name::HOME).or_else(|| absolute(name::USERPROFILE));
         if let Some(given) = env.non_empty(name::GEMINI_CLI_HOME) {
             let given = without_trailing_slash(&env.cwd().join(given));
             if is_gemini_dir(&given) {
-                return Some(Self { user_home: own_home.unwrap_or_else(|| given.clone()), gemini_dir: given });
+                return Some(Self {
+                    user_home: own_home.unwrap_or_else(|| given.clone()),
+                    gemini_dir: given,
+                });
             }
             return Some(Self::at(given));
         }

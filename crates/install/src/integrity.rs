@@ -78,7 +78,9 @@ impl<'a> Integrity<'a> {
     pub fn verify(&self, name: &str, metadata: &Metadata) -> Standing {
         let register = match self.read(REGISTER) {
             Ok(register) => register,
-            Err(error @ IntegrityError::KeyUnreached { .. }) => return Standing::Unchecked(error.to_string()),
+            Err(error @ IntegrityError::KeyUnreached { .. }) => {
+                return Standing::Unchecked(error.to_string());
+            }
             Err(_) => return Standing::Invalid,
         };
         let Some(entry) = register.get(name) else { return Standing::Unknown };
@@ -137,8 +139,10 @@ impl<'a> Integrity<'a> {
             .iter()
             .map(|key| json!({"key": key.place.word(), "id": key.id(), "signature": key.sign(&text)}))
             .collect();
-        let text =
-            format!("{:#}", json!({"store": store, "signature": first.sign(&text), "signatures": signatures}));
+        let text = format!(
+            "{:#}",
+            json!({"store": store, "signature": first.sign(&text), "signatures": signatures})
+        );
         Ok(files::replace(&file, text.as_bytes(), Mode::Private)?)
     }
 
@@ -224,7 +228,11 @@ struct Signature<'a> {
 impl<'a> Signature<'a> {
     fn read(entry: &'a Value) -> Option<Self> {
         let text = |key: &str| entry.get(key).and_then(Value::as_str);
-        Some(Self { place: KeyPlace::from_word(text("key")?)?, key_id: text("id")?, text: text("signature")? })
+        Some(Self {
+            place: KeyPlace::from_word(text("key")?)?,
+            key_id: text("id")?,
+            text: text("signature")?,
+        })
     }
 }
 

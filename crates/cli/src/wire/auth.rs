@@ -18,8 +18,8 @@ use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleT
 use pollux_net::google_accounts::GoogleAccounts;
 
 use super::{Credentials, Loaded, load_settings, machine};
-use crate::auth_command::{self, Reached, Row, SignIns, Status, Storage, Stored};
 pub(super) use crate::auth_command::KEYCHAIN_HINT;
+use crate::auth_command::{self, Reached, Row, SignIns, Status, Storage, Stored};
 use crate::launch::Options;
 use crate::report::Failure;
 
@@ -137,8 +137,9 @@ fn refused(error: &AuthError, loaded: &Loaded) -> Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
-        (AuthError::Nothing { .. } | AuthError::NoKey | AuthError::VertexWithoutPlace, Some(file)) => failure
-            .hint(format!("`{}` is not read, because this folder is not trusted", file.display())),
+        (AuthError::Nothing { .. } | AuthError::NoKey | AuthError::VertexWithoutPlace, Some(file)) => {
+            failure.hint(format!("`{}` is not read, because this folder is not trusted", file.display()))
+        }
         (_, _) => failure,
     }
 }

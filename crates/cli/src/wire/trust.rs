@@ -101,12 +101,7 @@ pub(crate) fn folder(named: Option<&Path>, options: &Options, env: &Env) -> Resu
     }
     // `a/..` and links in a path that was typed; a working directory stays as the shell names it.
     let path = if named.is_some() { path.canonicalize().unwrap_or(path) } else { path };
-    Ok(Box::new(OnDisk {
-        home: home(env)?,
-        env: env.clone(),
-        folder: path,
-        skip_trust: options.skip_trust,
-    }))
+    Ok(Box::new(OnDisk { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust }))
 }
 
 struct OnDisk {

@@ -112,7 +112,8 @@ fn of_an_untrusted_folder_and_those_above_it_no_file_is_opened() {
     let scratch = scratch();
     scratch.write("work/sub/.gemini/.env", "GOOGLE_API_KEY=hidden");
     scratch.write("work/sub/.env", "OTHER=1");
-    scratch.write("work/.env", "GEMINI_API_KEY=theirs\nGOOGLE_GENAI_USE_VERTEXAI=true\nGOOGLE_CLOUD_PROJECT=p");
+    scratch
+        .write("work/.env", "GEMINI_API_KEY=theirs\nGOOGLE_GENAI_USE_VERTEXAI=true\nGOOGLE_CLOUD_PROJECT=p");
     scratch.write("home/.gemini/.env", "MINE=a b");
     scratch.write("home/.env", "GEMINI_API_KEY=own\nGOOGLE_GENAI_USE_VERTEXAI=false");
     let before = scratch.env(&[("SET", "before")]).iter().count();

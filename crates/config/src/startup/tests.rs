@@ -128,8 +128,12 @@ fn a_folder_above_that_is_refused_gives_nothing() {
     scratch.write("work/app/.env", "HERE=1");
     let at = |path: &str| scratch.path(path).canonicalize().unwrap();
     let started = || {
-        let request =
-            StartRequest { env: scratch.env(&[]), root: at("work/app"), skip_trust: true, ..StartRequest::default() };
+        let request = StartRequest {
+            env: scratch.env(&[]),
+            root: at("work/app"),
+            skip_trust: true,
+            ..StartRequest::default()
+        };
         let env = start(request).unwrap().env;
         (env.get("HERE").is_some(), env.get("ABOVE").is_some())
     };

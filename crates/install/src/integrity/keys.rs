@@ -60,7 +60,10 @@ pub(super) struct SigningKey {
 impl SigningKey {
     /// Tells it from other keys and says nothing about its value.
     pub(super) fn id(&self) -> String {
-        sha256_hex(format!("integrity key {}", self.secret.reveal()).as_bytes()).chars().take(ID_LENGTH).collect()
+        sha256_hex(format!("integrity key {}", self.secret.reveal()).as_bytes())
+            .chars()
+            .take(ID_LENGTH)
+            .collect()
     }
 
     pub(super) fn sign(&self, text: &str) -> String {
@@ -83,7 +86,10 @@ impl<'a> Keys<'a> {
     }
 
     /// The key in a place, if there is one; the inner error says why the place cannot be asked.
-    pub(super) fn find(&self, place: KeyPlace) -> Result<Result<Option<SigningKey>, FileReason>, IntegrityError> {
+    pub(super) fn find(
+        &self,
+        place: KeyPlace,
+    ) -> Result<Result<Option<SigningKey>, FileReason>, IntegrityError> {
         let found = match place {
             KeyPlace::File => Ok(self.in_file()?),
             KeyPlace::Keychain => self.in_keychain(),

@@ -16,8 +16,8 @@ use pollux_session::{
 };
 use serde_json::Value;
 
-use super::pick::{Own, Picked, Reach, pick};
 use super::home;
+use super::pick::{Own, Picked, Reach, pick};
 use super::places::{Places, source_word, unreadable};
 use super::{details, going_back, incoming, removals, rows};
 use crate::launch::{Options, RewindWhat, SessionSource, TranscriptFormat, Wanted, Which};

@@ -27,8 +27,10 @@ impl State {
             }
             Self::Vanished => Box::new(|| Err(KeychainError::Unreachable("gone".into()))),
             Self::Locked => Box::new(|| Ok(Box::new(super::Locked))),
-            Self::Hangs => Box::new(|| loop {
-                std::thread::park();
+            Self::Hangs => Box::new(|| {
+                loop {
+                    std::thread::park();
+                }
             }),
             Self::Fails => Box::new(|| Err(KeychainError::Failed("broken".into()))),
         };
@@ -127,7 +129,14 @@ fn what_is_written_last_counts_for_every_kind_and_an_old_value_does_not_come_bac
         let read = |store: &CredentialStore| {
             (
                 store.api_key().unwrap().unwrap().reveal().to_owned(),
-                store.credentials(MCP_SERVICE, "srv").unwrap().unwrap().token.access_token.reveal().to_owned(),
+                store
+                    .credentials(MCP_SERVICE, "srv")
+                    .unwrap()
+                    .unwrap()
+                    .token
+                    .access_token
+                    .reveal()
+                    .to_owned(),
                 store.secret("ext", "T").unwrap().unwrap().reveal().to_owned(),
             )
         };
