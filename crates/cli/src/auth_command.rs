@@ -14,6 +14,10 @@ use pollux_domain::exit::ExitKind;
 use crate::launch::AuthCommand;
 use crate::report::{Failure, print_result};
 
+/// What to do when the keychain does not answer.
+pub(crate) const KEYCHAIN_HINT: &str =
+    "unlock the keychain or run this in the desktop session that has it, then try again";
+
 /// Of a pipe no more is read; a key is far shorter.
 const MAX_INPUT: u64 = 64 * 1024;
 
@@ -70,19 +74,27 @@ pub(crate) struct Row {
 pub(crate) trait SignIns {
     fn status(&self) -> Status;
 
-    fn list(&self) -> Result<Vec<Row>, Failure>;
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure>;
 
     /// Stores a key; says where, and what keeps it from being used.
     fn store_key(&self, key: &Secret) -> Result<Stored, Failure>;
 
     /// Whether there was one.
-    fn forget_key(&self) -> Result<bool, Failure>;
+    fn forget_key(&self) -> Result<Reached<bool>, Failure>;
 
     /// What was removed.
-    fn forget_all(&self) -> Result<Vec<Row>, Failure>;
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure>;
 
     /// What still signs in without anything stored, if anything does.
     fn left(&self) -> Option<String>;
+}
+
+/// What was found or done in the places that could be reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reached<T> {
+    pub(crate) result: T,
+    /// Why the keychain could not be asked, if it may hold something.
+    pub(crate) keychain_missing: Option<String>,
 }
 
 /// A stored key.
@@ -109,7 +121,17 @@ pub(crate) fn run(
     match command {
         AuthCommand::Login { stdin } => login(*stdin, sign_ins, owner, out),
         AuthCommand::Logout { all } => logout(*all, sign_ins, out),
-        AuthCommand::List { json } => print_result(out, &page::list(&sign_ins.list()?, *json)),
+        AuthCommand::List { json } => {
+            let listed = sign_ins.list()?;
+            if let Some(reason) = &listed.keychain_missing {
+                let note = format!(
+                    "Note: entries in the keychain are not listed; it could not be reached: {reason}"
+                );
+                // Nobody can be told when stderr is gone.
+                let _ = writeln!(owner.screen, "{note}");
+            }
+            print_result(out, &page::list(&listed.result, *json))
+        }
         AuthCommand::Status { json } => {
             let status = sign_ins.status();
             print_result(out, &page::status(&status, *json))?;
@@ -167,25 +189,38 @@ fn asked(owner: &mut Owner<'_>) -> Result<Secret, Failure> {
     }
 }
 
+/// Removes what is stored; fails if something may be left in a keychain that could not be reached.
 fn logout(all: bool, sign_ins: &dyn SignIns, out: &mut dyn Write) -> Result<(), Failure> {
     let mut text = String::new();
-    if all {
-        let removed = sign_ins.forget_all()?;
-        if removed.is_empty() {
+    let (missing, what) = if all {
+        let Reached { result: removed, keychain_missing } = sign_ins.forget_all()?;
+        if removed.is_empty() && keychain_missing.is_none() {
             text.push_str("Nothing was stored.\n");
         }
         for row in &removed {
             text.push_str(&format!("Removed: {} `{}` from {}\n", row.kind, row.name, row.place));
         }
-    } else if sign_ins.forget_key()? {
-        text.push_str("The stored key was removed.\n");
+        (keychain_missing, "keys and sign-ins")
     } else {
-        text.push_str("There was no stored key.\n");
-    }
+        let Reached { result: removed, keychain_missing } = sign_ins.forget_key()?;
+        if removed {
+            text.push_str("The stored key was removed.\n");
+        } else if keychain_missing.is_none() {
+            text.push_str("No key was stored.\n");
+        }
+        (keychain_missing, "a key")
+    };
     if let Some(left) = sign_ins.left() {
         text.push_str(&format!("Still in effect: {left}\n"));
     }
-    print_result(out, &text)
+    print_result(out, &text)?;
+    match missing {
+        None => Ok(()),
+        Some(reason) => {
+            let text = format!("could not reach the keychain, where {what} may still be stored: {reason}");
+            Err(Failure::new(ExitKind::Failure, text).hint(KEYCHAIN_HINT))
+        }
+    }
 }
 
 #[cfg(test)]

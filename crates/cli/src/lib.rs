@@ -4,6 +4,7 @@
 //! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
+mod account;
 mod agents_command;
 mod auth_command;
 mod config_command;
@@ -28,12 +29,14 @@ mod telemetry;
 mod trust_command;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
+use std::path::Path;
 use std::process::ExitCode;
 
-use pollux_config::env::Env;
+use pollux_config::env::{Env, name::HOME};
 use pollux_domain::terminal_text::plain;
 
 use launch::Terminal;
@@ -64,11 +67,19 @@ fn started(args: Vec<OsString>, env: &Env) -> u8 {
 }
 
 /// The one place that reads the process's environment. Names and values that are no text are of no use
-/// to settings, so they are taken as far as they can be read.
+/// to settings, so they are taken as far as they can be read. Without a usable `HOME`, as under cron and systemd,
+/// the password database names it.
 fn process_env() -> Env {
     let readable = |text: OsString| text.to_string_lossy().into_owned();
     let vars = std::env::vars_os().map(|(name, value)| (readable(name), readable(value)));
-    Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into()))
+    let mut vars: BTreeMap<String, String> = vars.collect();
+    let uid = account::uid();
+    if !vars.get(HOME).is_some_and(|home| Path::new(home).is_absolute()) {
+        vars.remove(HOME);
+        let home = account::home(uid).map(|home| home.to_string_lossy().into_owned());
+        vars.extend(home.map(|home| (HOME.to_owned(), home)));
+    }
+    Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into())).with_uid(uid)
 }
 
 /// A panic is our mistake: say so briefly, and what to do with it.

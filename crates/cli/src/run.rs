@@ -44,11 +44,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Version => say(&format!("{VERSION}\n")),
         Launch::Help(topic) => say(help_text(*topic)),
         Launch::Extensions { command, options } => extensions(command, options, env),
-        Launch::ListSessions => {
-            let (text, notes) = wire::list_sessions(env);
+        Launch::ListSessions => wire::list_sessions(env).and_then(|(text, notes)| {
             note(&notes);
             say(&text)
-        }
+        }),
         Launch::DeleteSession { which } => wire::delete_session(which, env).and_then(|text| say(&text)),
         Launch::Config { command, options } => wire::settings(options, env).and_then(|mut settings| {
             note(settings.notes());
@@ -103,7 +102,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
 fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let (terminal, watched) = (out.is_terminal(), err.is_terminal());
-    let mut archive = wire::archive(options, env, watched);
+    let mut archive = wire::archive(options, env, watched)?;
     let mut person = Person {
         at_terminal: io::stdin().is_terminal() && watched,
         input: &mut io::stdin().lock(),
@@ -237,7 +236,7 @@ pub(crate) fn prepare<'a>(
     let credentials = wire::check_credentials(loaded)?;
     let permission = wire::check_trust(options, loaded)?;
     let sandbox = wire::check_sandbox(loaded, permission.approval)?;
-    let notes = session.notes.iter().chain(&sandbox.notes).chain(&permission.notes);
+    let notes = session.notes.iter().chain(&credentials.notes).chain(&sandbox.notes).chain(&permission.notes);
     notes.for_each(|line| note(line));
     if permission.approval == ApprovalMode::Yolo {
         note("YOLO mode is enabled. All tool calls will be automatically approved.");

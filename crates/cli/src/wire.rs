@@ -131,6 +131,10 @@ pub(crate) struct Credentials {
     pub(crate) vertex: bool,
     /// Values that telemetry must not contain.
     pub(crate) secrets: Vec<Secret>,
+    /// Whether they are the project's, for want of the person's own.
+    pub(crate) of_project: bool,
+    /// Lines for stderr.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What trust in the folder leaves of the wished approval mode.
@@ -198,6 +202,7 @@ fn start(options: &Options, env: &Env) -> Result<Start, Failure> {
     };
     startup::start(request).map_err(|error| {
         let hint = match &error {
+            StartError::Home(error) => error.hint(),
             StartError::Settings(_) => "correct the file; nothing in it was changed",
             StartError::Trust(_) => "correct or remove the file that lists trusted folders",
         };

@@ -44,6 +44,8 @@ mod extensions;
 mod failed_calls;
 #[path = "it/failures.rs"]
 mod failures;
+#[path = "it/home_owner.rs"]
+mod home_owner;
 #[path = "it/hooks.rs"]
 mod hooks;
 #[path = "it/hooks_command.rs"]
@@ -83,6 +85,8 @@ mod policy_checkers;
 mod policy_modes;
 #[path = "it/policy_replay.rs"]
 mod policy_replay;
+#[path = "it/project_env.rs"]
+mod project_env;
 #[path = "it/remote_agents.rs"]
 mod remote_agents;
 #[path = "it/requests.rs"]

@@ -1,13 +1,15 @@
 //! `.env` files: which are read, in which order, and what each may set.
 //!
 //! All that are found count, the nearest first and the home's last; a variable that is already set is
-//! never changed. A file that comes with a project can give keys and project names, but cannot move the
-//! home, redirect requests or make something else run.
+//! never changed. Of a folder that is not trusted none is read. A file that comes with a trusted project cannot move
+//! the home, redirect requests, choose another account or make something else run; keys and the names of cloud
+//! projects it can only offer ([`DotenvReport::offered`]), for a person who has none.
 
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
 use crate::files;
+use crate::groups::Secret;
 use crate::paths::{GEMINI_DIR, Home};
 use crate::settings::ProjectTrust;
 
@@ -15,50 +17,78 @@ mod parse;
 
 pub use parse::{Assignment, parse};
 
-/// All that a folder which is not trusted may give; the names are upstream's.
-const UNTRUSTED_NAMES: &[&str] =
-    &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"];
+/// What a project can only offer: with it, prompts go to an account that the project chose.
+const OFFERED: &[&str] = &[
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_PROJECT_ID",
+];
 
 /// Names a project's file cannot set.
 const GUARDED: &[&str] = &[
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
     "BASHOPTS",
-    "BASH_ENV",
     "BROWSER",
     "BUILD_SANDBOX",
     "CDPATH",
+    "CLOUD_SHELL",
     // Keys would go to whatever answers there as the keychain.
     "DBUS_SESSION_BUS_ADDRESS",
     "EDITOR",
     "ENV",
     // Whose tokens the model is asked with.
     "GCE_METADATA_HOST",
+    "GEMINI_API_KEY_AUTH_MECHANISM",
+    "GEMINI_FORCE_ENCRYPTED_FILE_STORAGE",
     "GEMINI_FORCE_FILE_STORAGE",
     "GEMINI_RESTRICTED_MODE",
     // Any file could be sent to the model as its instructions, or be replaced by them.
     "GEMINI_SYSTEM_MD",
     "GEMINI_WRITE_SYSTEM_MD",
+    "GLIBC_TUNABLES",
+    "GLOBIGNORE",
+    "GNUPGHOME",
     // Such a file may name a program that is to be run.
     "GOOGLE_APPLICATION_CREDENTIALS",
+    "GCONV_PATH",
     "HOME",
+    "HOSTALIASES",
+    "HOSTNAME",
     "IFS",
-    "JAVA_TOOL_OPTIONS",
+    "KUBECONFIG",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LOCPATH",
+    "LOGNAME",
+    "MANPAGER",
     "NODE_EXTRA_CA_CERTS",
     "NODE_OPTIONS",
     "NODE_PATH",
     "NODE_TLS_REJECT_UNAUTHORIZED",
+    "OLLAMA_HOST",
     "PAGER",
     "PATH",
+    "POSIXLY_CORRECT",
+    "PROMPT_COMMAND",
     "PS4",
+    "RUSTC_WRAPPER",
     "SANDBOX",
     "SEATBELT_PROFILE",
     "SHELL",
     "SHELLOPTS",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "USER",
     "USERPROFILE",
     "VISUAL",
-    "XDG_RUNTIME_DIR",
     "ZDOTDIR",
 ];
 const GUARDED_PREFIXES: &[&str] = &[
+    "BASH_",
     "CLOUDSDK_",
     "CODE_ASSIST_",
     "DYLD_",
@@ -68,6 +98,8 @@ const GUARDED_PREFIXES: &[&str] = &[
     // What is remembered would go into the project.
     "GIMLI_",
     "GIT_",
+    // Which account and which service the model is asked through.
+    "GOOGLE_GENAI_",
     "LD_",
     "NPM_CONFIG_",
     "OTEL_",
@@ -77,9 +109,24 @@ const GUARDED_PREFIXES: &[&str] = &[
     "RUBYLIB",
     "RUBYOPT",
     "SANDBOX_",
+    "SSH_",
     "SSL_CERT",
+    "XDG_",
 ];
-const GUARDED_SUFFIXES: &[&str] = &["_BASE_URL", "_CA_BUNDLE", "_COMMAND", "_PROXY"];
+const GUARDED_SUFFIXES: &[&str] = &[
+    "_API_BASE",
+    "_API_URL",
+    "_ASKPASS",
+    "_BASE_URL",
+    "_CA_BUNDLE",
+    "_COMMAND",
+    "_ENDPOINT",
+    "_HEADERS",
+    "_HOME",
+    "_JAVA_OPTIONS",
+    "_PROXY",
+    "_TOOL_OPTIONS",
+];
 
 /// What the settings say about `.env` files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,13 +135,19 @@ pub struct DotenvOptions {
     pub excluded: Vec<String>,
     /// `advanced.ignoreLocalEnv` or `--ignore-env`
     pub ignore_local: bool,
+    /// A folder above that is never to be trusted: nothing of it is read, nor of those above it.
+    pub border: Option<PathBuf>,
 }
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DotenvReport {
     pub loaded: Vec<LoadedFile>,
+    /// What a trusted project gives for a person who has none of their own; not set.
+    pub offered: Vec<Offer>,
     pub ignored: Vec<IgnoredName>,
+    /// Files that were not opened, because the folder is not trusted.
+    pub unread: Vec<PathBuf>,
     /// Files that exist and could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
@@ -104,6 +157,14 @@ pub struct DotenvReport {
 pub struct LoadedFile {
     pub file: PathBuf,
     pub names: Vec<String>,
+}
+
+/// A key, or the name of a cloud project, in a project's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub name: String,
+    pub value: Secret,
+    pub file: PathBuf,
 }
 
 /// A variable that a file gave and that was not used. One that was set already is not listed.
@@ -119,8 +180,6 @@ pub struct IgnoredName {
 pub enum IgnoreReason {
     /// A project's file cannot set it.
     Guarded,
-    /// The folder is not trusted.
-    Untrusted,
     /// `advanced.excludedEnvVars` names it.
     Excluded,
 }
@@ -141,7 +200,11 @@ pub fn load_dotenv(
     options: &DotenvOptions,
 ) -> DotenvReport {
     let mut report = DotenvReport::default();
-    for (file, owner) in candidates(home, cwd, trust, options) {
+    for (file, owner) in candidates(home, cwd, options) {
+        if owner == Owner::Project && trust == ProjectTrust::Untrusted {
+            report.unread.push(file);
+            continue;
+        }
         let text = match files::read_text(&file) {
             Ok(Some(text)) => text,
             Ok(None) => continue,
@@ -151,22 +214,15 @@ pub fn load_dotenv(
             }
         };
         let mut names = Vec::new();
-        for assignment in parse(&text) {
-            match refusal(&assignment.name, &file, owner, trust, options) {
-                Some(reason) => {
-                    let Assignment { name, line, .. } = assignment;
-                    report.ignored.push(IgnoredName { file: file.clone(), line, name, reason });
-                }
-                None => {
-                    let value = match (owner, trust) {
-                        (Owner::Project, ProjectTrust::Untrusted) => sanitised(&assignment.value),
-                        (Owner::Project, ProjectTrust::Trusted) | (Owner::Home, _) => assignment.value,
-                    };
-                    if env.get(&assignment.name).is_none() {
-                        names.push(assignment.name.clone());
-                        env.set_default(assignment.name, value);
-                    }
-                }
+        for Assignment { name, line, value } in parse(&text) {
+            if let Some(reason) = refusal(&name, &file, owner, options) {
+                report.ignored.push(IgnoredName { file: file.clone(), line, name, reason });
+            } else if owner == Owner::Project && is_offered(&name) {
+                let value = Secret::new(value);
+                report.offered.push(Offer { name: name.to_ascii_uppercase(), value, file: file.clone() });
+            } else if env.get(&name).is_none() {
+                names.push(name.clone());
+                env.set_default(name, value);
             }
         }
         report.loaded.push(LoadedFile { file, names });
@@ -176,18 +232,13 @@ pub fn load_dotenv(
 
 /// The `.env` files that come with a trusted project: its own and those above it.
 pub(crate) fn project_files(home: &Home, cwd: &Path) -> Vec<PathBuf> {
-    let all = candidates(home, cwd, ProjectTrust::Trusted, &DotenvOptions::default());
+    let all = candidates(home, cwd, &DotenvOptions::default());
     let own = all.into_iter().filter(|(_, owner)| *owner == Owner::Project);
     own.map(|(file, _)| file).collect()
 }
 
 /// The files that may exist, the strongest first.
-fn candidates(
-    home: &Home,
-    cwd: &Path,
-    trust: ProjectTrust,
-    options: &DotenvOptions,
-) -> Vec<(PathBuf, Owner)> {
+fn candidates(home: &Home, cwd: &Path, options: &DotenvOptions) -> Vec<(PathBuf, Owner)> {
     let mut found = Vec::new();
     let real_home = home.user_home().canonicalize().ok();
     for dir in cwd.ancestors() {
@@ -195,9 +246,10 @@ fn candidates(
         if dir == home.user_home() || (real_home.is_some() && dir.canonicalize().ok() == real_home) {
             break;
         }
-        if trust == ProjectTrust::Trusted {
-            found.push(dir.join(GEMINI_DIR).join(".env"));
+        if options.border.as_deref() == Some(dir) {
+            break;
         }
+        found.push(dir.join(GEMINI_DIR).join(".env"));
         if !options.ignore_local {
             found.push(dir.join(".env"));
         }
@@ -222,24 +274,18 @@ fn belongs_to_owner_of(_cwd: &Path, file: &Path) -> bool {
     file.exists()
 }
 
-fn refusal(
-    name: &str,
-    file: &Path,
-    owner: Owner,
-    trust: ProjectTrust,
-    options: &DotenvOptions,
-) -> Option<IgnoreReason> {
-    if owner == Owner::Project {
-        if trust == ProjectTrust::Untrusted && !UNTRUSTED_NAMES.contains(&name) {
-            return Some(IgnoreReason::Untrusted);
-        }
-        if is_guarded(name) {
-            return Some(IgnoreReason::Guarded);
-        }
+fn refusal(name: &str, file: &Path, owner: Owner, options: &DotenvOptions) -> Option<IgnoreReason> {
+    if owner == Owner::Project && is_guarded(name) {
+        return Some(IgnoreReason::Guarded);
     }
     let in_gemini_dir = file.components().any(|part| part.as_os_str() == GEMINI_DIR);
     let excluded = options.excluded.iter().any(|excluded| excluded == name);
     (excluded && !in_gemini_dir).then_some(IgnoreReason::Excluded)
+}
+
+/// Whether a project's file can only offer a variable.
+fn is_offered(name: &str) -> bool {
+    OFFERED.iter().any(|offered| name.eq_ignore_ascii_case(offered))
 }
 
 /// Whether a project's file is kept from setting a variable.
@@ -249,10 +295,6 @@ pub fn is_guarded(name: &str) -> bool {
     GUARDED.contains(&name.as_str())
         || GUARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || GUARDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-}
-
-fn sanitised(value: &str) -> String {
-    value.chars().filter(|char| char.is_ascii_alphanumeric() || "-_./".contains(*char)).collect()
 }
 
 #[cfg(test)]

@@ -34,12 +34,23 @@ pub mod name {
 pub struct Env {
     vars: BTreeMap<String, String>,
     cwd: PathBuf,
+    uid: Option<u32>,
 }
 
 impl Env {
     /// An environment from given values; tests build theirs with it.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, cwd: PathBuf) -> Self {
-        Self { vars: vars.into_iter().collect(), cwd }
+        Self { vars: vars.into_iter().collect(), cwd, uid: None }
+    }
+
+    /// The same for this user of the machine, whose files are looked at for their owner.
+    pub fn with_uid(self, uid: u32) -> Self {
+        Self { uid: Some(uid), ..self }
+    }
+
+    /// The number of the user that the program runs as, where users have numbers.
+    pub fn uid(&self) -> Option<u32> {
+        self.uid
     }
 
     /// The value of a variable; an empty one counts as set.

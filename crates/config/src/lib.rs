@@ -11,6 +11,7 @@ pub mod env;
 pub mod files;
 pub mod groups;
 mod jsonc;
+pub mod ownership;
 mod patch;
 pub mod paths;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::env::{Env, name};
+use crate::ownership::{self, Foreign};
 use crate::{files, jsonc};
 
 /// The folder's name in a home and in a project.
@@ -26,6 +27,12 @@ const KNOWN_STATE: &[&str] = &[
     "mcp-oauth-tokens.json",
     "history",
     "extensions",
+    "memory.md",
+    "GEMINI.md",
+    "policies",
+    "skills",
+    "agents",
+    "commands",
 ];
 
 /// The user's home and the `.gemini` folder in it.
@@ -33,6 +40,29 @@ const KNOWN_STATE: &[&str] = &[
 pub struct Home {
     user_home: PathBuf,
     gemini_dir: PathBuf,
+}
+
+/// Why no home can be used. The program ends with exit code 52.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HomeError {
+    #[error(
+        "could not find your home directory: HOME is not an absolute path, and the password database names none"
+    )]
+    NotFound,
+    #[error("`{}` belongs to another user (uid {}) and is not used", .0.path.display(), .0.owner)]
+    Foreign(Foreign),
+}
+
+impl HomeError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound => {
+                "set HOME to your home directory, or GEMINI_CLI_HOME to a directory of your own"
+            }
+            Self::Foreign(_) => "change its owner, or set GEMINI_CLI_HOME to a directory of your own",
+        }
+    }
 }
 
 /// A project's identity and its state folders.
@@ -56,20 +86,31 @@ pub struct SystemFiles {
 impl Home {
     /// Finds the home; looks at the disk but creates nothing.
     ///
-    /// `GEMINI_CLI_HOME` names a home that has a `.gemini` folder, unless it is such a folder itself.
-    pub fn locate(env: &Env) -> Self {
-        let own_home = env
-            .non_empty(name::HOME)
-            .or_else(|| env.non_empty(name::USERPROFILE))
-            .map(|home| env.cwd().join(home));
+    /// `GEMINI_CLI_HOME` names a home that has a `.gemini` folder, unless it is such a folder itself. Without it and
+    /// without a `HOME` there is none: a folder that everybody can write to is never one.
+    pub fn locate(env: &Env) -> Result<Self, HomeError> {
+        let home = Self::named(env).ok_or(HomeError::NotFound)?;
+        match env.uid().and_then(|uid| ownership::foreign(&home, uid)) {
+            Some(foreign) => Err(HomeError::Foreign(foreign)),
+            None => Ok(home),
+        }
+    }
+
+    fn named(env: &Env) -> Option<Self> {
+        let absolute =
+            |variable: &str| env.get(variable).map(PathBuf::from).filter(|home| home.is_absolute());
+        let own_home = absolute(name::HOME).or_else(|| absolute(name::USERPROFILE));
         if let Some(given) = env.non_empty(name::GEMINI_CLI_HOME) {
             let given = without_trailing_slash(&env.cwd().join(given));
             if is_gemini_dir(&given) {
-                return Self { user_home: own_home.unwrap_or_else(|| given.clone()), gemini_dir: given };
+                return Some(Self {
+                    user_home: own_home.unwrap_or_else(|| given.clone()),
+                    gemini_dir: given,
+                });
             }
-            return Self::at(given);
+            return Some(Self::at(given));
         }
-        Self::at(own_home.unwrap_or_else(|| temp_dir(env)))
+        own_home.map(Self::at)
     }
 
     /// The home at a given directory, with its `.gemini` folder inside.
@@ -269,12 +310,15 @@ pub fn same_place(one: &Path, other: &Path) -> bool {
 }
 
 fn is_gemini_dir(dir: &Path) -> bool {
-    !dir.join(GEMINI_DIR).is_dir() && KNOWN_STATE.iter().any(|entry| dir.join(entry).exists())
+    let has_state = || KNOWN_STATE.iter().any(|entry| dir.join(entry).exists()) || has_projects(dir);
+    !dir.join(GEMINI_DIR).is_dir() && has_state()
 }
 
-fn temp_dir(env: &Env) -> PathBuf {
-    let given = ["TMPDIR", "TEMP", "TMP"].iter().find_map(|variable| env.non_empty(variable));
-    PathBuf::from(given.unwrap_or("/tmp"))
+/// Whether there is `projects/<hash>`: many people have a folder `projects` of their own.
+fn has_projects(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir.join("projects")).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.any(|name| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn without_trailing_slash(path: &Path) -> PathBuf {

@@ -135,7 +135,8 @@ pub fn dotenv_options(
             excluded.push(name.to_owned());
         }
     }
-    Ok(DotenvOptions { excluded, ignore_local: flag(&layers, "advanced.ignoreLocalEnv") })
+    let ignore_local = flag(&layers, "advanced.ignoreLocalEnv");
+    Ok(DotenvOptions { excluded, ignore_local, border: None })
 }
 
 /// Layers with what does not fit dropped; [`load`] warns about it later.

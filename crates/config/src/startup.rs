@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use crate::dotenv::{DotenvReport, load_dotenv};
 use crate::env::Env;
-use crate::paths::{self, Home, Project};
+use crate::ownership;
+use crate::paths::{self, Home, HomeError, Project};
 use crate::settings::{self, ArgOverrides, LoadRequest, Migration, Settings, SettingsError};
 use crate::trust::{
     self, Binding, FolderTrust, Record, RecordError, Standing, TrustError, TrustReason, TrustRequest,
@@ -45,11 +46,15 @@ pub struct Start {
     pub first_use: Option<Result<usize, RecordError>>,
     pub dotenv: DotenvReport,
     pub settings: Settings,
+    /// Lines about files of the home that others could read or write.
+    pub home_notes: Vec<String>,
 }
 
 /// A file that must be corrected first; exit code 52.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
@@ -59,7 +64,8 @@ pub enum StartError {
 /// Finds and reads everything, in the safe order.
 pub fn start(request: StartRequest) -> Result<Start, StartError> {
     let StartRequest { mut env, root, skip_trust, ignore_env, args, migration, now } = request;
-    let home = Home::locate(&env);
+    let home = Home::locate(&env)?;
+    let home_notes = ownership::tighten(&home);
     let project = Project::locate(&home, &root);
     let feature_enabled = settings::early(&env, &home)?.folder_trust;
     let request =
@@ -73,6 +79,7 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     };
     let mut options = settings::dotenv_options(&env, &home, project.root(), trust.for_project())?;
     options.ignore_local |= ignore_env;
+    options.border = trust::refused_above(&env, &home, project.root());
     let dotenv = load_dotenv(&mut env, &home, project.root(), trust.for_project(), &options);
     let settings = settings::load(&LoadRequest {
         env: &env,
@@ -87,7 +94,7 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
         // The new names of old keys are our own change. A failure shows at the next start.
         let _ = trust::rebind(&home, project.root(), &binding, now);
     }
-    Ok(Start { env, home, project, trust, trust_reason, binding, first_use, dotenv, settings })
+    Ok(Start { env, home, project, trust, trust_reason, binding, first_use, dotenv, settings, home_notes })
 }
 
 #[cfg(test)]

@@ -223,6 +223,17 @@ pub fn decide(request: &TrustRequest<'_>) -> Result<(FolderTrust, TrustReason), 
     })
 }
 
+/// The nearest folder above that the register says never to trust.
+pub(crate) fn refused_above(env: &Env, home: &Home, folder: &Path) -> Option<PathBuf> {
+    // A register that cannot be read was an error before, if it mattered.
+    let rules = read_rules(&home.trusted_folders_file(env)).unwrap_or_default();
+    if !rules.iter().any(|(_, rule)| *rule == TrustRule::Never) {
+        return None;
+    }
+    let refused = |dir: &&Path| matches!(strongest(&rules, dir), Some((_, TrustRule::Never)));
+    folder.ancestors().skip(1).find(refused).map(Path::to_owned)
+}
+
 /// Writes a line into the register; all other lines and comments stay.
 pub fn remember(env: &Env, home: &Home, folder: &Path, rule: TrustRule) -> Result<(), EditError> {
     let path = real(folder);

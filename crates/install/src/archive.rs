@@ -1,13 +1,16 @@
 //! Unpacking archives that strangers made.
 //!
 //! An archive may fill the disk, name places outside of the folder or hide links that lead there. Everything is
-//! counted while it streams, nothing is believed that the archive says of itself, and links are made last, when
-//! nothing is written any more that could go through them. What was unpacked before a refusal stays for the
-//! caller to remove with its folder.
+//! counted while it streams, and nothing is believed that the archive says of itself. Links are followed in memory
+//! first and made last; no entry may lie below one. What was unpacked before a refusal stays for the caller to
+//! remove with its folder. A repository that was packed with the rest (`.git`) is left out.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+
+use crate::confined::ConfinedFolder;
+use crate::tree::{Node, Tree};
 
 mod name;
 mod tarball;
@@ -41,7 +44,7 @@ impl Default for Limits {
 pub enum UnpackError {
     #[error("could not read the archive `{}`: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("`{}` is no archive that can be unpacked: it is neither zip nor tar.gz", path.display())]
+    #[error("`{}`: unsupported archive format (expected zip or tar.gz)", path.display())]
     UnknownFormat { path: PathBuf },
     #[error("the archive `{}` is damaged: {message}", path.display())]
     Damaged { path: PathBuf, message: String },
@@ -68,9 +71,13 @@ pub enum Refusal {
     Length,
     #[error("is a link that leads out of the folder or nowhere (to `{}`)", .0.escape_debug())]
     Link(String),
+    #[error("lies below `{}`, which is not a folder", .0.escape_debug())]
+    Below(String),
+    #[error("is nested deeper than {0} folders")]
+    TooDeep(usize),
     #[error("is a hard link; only files, folders and symbolic links are taken")]
     HardLink,
-    #[error("is a device, a pipe or something else that is no file")]
+    #[error("is not a regular file, a folder or a link")]
     NotAFile,
     #[error("is encrypted")]
     Encrypted,
@@ -96,7 +103,10 @@ pub fn unpack(archive: &Path, into: &Path, limits: &Limits) -> Result<(), Unpack
     let mut magic = [0; 2];
     let begins = file.read_exact(&mut magic).is_ok();
     file.seek(SeekFrom::Start(0)).map_err(read)?;
-    let mut unpacking = Unpacking { archive, into, limits, packed, entries: 0, total: 0, links: Vec::new() };
+    let folder =
+        ConfinedFolder::open(into).map_err(|source| UnpackError::Write { path: into.to_owned(), source })?;
+    let tree = Tree::default();
+    let mut unpacking = Unpacking { archive, into, folder, limits, packed, entries: 0, total: 0, tree };
     match &magic {
         b"PK" if begins => zip::unpack(file, &mut unpacking)?,
         [0x1f, 0x8b] if begins => tarball::unpack(file, &mut unpacking)?,
@@ -109,44 +119,48 @@ pub fn unpack(archive: &Path, into: &Path, limits: &Limits) -> Result<(), Unpack
 struct Unpacking<'a> {
     archive: &'a Path,
     into: &'a Path,
+    folder: ConfinedFolder,
     limits: &'a Limits,
     /// Bytes of the archive itself.
     packed: u64,
     entries: usize,
     total: u64,
-    /// Links with what they point to; made when everything else is written.
-    links: Vec<(PathBuf, String)>,
+    tree: Tree,
 }
 
 impl Unpacking<'_> {
-    /// Counts one more entry and gives the path that it names, relative to the folder; empty for the folder itself.
-    fn admit(&mut self, entry: &[u8]) -> Result<PathBuf, UnpackError> {
+    /// Counts one more entry and gives the path that it names, relative to the folder: empty for the folder itself,
+    /// nothing for what is left out.
+    fn admit(&mut self, entry: &[u8]) -> Result<Option<PathBuf>, UnpackError> {
         self.entries += 1;
         if self.entries > self.limits.entries {
             return Err(self.refused(entry, Refusal::TooMany(self.limits.entries)));
         }
-        name::safe_path(entry).map_err(|why| self.refused(entry, why))
+        let path = name::safe_path(entry).map_err(|why| self.refused(entry, why))?;
+        Ok(Some(path).filter(|path| !path.iter().any(is_repository)))
     }
 
-    fn folder(&self, path: &Path) -> Result<(), UnpackError> {
-        let place = self.into.join(path);
-        fs::create_dir_all(&place).map_err(|source| UnpackError::Write { path: place, source })
+    /// Notes an entry; nothing that the tree refuses gets as far as the disk.
+    fn add(&mut self, path: &Path, node: Node) -> Result<(), UnpackError> {
+        let refused = |this: &Self, why| this.refused(path.to_string_lossy().as_bytes(), why);
+        self.tree.add(path, node).map_err(|why| refused(self, why))?;
+        if self.tree.len() > self.limits.entries {
+            return Err(refused(self, Refusal::TooMany(self.limits.entries)));
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, path: &Path) -> Result<(), UnpackError> {
+        self.add(path, Node::Folder)?;
+        self.folder.create_folder(path).map_err(|source| self.unwritten(path, source))
     }
 
     /// Writes one file, counting what comes rather than what was announced.
     fn file(&mut self, path: &Path, mut content: impl Read, executable: bool) -> Result<(), UnpackError> {
         let entry = path.to_string_lossy().into_owned();
-        if path.as_os_str().is_empty() {
-            return Err(self.refused(b"", Refusal::Length));
-        }
-        if let Some(parent) = path.parent() {
-            self.folder(parent)?;
-        }
-        let place = self.into.join(path);
-        let mut file = create(&place, executable).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => self.refused(entry.as_bytes(), Refusal::Twice),
-            _ => UnpackError::Write { path: place.clone(), source },
-        })?;
+        self.add(path, Node::File)?;
+        let mut file =
+            self.folder.create_file(path, executable).map_err(|source| self.unwritten(path, source))?;
         let mut buffer = vec![0; BUFFER];
         let mut size = 0;
         loop {
@@ -164,7 +178,7 @@ impl Unpacking<'_> {
                 return Err(self.refused(entry.as_bytes(), why));
             }
             let written = file.write_all(buffer.get(..count).unwrap_or_default());
-            written.map_err(|source| UnpackError::Write { path: place.clone(), source })?;
+            written.map_err(|source| self.unwritten(path, source))?;
         }
     }
 
@@ -179,37 +193,30 @@ impl Unpacking<'_> {
         tight.then_some(Refusal::Ratio(self.limits.ratio))
     }
 
-    fn link(&mut self, path: PathBuf, target: String) -> Result<(), UnpackError> {
-        if path.as_os_str().is_empty() || !name::stays_inside(&path, Path::new(&target)) {
+    fn link(&mut self, path: &Path, target: String) -> Result<(), UnpackError> {
+        if target.chars().any(char::is_control) {
             return Err(self.refused(path.to_string_lossy().as_bytes(), Refusal::Link(target)));
         }
-        self.links.push((path, target));
+        self.add(path, Node::Link(target))
+    }
+
+    /// Makes the links when everything else is written, and only if each of them stays inside, through all others.
+    fn make_links(&self) -> Result<(), UnpackError> {
+        if let Some((path, target)) = self.tree.stray_link_of_archive() {
+            return Err(self.refused(path.to_string_lossy().as_bytes(), Refusal::Link(target.to_owned())));
+        }
+        for (path, target) in self.tree.links() {
+            self.folder.create_link(path, target).map_err(|source| self.unwritten(path, source))?;
+        }
         Ok(())
     }
 
-    /// Makes the links and follows each: several together may still lead out where each alone does not.
-    fn make_links(&self) -> Result<(), UnpackError> {
-        let write = |path: &Path, source| UnpackError::Write { path: path.to_owned(), source };
-        for (path, target) in &self.links {
-            if let Some(parent) = path.parent() {
-                self.folder(parent)?;
-            }
-            let place = self.into.join(path);
-            make_link(target, &place).map_err(|source| match source.kind() {
-                io::ErrorKind::AlreadyExists => {
-                    self.refused(path.to_string_lossy().as_bytes(), Refusal::Twice)
-                }
-                _ => write(&place, source),
-            })?;
+    fn unwritten(&self, path: &Path, source: io::Error) -> UnpackError {
+        match source.kind() {
+            // Two names that are one on this disk.
+            io::ErrorKind::AlreadyExists => self.refused(path.to_string_lossy().as_bytes(), Refusal::Twice),
+            _ => UnpackError::Write { path: self.into.join(path), source },
         }
-        let root = self.into.canonicalize().map_err(|source| write(self.into, source))?;
-        for (path, target) in &self.links {
-            let inside = self.into.join(path).canonicalize().is_ok_and(|place| place.starts_with(&root));
-            if !inside {
-                return Err(self.refused(path.to_string_lossy().as_bytes(), Refusal::Link(target.clone())));
-            }
-        }
-        Ok(())
     }
 
     fn refused(&self, entry: &[u8], why: Refusal) -> UnpackError {
@@ -222,37 +229,10 @@ impl Unpacking<'_> {
     }
 }
 
-/// A new file; what was there already stays as it is.
-pub(crate) fn create(place: &Path, executable: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(if executable { 0o755 } else { 0o644 });
-    }
-    #[cfg(not(unix))]
-    let _ = executable;
-    options.open(place)
+/// Whether a name is that of a git repository's own folder, as a disk that ignores case would find it.
+pub(crate) fn is_repository(name: &std::ffi::OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
 }
-
-#[cfg(unix)]
-pub(crate) fn make_link(target: impl AsRef<Path>, place: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, place)
-}
-
-#[cfg(windows)]
-pub(crate) fn make_link(target: impl AsRef<Path>, place: &Path) -> io::Result<()> {
-    let target = target.as_ref();
-    let full = place.parent().map_or_else(|| target.to_owned(), |folder| folder.join(target));
-    if full.is_dir() {
-        std::os::windows::fs::symlink_dir(target, place)
-    } else {
-        std::os::windows::fs::symlink_file(target, place)
-    }
-}
-
-pub(crate) use name::stays_inside;
 
 #[cfg(test)]
 mod tests;

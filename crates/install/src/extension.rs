@@ -19,7 +19,7 @@ use pollux_extend::extension::{
     EnablementError, Installed, Kind, METADATA, Manifest, ManifestError, Metadata, Setting, Switch,
     ValueError, ValuePlaces, ValueScope, id, is_name, switch,
 };
-use pollux_net::credentials::{CredentialError, CredentialStore};
+use pollux_net::credentials::{CredentialError, CredentialStore, FileReason};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -108,6 +108,8 @@ pub enum InstallError {
     Value(#[from] ValueError),
     #[error("a secret was not stored")]
     Secret(#[from] CredentialError),
+    #[error("the secret may still be in the keychain, which could not be reached: {0}")]
+    SecretLeft(FileReason),
     #[error(transparent)]
     Enablement(#[from] EnablementError),
     #[error(transparent)]
@@ -189,7 +191,7 @@ pub async fn stage(
                     metadata.kind = Kind::GithubRelease;
                     metadata.release_tag = Some(release.tag);
                     unpack(&archive, &target, &limits)?;
-                    unpacked(&target)?
+                    unpacked(&target)
                 }
                 None => {
                     metadata.kind = Kind::Git;
@@ -199,7 +201,8 @@ pub async fn stage(
                         Source::GitHub(repo) => repo.url(),
                         Source::Folder(path) | Source::Archive(path) => path.display().to_string(),
                     };
-                    clone(&outside.git, &url, metadata.reference.as_deref(), &target, outside.cancel).await?;
+                    let reference = metadata.reference.as_deref();
+                    clone(&outside.git, &url, reference, &target, &limits, outside.cancel).await?;
                     target
                 }
             }
@@ -217,20 +220,15 @@ fn local(source: &Path, target: &Path, limits: &Limits) -> Result<PathBuf, Insta
         return Err(SourceError::NotFound { path: source.to_owned() }.into());
     }
     unpack(source, target, limits)?;
-    unpacked(target)
+    Ok(unpacked(target))
 }
 
-/// The extension in an unpacked archive, without a repository that somebody packed with it.
-fn unpacked(target: &Path) -> Result<PathBuf, InstallError> {
-    let folder = match Manifest::read(target) {
+/// The extension in an unpacked archive.
+fn unpacked(target: &Path) -> PathBuf {
+    match Manifest::read(target) {
         Err(ManifestError::Missing { .. }) => only_folder(target),
         Ok(_) | Err(_) => target.to_owned(),
-    };
-    let repository = folder.join(".git");
-    if repository.symlink_metadata().is_ok() {
-        place::remove(&repository)?;
     }
-    Ok(folder)
 }
 
 /// Fetches the release of a source on GitHub; `None` if it is to be cloned.
@@ -357,6 +355,7 @@ impl Staged {
     ) -> Result<PathBuf, InstallError> {
         let name = self.manifest.name.clone();
         debug_assert!(is_name(&name));
+        integrity.check()?;
         let target = places.folder(&name);
         let linked = self.metadata.kind == Kind::Link;
         let (holder, folder) = match linked {
@@ -371,6 +370,12 @@ impl Staged {
             false => (None, self.folder.clone()),
         };
         let text = format!("{:#}", Value::Object(self.metadata.to_json()));
+        // A file that is replaced is followed if it is a link, and this one would be the extension's own.
+        for own in [METADATA, ".env"] {
+            if folder.join(own).is_symlink() {
+                place::remove(&folder.join(own))?;
+            }
+        }
         files::replace(&folder.join(METADATA), text.as_bytes(), Mode::Shared)?;
         let identity = id(&name, Some(&self.metadata));
         self.take_over_values(previous, &folder, &identity, store)?;
@@ -457,7 +462,10 @@ pub fn set_value(
 ) -> Result<(), InstallError> {
     match (setting.sensitive, value) {
         (true, Some(value)) => store.set_secret(&places.service(scope)?, &setting.variable, value)?,
-        (true, None) => drop(store.delete_secret(&places.service(scope)?, &setting.variable)?),
+        (true, None) => {
+            let removal = store.delete_secret(&places.service(scope)?, &setting.variable)?;
+            removal.unreached.map_or(Ok(()), |reason| Err(InstallError::SecretLeft(reason)))?;
+        }
         (false, value) => places.write(scope, &setting.variable, value.map(Secret::reveal))?,
     }
     Ok(())
@@ -474,18 +482,20 @@ fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallErro
     Ok(switch(&extensions, old, Switch::Forget)?)
 }
 
-/// Removes an extension with its rules, its proof and its secrets.
+/// Removes an extension with its rules, its proof and its secrets. Gives the reason if secrets may be left in a
+/// keychain that could not be reached.
 pub fn uninstall(
     extension: &Installed,
     places: &Places,
     integrity: &Integrity<'_>,
     store: &CredentialStore,
-) -> Result<(), InstallError> {
-    let secrets = extension.manifest.settings.iter().filter(|setting| setting.sensitive);
-    for setting in secrets {
+) -> Result<Option<FileReason>, InstallError> {
+    let mut unreached = None;
+    for setting in extension.manifest.settings.iter().filter(|setting| setting.sensitive) {
         for scope in [ValueScope::User, ValueScope::Workspace] {
             if let Ok(service) = extension.values.service(scope) {
-                store.delete_secret(&service, &setting.variable)?;
+                let removal = store.delete_secret(&service, &setting.variable)?;
+                unreached = unreached.or(removal.unreached);
             }
         }
     }
@@ -495,7 +505,7 @@ pub fn uninstall(
     switch(&places.extensions(), name, Switch::Forget)?;
     // The extension is gone either way; a register that somebody else changed is a matter for the next install.
     let _ = integrity.forget(name);
-    Ok(())
+    Ok(unreached)
 }
 
 /// The extension that a name or a source means.

@@ -1,7 +1,8 @@
 //! Bringing files here: from a git repository, from another folder.
 //!
-//! What comes is looked at before it is used: git may ask nobody, run nobody's hooks and speak only protocols that
-//! carry files, and a copy never follows a link out of its folder.
+//! What comes is looked at before it is used: git may ask nobody, run nobody's hooks or filters and speak only
+//! protocols that carry files; a repository is held to the same limits as an archive, before it is checked out and
+//! after; and a copy never follows a link out of its folder.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,32 +12,53 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pollux_config::files::{self, FileError, Mode};
 use pollux_exec::background::Background;
 use pollux_exec::program::{Excess, Program, ProgramEnding, run_with};
 use tokio_util::sync::CancellationToken;
 
+use crate::archive::{Limits, Refusal};
+
 mod copy;
 
-pub use copy::{CopyError, copy_folder};
+pub use copy::{CopyError, check_folder, copy_folder};
 
 const OUTPUT_LIMIT: usize = 64 * 1024;
+
+/// Bytes that git may need to list one file.
+const LINE: usize = 1200;
 
 /// What git may be reached through; everything else could start programs.
 const PROTOCOLS: &str = "http:https:ssh:git:sso:file";
 
-/// Variables that would lead git to another repository or to somebody who asks.
-const UNSET: &[&str] = &[
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_TEMPLATE_DIR",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
+/// What of git's own variables it is given: how the user reaches servers and what they configured. Everything else
+/// could lead it to another repository, to other objects or to a program that asks.
+const KEPT: &[&str] = &[
+    "GIT_AUTHOR_",
+    "GIT_COMMITTER_",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_KEY_",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_VALUE_",
+    "GIT_CURL_VERBOSE",
+    "GIT_EXEC_PATH",
+    "GIT_HTTP_",
+    "GIT_PROTOCOL",
+    "GIT_PROXY_",
+    "GIT_SSH",
+    "GIT_SSL_",
+    "GIT_TRACE",
 ];
+
+/// Stronger than the attributes in a repository: its files are written as they are, by no filter that the user has
+/// configured for other repositories.
+const PLAIN_FILES: &str = "* -filter -text -ident -working-tree-encoding\n";
+
+/// How often the size of what is being fetched is looked at.
+const WATCH: Duration = Duration::from_millis(200);
 
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
@@ -44,6 +66,8 @@ const SETTINGS: &[&str] = &[
     "core.askPass=",
     "protocol.ext.allow=never",
     "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "core.symlinks=true",
     "advice.detachedHead=false",
     "gc.auto=0",
 ];
@@ -70,8 +94,18 @@ pub enum CloneError {
     Failed { url: String, message: String },
     #[error("could not fetch `{url}`: git did not end within {} seconds", limit.as_secs())]
     TimedOut { url: String, limit: Duration },
-    #[error("`{}` is no branch, tag or commit", .0.escape_debug())]
+    #[error("`{}` is not a branch, tag or commit", .0.escape_debug())]
     BadReference(String),
+    #[error("`{url}` is refused: it holds more than {} MiB", limit >> 20)]
+    TooLarge { url: String, limit: u64 },
+    #[error("`{url}` is refused: it holds more than {limit} files")]
+    TooMany { url: String, limit: usize },
+    #[error("`{url}` is refused: its entry `{}` {why}", entry.escape_debug())]
+    Refused { url: String, entry: String, why: Refusal },
+    #[error(transparent)]
+    Unsound(#[from] CopyError),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("cancelled")]
     Cancelled,
 }
@@ -84,25 +118,19 @@ pub async fn clone(
     url: &str,
     reference: Option<&str>,
     into: &Path,
+    limits: &Limits,
     cancel: &CancellationToken,
 ) -> Result<String, CloneError> {
     let reference = checked(reference)?;
     let call = Call { git, url, into, cancel };
     call.run(&["init", "-q", "--template="]).await?;
+    let attributes = into.join(".git/info/attributes");
+    files::replace(&attributes, PLAIN_FILES.as_bytes(), Mode::Private)?;
     call.run(&["remote", "add", "--", "origin", url]).await?;
-    call.run(&[
-        "fetch",
-        "-q",
-        "--depth",
-        "1",
-        "--no-tags",
-        "--no-recurse-submodules",
-        "--",
-        "origin",
-        reference,
-    ])
-    .await?;
+    call.fetch(reference, limits).await?;
+    call.judge_listing(limits).await?;
     call.run(&["checkout", "-q", "--detach", "FETCH_HEAD"]).await?;
+    check_folder(into, limits)?;
     call.run(&["rev-parse", "HEAD"]).await
 }
 
@@ -152,7 +180,87 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Fetches without checking out; ends when more arrives than an archive might hold.
+    async fn fetch(&self, reference: &str, limits: &Limits) -> Result<(), CloneError> {
+        let enough = self.cancel.child_token();
+        let call = Call { cancel: &enough, ..*self };
+        let arguments = [
+            "fetch",
+            "-q",
+            "--depth",
+            "1",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--",
+            "origin",
+            reference,
+        ];
+        let fetching = call.run(&arguments);
+        tokio::pin!(fetching);
+        let repository = self.into.join(".git");
+        let is_too_large = || size_of(&repository, limits.total) > limits.total;
+        loop {
+            tokio::select! {
+                done = &mut fetching => {
+                    if is_too_large() {
+                        break;
+                    }
+                    return done.map(drop);
+                }
+                () = tokio::time::sleep(WATCH) => {
+                    if is_too_large() {
+                        enough.cancel();
+                        // Until its processes are gone.
+                        let _ = fetching.await;
+                        break;
+                    }
+                }
+            }
+        }
+        Err(CloneError::TooLarge { url: self.url.to_owned(), limit: limits.total })
+    }
+
+    /// Looks at the names, kinds and sizes in the commit: few objects can stand for millions of files, which git
+    /// would have in memory before it wrote the first.
+    async fn judge_listing(&self, limits: &Limits) -> Result<(), CloneError> {
+        let room = limits.entries.saturating_add(1).saturating_mul(LINE);
+        let too_many = || CloneError::TooMany { url: self.url.to_owned(), limit: limits.entries };
+        let listing = ["ls-tree", "-r", "-l", "-z", "FETCH_HEAD"];
+        let listed = self.run_for(&listing, room, Excess::Ends).await?.ok_or_else(too_many)?;
+        let mut total = 0_u64;
+        for (index, line) in listed.split('\0').filter(|line| !line.is_empty()).enumerate() {
+            let (facts, name) = line.split_once('\t').unwrap_or((line, ""));
+            let size = facts.split_whitespace().nth(3).and_then(|size| size.parse().ok()).unwrap_or(0_u64);
+            total = total.saturating_add(size);
+            if index >= limits.entries {
+                return Err(too_many());
+            }
+            if size > limits.entry {
+                return Err(self.refused(name, Refusal::EntryTooLarge(limits.entry)));
+            }
+            if total > limits.total {
+                return Err(self.refused(name, Refusal::TotalTooLarge(limits.total)));
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, entry: &str, why: Refusal) -> CloneError {
+        let entry = entry.chars().take(200).collect();
+        CloneError::Refused { url: self.url.to_owned(), entry, why }
+    }
+
     async fn run(&self, arguments: &[&str]) -> Result<String, CloneError> {
+        Ok(self.run_for(arguments, OUTPUT_LIMIT, Excess::Dropped).await?.unwrap_or_default())
+    }
+
+    /// What git printed; nothing if that was more than there is room for and git was to end then.
+    async fn run_for(
+        &self,
+        arguments: &[&str],
+        room: usize,
+        excess: Excess,
+    ) -> Result<Option<String>, CloneError> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", *setting]);
         let program = Program {
             program: OsString::from("git"),
@@ -161,16 +269,17 @@ impl Call<'_> {
             environment: self.environment(),
             input: Vec::new(),
             time_limit: Some(self.git.time_limit),
-            output_limit: OUTPUT_LIMIT,
+            output_limit: room,
             sandbox: None,
         };
-        let end = run_with(&program, Excess::Dropped, self.git.background, self.cancel).await;
+        let end = run_with(&program, excess, self.git.background, self.cancel).await;
         let end = end.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CloneError::GitMissing,
             _ => CloneError::NotRun(error),
         })?;
         match end.ending {
-            ProgramEnding::Exited(0) => Ok(String::from_utf8_lossy(&end.stdout).trim().to_owned()),
+            ProgramEnding::Exited(0) => Ok(Some(String::from_utf8_lossy(&end.stdout).trim().to_owned())),
+            ProgramEnding::TooMuchOutput => Ok(None),
             ProgramEnding::Cancelled => Err(CloneError::Cancelled),
             ProgramEnding::TimedOut => {
                 Err(CloneError::TimedOut { url: self.url.to_owned(), limit: self.git.time_limit })
@@ -184,7 +293,7 @@ impl Call<'_> {
     }
 
     fn environment(&self) -> Vec<(String, String)> {
-        let given = self.git.environment.iter().filter(|(name, _)| !UNSET.contains(&name.as_str())).cloned();
+        let given = self.git.environment.iter().filter(|(name, _)| is_kept(name)).cloned();
         let mut environment: Vec<(String, String)> = given.collect();
         let value_of = |wanted: &str| {
             let found = self.git.environment.iter().find(|(name, _)| name == wanted);
@@ -196,7 +305,8 @@ impl Call<'_> {
         };
         set("GIT_TERMINAL_PROMPT", "0".to_owned());
         set("GIT_ALLOW_PROTOCOL", PROTOCOLS.to_owned());
-        // Large files are not what a skill or an extension is made of, and its filter is another program.
+        // Nothing of the machine's own attributes, and no large files from elsewhere.
+        set("GIT_ATTR_NOSYSTEM", "1".to_owned());
         set("GIT_LFS_SKIP_SMUDGE", "1".to_owned());
         if value_of("GIT_SSH_COMMAND").is_none() {
             set("GIT_SSH_COMMAND", "ssh -oBatchMode=yes".to_owned());
@@ -211,6 +321,34 @@ impl Call<'_> {
         }
         environment
     }
+}
+
+/// Whether git is given a variable of the user's.
+fn is_kept(name: &str) -> bool {
+    if name == "SSH_ASKPASS" {
+        return false;
+    }
+    !name.starts_with("GIT_") || KEPT.iter().any(|kept| name.starts_with(kept))
+}
+
+/// The bytes of all files below a folder, counted no further than just beyond the limit.
+fn size_of(folder: &Path, limit: u64) -> u64 {
+    let mut total = 0_u64;
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => left.push(entry.path()),
+                Ok(meta) => total = total.saturating_add(meta.len()),
+                // Gone since it was listed.
+                Err(_) => {}
+            }
+            if total > limit {
+                return total;
+            }
+        }
+    }
+    total
 }
 
 #[cfg(test)]

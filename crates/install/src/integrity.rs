@@ -1,41 +1,38 @@
 //! Proof that an extension is what was installed.
 //!
 //! Two registers. `extension_integrity.json` is upstream's: where an extension came from, hashed and signed.
-//! `extension_content.json` is ours: what its files were. Both are signed with a secret that is in the keychain, or
-//! in `integrity.key` where none works.
+//! `extension_content.json` is ours: what its files were. Both are signed with every key that can be reached: one in
+//! the keychain, one in `integrity.key`. Each signature says which key made it, so that a register written at a
+//! desktop is verified over ssh, where the keychain is missing, and the other way round.
 
 mod contents;
+mod keys;
 
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
-use pollux_config::groups::Secret;
 use pollux_config::paths::sha256_hex;
 use pollux_domain::JsonObject;
 use pollux_extend::extension::Metadata;
 use pollux_net::credentials::CredentialStore;
-use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
 pub use contents::{Changes, Contents, Depth};
+use keys::{KeyPlace, Keys};
 
 const REGISTER: &str = "extension_integrity.json";
 const CONTENTS: &str = "extension_content.json";
-const KEY_FILE: &str = "integrity.key";
-/// Upstream's names.
-const SERVICE: &str = "gemini-cli-extension-integrity";
-const ACCOUNT: &str = "secret-key";
 
 /// What the register says about an extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     Verified,
     /// It was installed by something that keeps no register.
     Unknown,
     /// Somebody else changed where it comes from, or the register itself.
     Invalid,
+    /// The key that signed the register cannot be reached, for this reason.
+    Unchecked(String),
 }
 
 /// Why a register could not be used.
@@ -45,40 +42,62 @@ pub enum IntegrityError {
     File(#[from] FileError),
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("`{}` was changed by somebody else; remove it to start anew", file.display())]
+    #[error("`{}` failed its integrity check; delete it to reset", file.display())]
     Tampered { file: PathBuf },
+    #[error("`{}` cannot be checked: {reason}", file.display())]
+    KeyUnreached { file: PathBuf, reason: String },
     #[error("the system gives no random numbers")]
     NoRandomness,
+}
+
+impl IntegrityError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::KeyUnreached { .. } => {
+                Some("try again where the keychain can be reached, or delete the file to reset it")
+            }
+            Self::File(_) | Self::Lock(_) | Self::Tampered { .. } | Self::NoRandomness => None,
+        }
+    }
 }
 
 /// The registers of one home.
 pub struct Integrity<'a> {
     folder: PathBuf,
-    store: Option<&'a CredentialStore>,
-    key: OnceCell<Secret>,
+    keys: Keys<'a>,
 }
 
 impl<'a> Integrity<'a> {
     /// Those in a `.gemini` folder; nothing is opened yet.
     pub fn new(folder: &Path, store: Option<&'a CredentialStore>) -> Self {
-        Self { folder: folder.to_owned(), store, key: OnceCell::new() }
+        Self { folder: folder.to_owned(), keys: Keys::new(folder, store) }
     }
 
     /// Whether an extension's metadata are those it was installed with.
     pub fn verify(&self, name: &str, metadata: &Metadata) -> Standing {
-        let Ok(register) = self.read(REGISTER) else { return Standing::Invalid };
+        let register = match self.read(REGISTER) {
+            Ok(register) => register,
+            Err(error @ IntegrityError::KeyUnreached { .. }) => {
+                return Standing::Unchecked(error.to_string());
+            }
+            Err(_) => return Standing::Invalid,
+        };
         let Some(entry) = register.get(name) else { return Standing::Unknown };
-        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        let hash = hash(metadata);
-        let signed = self.signature(&hash).is_ok_and(|signature| same(&signature, text("signature")));
-        if same(&hash, text("hash")) && signed { Standing::Verified } else { Standing::Invalid }
+        // Its own signature is upstream's; that of the whole register, checked above, covers it.
+        let recorded = entry.get("hash").and_then(Value::as_str).unwrap_or_default();
+        if same(&hash(metadata), recorded) { Standing::Verified } else { Standing::Invalid }
+    }
+
+    /// Whether both registers can be written to: something that cannot be recorded is better not installed.
+    pub fn check(&self) -> Result<(), IntegrityError> {
+        self.read(REGISTER)?;
+        self.read(CONTENTS).map(drop)
     }
 
     /// Remembers an extension as it lies in a folder.
     pub fn record(&self, name: &str, metadata: &Metadata, folder: &Path) -> Result<(), IntegrityError> {
-        let hash = hash(metadata);
-        let entry = json!({"hash": hash, "signature": self.signature(&hash)?});
-        self.change(REGISTER, name, Some(entry))?;
+        self.change(REGISTER, name, Some(json!({"hash": hash(metadata)})))?;
         self.change(CONTENTS, name, Some(Contents::of(folder).to_json()))
     }
 
@@ -105,72 +124,115 @@ impl<'a> Integrity<'a> {
             None if store.shift_remove(name).is_none() => return Ok(()),
             None => {}
         }
+        let keys = self.keys.to_sign_with()?;
+        let Some(first) = keys.first() else { return Err(IntegrityError::NoRandomness) };
+        if register == REGISTER {
+            // Upstream checks each entry with the key that it finds first, as we do.
+            for entry in store.values_mut().filter_map(Value::as_object_mut) {
+                let hash = entry.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned();
+                entry.insert("signature".to_owned(), Value::from(first.sign(&hash)));
+            }
+        }
         let store = Value::Object(store);
-        let signature = self.signature(&canonical(&store))?;
-        let text = format!("{:#}", json!({"store": store, "signature": signature}));
+        let text = canonical(&store);
+        let signatures: Vec<Value> = keys
+            .iter()
+            .map(|key| json!({"key": key.place.word(), "id": key.id(), "signature": key.sign(&text)}))
+            .collect();
+        let text = format!(
+            "{:#}",
+            json!({"store": store, "signature": first.sign(&text), "signatures": signatures})
+        );
         Ok(files::replace(&file, text.as_bytes(), Mode::Private)?)
     }
 
-    /// A register whose signature is right; empty if there is none.
+    /// A register whose signatures are right; empty if there is none.
     fn read(&self, register: &str) -> Result<JsonObject, IntegrityError> {
         let file = self.folder.join(register);
         let Some(text) = files::read_text(&file)? else { return Ok(JsonObject::new()) };
-        let parsed: Option<Value> = serde_json::from_str(&text).ok();
-        let found =
-            parsed.as_ref().and_then(|found| Some((found.get("store")?, found.get("signature")?.as_str()?)));
-        match found {
-            Some((Value::Object(store), signature))
-                if same(&self.signature(&canonical(&Value::Object(store.clone())))?, signature) =>
-            {
-                Ok(store.clone())
-            }
-            _ => Err(IntegrityError::Tampered { file }),
-        }
-    }
-
-    fn signature(&self, text: &str) -> Result<String, IntegrityError> {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key()?.reveal().as_bytes());
-        Ok(hex(hmac::sign(&key, text.as_bytes()).as_ref()))
-    }
-
-    fn key(&self) -> Result<&Secret, IntegrityError> {
-        if let Some(key) = self.key.get() {
-            return Ok(key);
-        }
-        let key = match self.key_in_keychain() {
-            Some(key) => key,
-            None => self.key_in_file()?,
+        let mut parsed: JsonObject = serde_json::from_str(&text).unwrap_or_default();
+        let Some(Value::Object(store)) = parsed.shift_remove("store") else {
+            return Err(IntegrityError::Tampered { file });
         };
-        Ok(self.key.get_or_init(|| key))
+        let store = Value::Object(store);
+        match self.judge(&canonical(&store), &parsed)? {
+            Verdict::Right => Ok(store.as_object().cloned().unwrap_or_default()),
+            Verdict::Wrong => Err(IntegrityError::Tampered { file }),
+            Verdict::Unreached(reason) => Err(IntegrityError::KeyUnreached { file, reason }),
+        }
     }
 
-    fn key_in_keychain(&self) -> Option<Secret> {
-        let store = self.store?;
-        match store.keychain_value(SERVICE, ACCOUNT)? {
-            Some(key) => Some(key),
-            None => {
-                let key = new_key().ok()?;
-                store.set_keychain_value(SERVICE, ACCOUNT, &key).then_some(key)
+    /// Checks what can be checked: every signature whose key is at hand must be right, and one must be.
+    fn judge(&self, text: &str, register: &JsonObject) -> Result<Verdict, IntegrityError> {
+        let signatures: Vec<Signature<'_>> = register
+            .get("signatures")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Signature::read)
+            .collect();
+        if signatures.is_empty() {
+            return self.judge_unmarked(text, register.get("signature").and_then(Value::as_str));
+        }
+        let mut verdict = None;
+        let mut reasons = Vec::new();
+        for signature in &signatures {
+            match self.keys.find(signature.place)? {
+                Ok(Some(key)) if key.id() == signature.key_id => {
+                    if !same(&key.sign(text), signature.text) {
+                        return Ok(Verdict::Wrong);
+                    }
+                    verdict = Some(Verdict::Right);
+                }
+                Ok(_) => reasons.push(format!("the key that signed it is no longer in {}", signature.place)),
+                Err(reason) => {
+                    reasons.push(format!("the key that signed it is in {}: {reason}", signature.place));
+                }
             }
         }
+        Ok(verdict.unwrap_or(Verdict::Unreached(reasons.join("; "))))
     }
 
-    fn key_in_file(&self) -> Result<Secret, IntegrityError> {
-        let file = self.folder.join(KEY_FILE);
-        let stored = || -> Result<Option<Secret>, FileError> {
-            let text = files::read_text(&file)?;
-            Ok(text.map(|text| text.trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new))
-        };
-        if let Some(key) = stored()? {
-            return Ok(key);
+    /// Of a register by upstream or by an earlier release, which does not say what it was signed with.
+    fn judge_unmarked(&self, text: &str, signature: Option<&str>) -> Result<Verdict, IntegrityError> {
+        let Some(signature) = signature else { return Ok(Verdict::Wrong) };
+        let mut missing = None;
+        for place in [KeyPlace::File, KeyPlace::Keychain] {
+            match self.keys.find(place)? {
+                Ok(Some(key)) if same(&key.sign(text), signature) => return Ok(Verdict::Right),
+                Ok(_) => {}
+                Err(reason) => {
+                    missing = Some(format!("it may have been signed with a key in {place}: {reason}"));
+                }
+            }
         }
-        let _lock = FileLock::acquire(&file)?;
-        if let Some(key) = stored()? {
-            return Ok(key);
-        }
-        let key = new_key()?;
-        files::replace(&file, key.reveal().as_bytes(), Mode::Private)?;
-        Ok(key)
+        Ok(missing.map_or(Verdict::Wrong, Verdict::Unreached))
+    }
+}
+
+/// What the signatures of a register say.
+enum Verdict {
+    Right,
+    Wrong,
+    /// No key is at hand, for this reason.
+    Unreached(String),
+}
+
+/// One signature of a register.
+struct Signature<'a> {
+    place: KeyPlace,
+    key_id: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Signature<'a> {
+    fn read(entry: &'a Value) -> Option<Self> {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str);
+        Some(Self {
+            place: KeyPlace::from_word(text("key")?)?,
+            key_id: text("id")?,
+            text: text("signature")?,
+        })
     }
 }
 
@@ -180,12 +242,6 @@ pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
     let Ok(Value::Object(mut found)) = serde_json::from_str(&text) else { return Vec::new() };
     let Some(Value::Object(store)) = found.shift_remove("store") else { return Vec::new() };
     store.iter().filter_map(|(name, entry)| Some((name.clone(), Contents::read(entry)?))).collect()
-}
-
-fn new_key() -> Result<Secret, IntegrityError> {
-    let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| IntegrityError::NoRandomness)?;
-    Ok(Secret::new(hex(&bytes)))
 }
 
 /// Upstream's hash of where an extension came from.
@@ -220,48 +276,4 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use pollux_extend::extension::Kind;
-
-    use super::*;
-
-    #[test]
-    fn what_upstream_signed_is_verified() {
-        let dir = tempfile::tempdir().unwrap();
-        let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-        files::replace(&dir.path().join(KEY_FILE), key.as_bytes(), Mode::Private).unwrap();
-        let metadata = Metadata::new("/src/x", Kind::Local);
-        // sha256 of {"source":"/src/x","type":"local"}, as upstream's stable stringify writes it.
-        assert_eq!(hash(&metadata), sha256_hex(br#"{"source":"/src/x","type":"local"}"#));
-        let integrity = Integrity::new(dir.path(), None);
-        assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
-        integrity.record("x", &metadata, dir.path()).unwrap();
-        let register: Value =
-            serde_json::from_str(&files::read_text(&dir.path().join(REGISTER)).unwrap().unwrap()).unwrap();
-        let sign = |text: &str| {
-            hex(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), text.as_bytes()).as_ref())
-        };
-        assert_eq!(register["store"]["x"]["signature"], sign(&hash(&metadata)));
-        assert_eq!(register["signature"], sign(&canonical(&register["store"])));
-        assert_eq!(Integrity::new(dir.path(), None).verify("x", &metadata), Standing::Verified);
-    }
-
-    #[test]
-    fn a_changed_origin_or_register_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let metadata = Metadata::new("https://example.com/good", Kind::Git);
-        let integrity = Integrity::new(dir.path(), None);
-        integrity.record("x", &metadata, dir.path()).unwrap();
-        let evil = Metadata::new("https://example.com/evil", Kind::Git);
-        assert_eq!(integrity.verify("x", &evil), Standing::Invalid);
-        let file = dir.path().join(REGISTER);
-        let text = files::read_text(&file).unwrap().unwrap();
-        files::replace(&file, text.replace("\"x\"", "\"y\"").as_bytes(), Mode::Private).unwrap();
-        assert_eq!(integrity.verify("x", &metadata), Standing::Invalid);
-        assert!(matches!(integrity.record("x", &metadata, dir.path()), Err(IntegrityError::Tampered { .. })));
-        files::replace(&file, text.as_bytes(), Mode::Private).unwrap();
-        integrity.forget("x").unwrap();
-        assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
-        assert!(integrity.contents("x").unwrap().is_none());
-    }
-}
+mod tests;

@@ -6,9 +6,11 @@
 //! that is the front end's.
 
 pub mod archive;
+mod confined;
 pub mod extension;
 pub mod fetch;
 pub mod integrity;
 pub mod place;
 pub mod skill;
 pub mod source;
+mod tree;

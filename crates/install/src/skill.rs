@@ -11,9 +11,9 @@ use pollux_extend::skills::{self, Skill};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::{self, Limits, UnpackError, make_link};
+use crate::archive::{self, Limits, UnpackError};
 use crate::fetch::{self, CloneError, CopyError, Git};
-use crate::place::{self, PlaceError};
+use crate::place::{self, PlaceError, make_link};
 use crate::source::{Source, SourceError};
 
 /// What a person should know before agreeing.
@@ -134,7 +134,7 @@ pub async fn obtain(
                 Source::Git(url) => url,
                 Source::Folder(_) | Source::Archive(_) => String::new(),
             };
-            fetch::clone(request.git, &url, None, temp.path(), cancel).await?;
+            fetch::clone(request.git, &url, None, temp.path(), &request.limits, cancel).await?;
             (temp.path().to_owned(), Some(temp))
         }
     };

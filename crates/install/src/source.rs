@@ -36,7 +36,7 @@ pub enum SourceError {
     NotFound { path: PathBuf },
     #[error("`{}` is a file, but neither a folder nor an archive ({})", path.display(), ARCHIVE_ENDINGS.join(", "))]
     NotInstallable { path: PathBuf },
-    #[error("`{}` is no address of a repository", text.escape_debug())]
+    #[error("`{}` is not a repository address", text.escape_debug())]
     BadAddress { text: String },
 }
 

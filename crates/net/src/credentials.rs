@@ -3,10 +3,12 @@
 //! Both are gemini-cli's, in its format. An entry is looked for in both, and the newer one counts, because a
 //! desktop has a keychain that the same user has not got over ssh. Files of earlier releases are read too;
 //! their entries move to the present place, and leave the old one only when the new one has given them back.
+//! Whatever removes or lists entries says when the keychain could not be reached and may hold more.
 //! Everything here blocks; call it from a thread that may.
 
 mod file;
 mod keychain;
+mod known;
 mod older;
 mod record;
 mod sealed;
@@ -21,8 +23,11 @@ use serde_json::Value;
 
 use file::{EncryptedFile, Owner};
 use keychain::{PATIENCE, PROBE_PREFIX, TimedKeychain};
+use known::KnownEntries;
 use older::OlderFiles;
 
+#[cfg(feature = "memory-keychain")]
+pub use keychain::memory::MemoryKeychain;
 pub use keychain::{KeychainAddress, KeychainError};
 pub use record::{OAuthCredentials, OAuthToken};
 
@@ -35,6 +40,8 @@ pub const A2A_SERVICE: &str = "gemini-cli-a2a";
 
 const API_KEY_ACCOUNT: &str = "default-api-key";
 const GOOGLE_ACCOUNT: &str = "main-account";
+/// What people sign in with.
+const SIGN_INS: [&str; 3] = [API_KEY_SERVICE, MCP_SERVICE, A2A_SERVICE];
 /// Secrets that are no sign-ins; upstream's word.
 const SECRET_PREFIX: &str = "__secret__";
 const FILE: &str = "gemini-credentials.json";
@@ -58,6 +65,8 @@ pub enum CredentialError {
     NotVerified { place: String },
     #[error("the credential is in the keychain, which cannot be used: {0}")]
     Keychain(#[source] KeychainError),
+    #[error("stored in the keychain, but the older copy in `{}` could not be removed", path.display())]
+    OlderCopy { path: PathBuf },
 }
 
 impl CredentialError {
@@ -69,6 +78,7 @@ impl CredentialError {
             ),
             Self::Keychain(_) => Some("unlock the keychain, or give the key in the environment"),
             Self::Lock(error) => error.hint(),
+            Self::OlderCopy { .. } => Some("make the file writable and store it again"),
             Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,
         }
     }
@@ -123,12 +133,30 @@ pub enum Backend {
     File(FileReason),
 }
 
-/// Why entries go to the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why entries go to the file, and the keychain is not asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileReason {
-    /// `GEMINI_FORCE_FILE_STORAGE`
+    #[error("GEMINI_FORCE_FILE_STORAGE is set")]
     Forced,
+    #[error(transparent)]
     Keychain(KeychainError),
+}
+
+/// What became of an entry that was to be removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Whether there was one.
+    pub removed: bool,
+    /// Why the keychain could not be asked, if a copy may be left in it.
+    pub unreached: Option<FileReason>,
+}
+
+/// Entries that were found or removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// Why the keychain could not be asked, if there may be more in it.
+    pub unreached: Option<FileReason>,
 }
 
 /// Where an entry is.
@@ -165,6 +193,7 @@ impl Entry {
 pub struct CredentialStore {
     file: EncryptedFile,
     older: OlderFiles,
+    known: KnownEntries,
     keychain: Result<TimedKeychain, FileReason>,
     probed: OnceLock<Result<(), KeychainError>>,
 }
@@ -185,6 +214,7 @@ impl CredentialStore {
         Self {
             file: EncryptedFile::new(options.gemini_dir.join(FILE), Arc::clone(&owner)),
             older: OlderFiles::new(&options.gemini_dir, owner),
+            known: KnownEntries::new(&options.gemini_dir),
             keychain,
             probed: OnceLock::new(),
         }
@@ -218,8 +248,8 @@ impl CredentialStore {
         self.set_credentials(API_KEY_SERVICE, &entry)
     }
 
-    /// Whether there was a key to remove.
-    pub fn delete_api_key(&self) -> Result<bool, CredentialError> {
+    /// Removes the key from every place.
+    pub fn delete_api_key(&self) -> Result<Removal, CredentialError> {
         self.delete(API_KEY_SERVICE, API_KEY_ACCOUNT)
     }
 
@@ -240,20 +270,22 @@ impl CredentialStore {
             Err(_) if in_keychain.is_some() => None,
             Err(error) => return Err(error),
         };
-        let newest = [in_keychain, in_file].into_iter().flatten().max_by_key(|found| found.updated_at);
-        if newest.is_some() {
-            return Ok(newest);
-        }
-        if let Some(mut found) = self.older.find(service, &account)? {
+        let present = [in_keychain, in_file].into_iter().flatten().max_by_key(|found| found.updated_at);
+        let older = match self.older.find(service, &account) {
+            Ok(older) => older,
+            Err(_) if present.is_some() => None,
+            Err(error) => return Err(error),
+        };
+        let since = present.as_ref().map_or(i64::MIN, |present| present.updated_at);
+        if let Some(mut found) = older.filter(|older| older.updated_at > since) {
             name.clone_into(&mut found.server_name);
             // What cannot be moved can still be used.
             let _ = self.set_credentials(service, &found);
             return Ok(Some(found));
         }
-        match trouble {
-            // It is known to be there.
-            Some(error @ KeychainError::Locked) => Err(CredentialError::Keychain(error)),
-            Some(_) | None => Ok(None),
+        match trouble.filter(|_| present.is_none()) {
+            Some(error) if self.may_hold(&error, service, &account) => Err(CredentialError::Keychain(error)),
+            Some(_) | None => Ok(present),
         }
     }
 
@@ -264,14 +296,23 @@ impl CredentialStore {
         credentials: &OAuthCredentials,
     ) -> Result<Backend, CredentialError> {
         let account = account_of(&credentials.server_name);
+        let mut credentials = credentials.clone();
+        // Where a clock was set back, the copy that cannot be removed must still be the older one.
+        let others = [
+            self.look_in_keychain(service, &account).ok().flatten().as_deref().and_then(read_text),
+            self.look_in_file(service, &account).ok().flatten().as_ref().and_then(OAuthCredentials::read),
+        ];
+        for other in others.iter().flatten().filter(|other| other.token != credentials.token) {
+            credentials.updated_at = credentials.updated_at.max(other.updated_at.saturating_add(1));
+        }
         let stored = self.set(service, &account, &credentials.to_json().to_string())?;
         // The present copy is verified; a copy that cannot be removed is older and loses.
         let _ = self.older.forget(service, &account);
         Ok(stored)
     }
 
-    /// Whether there was a sign-in to remove, in whatever place.
-    pub fn delete_credentials(&self, service: &str, name: &str) -> Result<bool, CredentialError> {
+    /// Removes a sign-in from every place.
+    pub fn delete_credentials(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
         self.delete(service, &account_of(name))
     }
 
@@ -281,32 +322,49 @@ impl CredentialStore {
     }
 
     /// A secret of an extension.
+    ///
+    /// It has no date. A write to the keychain takes the copy out of the file, so that one which is there was
+    /// written later, when the keychain could not be used.
     pub fn secret(&self, service: &str, name: &str) -> Result<Option<Secret>, CredentialError> {
         let account = format!("{SECRET_PREFIX}{name}");
-        if let Ok(Some(found)) = self.look_in_keychain(service, &account) {
-            return Ok(Some(Secret::new(found)));
+        let in_file = self.look_in_file(service, &account);
+        if let Ok(Some(Value::String(found))) = &in_file {
+            return Ok(Some(Secret::new(found.as_str())));
         }
-        let found = self.look_in_file(service, &account)?;
-        Ok(found.as_ref().and_then(Value::as_str).map(Secret::new))
+        match self.look_in_keychain(service, &account) {
+            Ok(Some(found)) => Ok(Some(Secret::new(found))),
+            Ok(None) => in_file.map(|_| None),
+            Err(error) if self.may_hold(&error, service, &account) => Err(CredentialError::Keychain(error)),
+            Err(_) => in_file.map(|_| None),
+        }
     }
 
     /// Stores a secret of an extension.
     pub fn set_secret(&self, service: &str, name: &str, value: &Secret) -> Result<(), CredentialError> {
-        self.set(service, &format!("{SECRET_PREFIX}{name}"), value.reveal()).map(drop)
+        let account = format!("{SECRET_PREFIX}{name}");
+        let backend = self.set(service, &account, value.reveal())?;
+        match self.look_in_file(service, &account) {
+            Ok(Some(_)) if backend == Backend::Keychain => {
+                Err(CredentialError::OlderCopy { path: self.file.path().to_owned() })
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
-    /// Whether there was a secret to remove.
-    pub fn delete_secret(&self, service: &str, name: &str) -> Result<bool, CredentialError> {
+    /// Removes a secret from every place.
+    pub fn delete_secret(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
         self.delete(service, &format!("{SECRET_PREFIX}{name}"))
     }
 
-    /// A value of the keychain alone; the outer `None` says that no keychain works here.
-    pub fn keychain_value(&self, service: &str, account: &str) -> Option<Option<Secret>> {
+    /// A value of the keychain alone, or why it cannot be asked.
+    pub fn keychain_value(&self, service: &str, account: &str) -> Result<Option<Secret>, FileReason> {
         match (self.backend(), &self.keychain) {
             (Backend::Keychain, Ok(keychain)) => {
-                keychain.get(service, account).ok().map(|found| found.map(Secret::new))
+                let found = keychain.get(service, account).map_err(FileReason::Keychain)?;
+                Ok(found.map(Secret::new))
             }
-            (Backend::Keychain | Backend::File(_), _) => None,
+            (Backend::File(reason), _) => Err(reason),
+            (Backend::Keychain, Err(reason)) => Err(reason.clone()),
         }
     }
 
@@ -317,11 +375,14 @@ impl CredentialStore {
     }
 
     /// All keys and sign-ins, without moving any.
-    pub fn entries(&self) -> Result<Vec<Entry>, CredentialError> {
+    pub fn entries(&self) -> Result<Listing, CredentialError> {
         let mut all = Vec::new();
+        let mut trouble = None;
         let file = self.file.read()?;
-        for service in [API_KEY_SERVICE, MCP_SERVICE, A2A_SERVICE] {
-            self.keychain_entries(service, &mut all);
+        for service in SIGN_INS {
+            if let Err(error) = self.keychain_entries(service, &mut all) {
+                trouble.get_or_insert(error);
+            }
             let accounts = file.get(service).and_then(Value::as_object).into_iter().flatten();
             for (account, value) in accounts.filter(|(account, _)| is_sign_in(account)) {
                 let place = Place::File(self.file.path().to_owned());
@@ -334,35 +395,53 @@ impl CredentialStore {
         if let Some(path) = self.older.google_login() {
             all.push(entry(MCP_SERVICE, GOOGLE_ACCOUNT, Place::PlainFile(path), None));
         }
-        Ok(all)
+        let may_be_more = |reason: &FileReason| match reason {
+            FileReason::Keychain(error) if !error.is_absence() => true,
+            FileReason::Forced | FileReason::Keychain(_) => self.known.has_any(&SIGN_INS),
+        };
+        Ok(Listing { entries: all, unreached: trouble.filter(may_be_more) })
     }
 
     /// Removes everything that [`Self::entries`] lists; says what.
-    pub fn delete_all(&self) -> Result<Vec<Entry>, CredentialError> {
-        let entries = self.entries()?;
-        for entry in &entries {
-            self.delete(&entry.service, &account_of(&entry.account))?;
+    pub fn delete_all(&self) -> Result<Listing, CredentialError> {
+        let mut listing = self.entries()?;
+        for entry in &listing.entries {
+            let removal = self.delete(&entry.service, &account_of(&entry.account))?;
+            listing.unreached = listing.unreached.or(removal.unreached);
         }
         self.older.forget_google_login()?;
-        Ok(entries)
+        Ok(listing)
     }
 
-    fn keychain_entries(&self, service: &str, all: &mut Vec<Entry>) {
-        let Ok(keychain) = &self.keychain else { return };
-        // One that fails has nothing to show; `backend` says why.
-        for account in keychain.accounts(service).unwrap_or_default() {
+    fn keychain_entries(&self, service: &str, all: &mut Vec<Entry>) -> Result<(), FileReason> {
+        let keychain = self.keychain.as_ref().map_err(Clone::clone)?;
+        for account in keychain.accounts(service).map_err(FileReason::Keychain)? {
             if is_sign_in(&account) {
-                let found = keychain.get(service, &account).ok().flatten();
+                let found = keychain.get(service, &account).map_err(FileReason::Keychain)?;
                 let found = found.as_deref().and_then(read_text);
                 all.push(entry(service, &account, Place::Keychain, found.as_ref()));
             }
         }
+        Ok(())
+    }
+
+    /// Whether a keychain that failed in this way may hold the entry.
+    fn may_hold(&self, error: &KeychainError, service: &str, account: &str) -> bool {
+        *error == KeychainError::Locked || self.known.has(service, account)
     }
 
     fn look_in_keychain(&self, service: &str, account: &str) -> Result<Option<String>, KeychainError> {
         match &self.keychain {
-            Ok(keychain) => keychain.get(service, account),
-            Err(_) => Ok(None),
+            Ok(keychain) => {
+                let found = keychain.get(service, account)?;
+                match &found {
+                    Some(_) => self.known.add(service, account),
+                    None => self.known.remove(service, account),
+                }
+                Ok(found)
+            }
+            Err(FileReason::Forced) => Ok(None),
+            Err(FileReason::Keychain(error)) => Err(error.clone()),
         }
     }
 
@@ -376,6 +455,7 @@ impl CredentialStore {
         if let (Backend::Keychain, Ok(keychain)) = (&backend, &self.keychain) {
             match keychain.set(service, account, value) {
                 Ok(()) => {
+                    self.known.add(service, account);
                     // A stale copy loses by its age; a file that cannot be opened must stay as it is.
                     let _ = self.remove_from_file(service, account);
                     return Ok(backend);
@@ -396,18 +476,25 @@ impl CredentialStore {
         Ok(backend)
     }
 
-    fn delete(&self, service: &str, account: &str) -> Result<bool, CredentialError> {
+    /// Removes an entry wherever it can be, before any failure is told.
+    fn delete(&self, service: &str, account: &str) -> Result<Removal, CredentialError> {
         let in_keychain = match &self.keychain {
-            Ok(keychain) => match keychain.delete(service, account) {
-                Ok(deleted) => deleted,
-                Err(error @ KeychainError::Locked) => return Err(CredentialError::Keychain(error)),
-                Err(_) => false,
-            },
-            Err(_) => false,
+            Ok(keychain) => keychain.delete(service, account).map_err(FileReason::Keychain),
+            Err(reason) => Err(reason.clone()),
         };
-        let in_file = self.remove_from_file(service, account)?;
-        let in_older = self.older.forget(service, account)?;
-        Ok(in_keychain || in_file || in_older)
+        let in_file = self.remove_from_file(service, account);
+        let in_older = self.older.forget(service, account);
+        let mut removed = in_file? | in_older?;
+        let unreached = match in_keychain {
+            Ok(was_there) => {
+                self.known.remove(service, account);
+                removed |= was_there;
+                None
+            }
+            Err(FileReason::Keychain(error)) if !error.is_absence() => Some(FileReason::Keychain(error)),
+            Err(reason) => Some(reason).filter(|_| self.known.has(service, account)),
+        };
+        Ok(Removal { removed, unreached })
     }
 
     fn remove_from_file(&self, service: &str, account: &str) -> Result<bool, CredentialError> {

@@ -23,7 +23,7 @@ use pollux_domain::time::Clock;
 use reqwest::Url;
 
 use crate::client::ClientOptions;
-use crate::credentials::{CredentialError, CredentialStore, MCP_SERVICE, OAuthCredentials};
+use crate::credentials::{CredentialError, CredentialStore, MCP_SERVICE, OAuthCredentials, Removal};
 use endpoint::Endpoints;
 use registration::ClientIdentity;
 use token::{Fresh, Grant};
@@ -173,8 +173,8 @@ impl OAuth {
         self.known(server).is_some() || matches!(self.stored(server).await, Ok(Some(_)))
     }
 
-    /// Removes the sign-in; says whether there was one.
-    pub async fn forget(&self, server: &OAuthServer) -> Result<bool, TokenError> {
+    /// Removes the sign-in from every place that can be reached.
+    pub async fn forget(&self, server: &OAuthServer) -> Result<Removal, TokenError> {
         self.remember(server, None);
         let name = server.name.clone();
         self.with_store(server, move |store| store.delete_credentials(MCP_SERVICE, &name)).await

@@ -2,15 +2,15 @@ use std::cell::RefCell;
 
 use super::*;
 
-/// A store that keeps one key.
+/// A store that keeps one key, and why its keychain cannot be reached.
 #[derive(Default)]
-struct OneKey(RefCell<Option<Secret>>);
+struct OneKey(RefCell<Option<Secret>>, Option<String>);
 
 impl SignIns for OneKey {
     fn status(&self) -> Status {
         Status { problem: Some("no key\nmore words".into()), ..Status::default() }
     }
-    fn list(&self) -> Result<Vec<Row>, Failure> {
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
         let row = Row {
             name: "srv\u{1b}[31m".into(),
             kind: "MCP server",
@@ -21,17 +21,17 @@ impl SignIns for OneKey {
             stored: None,
             renewable: false,
         };
-        Ok(vec![row])
+        Ok(Reached { result: vec![row], keychain_missing: self.1.clone() })
     }
     fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
         *self.0.borrow_mut() = Some(key.clone());
         Ok(Stored { place: "a box".into(), notes: vec!["Note: x".into()] })
     }
-    fn forget_key(&self) -> Result<bool, Failure> {
-        Ok(self.0.borrow_mut().take().is_some())
+    fn forget_key(&self) -> Result<Reached<bool>, Failure> {
+        Ok(Reached { result: self.0.borrow_mut().take().is_some(), keychain_missing: self.1.clone() })
     }
-    fn forget_all(&self) -> Result<Vec<Row>, Failure> {
-        Ok(Vec::new())
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
+        Ok(Reached { result: Vec::new(), keychain_missing: self.1.clone() })
     }
     fn left(&self) -> Option<String> {
         None
@@ -85,4 +85,23 @@ fn nobody_signed_in_is_an_answer_and_an_exit_code() {
 fn names_of_others_do_not_control_the_terminal() {
     let (_, out, _) = say(AuthCommand::List { json: false }, "", &OneKey::default());
     assert_eq!(out, "MCP server `srv` in the keychain\n  expires  2030-01-01T00:00:00.000Z\n");
+}
+
+#[test]
+fn what_may_be_left_in_a_keychain_is_told_and_is_a_failure() {
+    let store = OneKey(RefCell::new(Some(Secret::new("k"))), Some("it is locked".into()));
+    for (all, printed, wanted) in [
+        (false, "The stored key was removed.\n", "where a key may still be stored: it is locked"),
+        (false, "", "where a key may still be stored: it is locked"),
+        (true, "", "where keys and sign-ins may still be stored: it is locked"),
+    ] {
+        let (result, out, _) = say(AuthCommand::Logout { all }, "", &store);
+        let failure = result.unwrap_err();
+        assert_eq!((out.as_str(), failure.exit), (printed, ExitKind::Failure));
+        assert!(failure.summary.ends_with(wanted) && failure.hint.is_some(), "{failure:?}");
+    }
+    let (result, _, notes) = say(AuthCommand::List { json: true }, "", &store);
+    assert!(result.is_ok() && notes.contains("it could not be reached: it is locked"), "{notes}");
+    let (result, out, _) = say(AuthCommand::Logout { all: false }, "", &OneKey::default());
+    assert_eq!((result, out.as_str()), (Ok(()), "No key was stored.\n"));
 }

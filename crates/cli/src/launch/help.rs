@@ -272,7 +272,7 @@ Usage: pollux auth login [--api-key-stdin]
 
   login    asks for an API key of the Gemini API and keeps it in the keychain, or in an encrypted file where
            there is no keychain
-  logout   removes the stored key
+  logout   removes the stored key; exit code 1 if one may be left in a keychain that cannot be reached
   status   who is signed in and why: variables, stored key, settings, in the order in which they count;
            exit code 41 if nobody is
   list     everything that is stored, without the secrets

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pollux_config::dotenv::Offer;
 use pollux_config::env::Env;
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
@@ -10,14 +11,15 @@ use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{
-    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, FileReason, Place,
+    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, Listing, Place,
     StoreOptions,
 };
 use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
 use pollux_net::google_accounts::GoogleAccounts;
 
 use super::{Credentials, Loaded, load_settings, machine};
-use crate::auth_command::{self, Row, SignIns, Status, Storage, Stored};
+pub(super) use crate::auth_command::KEYCHAIN_HINT;
+use crate::auth_command::{self, Reached, Row, SignIns, Status, Storage, Stored};
 use crate::launch::Options;
 use crate::report::Failure;
 
@@ -30,20 +32,23 @@ pub(super) fn store(loaded: &Loaded) -> Arc<CredentialStore> {
 
 /// Whether the model can be asked (41).
 pub(crate) fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
-    let auth = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error))?;
-    let google = google(loaded, &auth).map_err(|error| {
+    let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
+    let google = google(&chosen).map_err(|error| {
         let failure = Failure::from_error(ExitKind::Auth, &error);
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
     })?;
+    let auth = chosen.auth;
     Ok(Credentials {
         auth_type: Some(auth.kind.as_str().to_owned()),
         api_key: auth.kind == AuthKind::ApiKey,
         vertex: auth.kind == AuthKind::Vertex,
         secrets: vec![auth.key.clone()],
         google,
+        notes: chosen.taken.iter().map(taken_line).collect(),
+        of_project: !chosen.taken.is_empty(),
         auth,
     })
 }
@@ -54,28 +59,88 @@ pub(super) fn google_tokens(credentials: &Credentials, http: &HttpClient) -> Opt
     Some(GoogleTokens::new(google, vec![CLOUD_PLATFORM.to_owned()], http.clone(), Arc::new(SystemClock)))
 }
 
+/// The credentials of this run.
+struct ChosenAuth<'a> {
+    auth: Auth,
+    /// The environment with what was taken.
+    env: Env,
+    user_home: &'a Path,
+    /// What the project's `.env` had to give, because the person has nothing of their own.
+    taken: Vec<&'a Offer>,
+}
+
+/// The person's own credentials, wherever they are; only if there are none, what a trusted project offers.
 fn choose(
     loaded: &Loaded,
     stored: impl FnOnce() -> Result<Option<Secret>, CredentialError>,
-) -> Result<Auth, AuthError> {
-    auth::choose(&loaded.env, &loaded.groups.security, stored, &loaded.home.settings_file())
+) -> Result<ChosenAuth<'_>, AuthError> {
+    let (security, file) = (&loaded.groups.security, loaded.home.settings_file());
+    let user_home = loaded.home.user_home();
+    let own = match auth::choose(&loaded.env, security, stored, &file) {
+        Ok(auth) => return Ok(ChosenAuth { auth, env: loaded.env.clone(), user_home, taken: Vec::new() }),
+        Err(error) => error,
+    };
+    let has_nothing = matches!(
+        own,
+        AuthError::Nothing { .. }
+            | AuthError::EnforcedNothing { .. }
+            | AuthError::NoKey
+            | AuthError::VertexWithoutPlace
+    );
+    let (env, taken) = with_offers(loaded);
+    if !has_nothing || taken.is_empty() {
+        return Err(own);
+    }
+    // What the person lacks is what they are told of if the project has no use either.
+    let auth = auth::choose(&env, security, || Ok(None), &file).map_err(|_| own)?;
+    let is_used = |offer: &&Offer| match (&auth.origin, &auth.vertex) {
+        (Origin::Variable(name), _) => offer.name == *name,
+        (_, Some(VertexPlace::Project { .. })) => !KEY_VARIABLES.contains(&offer.name.as_str()),
+        (_, _) => false,
+    };
+    let taken: Vec<&Offer> = taken.into_iter().filter(is_used).collect();
+    Ok(ChosenAuth { auth, env, user_home, taken })
 }
 
-fn google(loaded: &Loaded, auth: &Auth) -> Result<Option<GoogleCredentials>, GoogleError> {
-    match auth.vertex {
-        Some(VertexPlace::Project { .. }) => find_credentials(&loaded.env, loaded.home.user_home()).map(Some),
+/// The environment with everything that the project offers and the person has not set, the nearest file first.
+fn with_offers(loaded: &Loaded) -> (Env, Vec<&Offer>) {
+    let mut env = loaded.env.clone();
+    let mut taken = Vec::new();
+    for offer in &loaded.dotenv.offered {
+        if env.get(&offer.name).is_none() {
+            env.set_default(offer.name.clone(), offer.value.reveal());
+            taken.push(offer);
+        }
+    }
+    (env, taken)
+}
+
+fn taken_line(offer: &&Offer) -> String {
+    format!(
+        "Using {} from `{}`, because you have none of your own. Requests are sent in the name of that account.",
+        offer.name,
+        offer.file.display()
+    )
+}
+
+fn google(chosen: &ChosenAuth<'_>) -> Result<Option<GoogleCredentials>, GoogleError> {
+    match chosen.auth.vertex {
+        Some(VertexPlace::Project { .. }) => find_credentials(&chosen.env, chosen.user_home).map(Some),
         Some(VertexPlace::Express) | None => Ok(None),
     }
 }
 
-fn refused(error: &AuthError) -> Failure {
+fn refused(error: &AuthError, loaded: &Loaded) -> Failure {
     let failure = Failure::from_error(ExitKind::Auth, error);
-    match error {
-        AuthError::StoredKey(error) => match error.hint() {
+    match (error, loaded.dotenv.unread.first()) {
+        (AuthError::StoredKey(error), _) => match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
-        _ => failure,
+        (AuthError::Nothing { .. } | AuthError::NoKey | AuthError::VertexWithoutPlace, Some(file)) => {
+            failure.hint(format!("`{}` is not read, because this folder is not trusted", file.display()))
+        }
+        (_, _) => failure,
     }
 }
 
@@ -102,19 +167,18 @@ impl SignIns for OfThisUser {
             Err(error) => one_line(error),
         };
         let chosen = choose(&self.loaded, || stored);
-        let google = chosen.as_ref().ok().map(|auth| google(&self.loaded, auth));
+        let google = chosen.as_ref().ok().map(google);
         let mut status = Status {
             storage: self.storage(),
             google_account: GoogleAccounts::read(self.loaded.home.gemini_dir()).active,
             ..Status::default()
         };
-        let origin = chosen.as_ref().ok().map(|auth| auth.origin);
-        status.places = self.places(origin, &stored_state, has_stored);
+        status.places = self.places(chosen.as_ref().ok(), &stored_state, has_stored);
         match (chosen, google) {
-            (Ok(auth), Some(Ok(google))) => {
-                status.kind = Some(auth.kind.as_str().to_owned());
-                status.source = self.source(&auth, google.as_ref());
-                status.endpoint = Some(endpoint(&auth));
+            (Ok(chosen), Some(Ok(google))) => {
+                status.kind = Some(chosen.auth.kind.as_str().to_owned());
+                status.source = self.source(&chosen, google.as_ref());
+                status.endpoint = Some(endpoint(&chosen.auth));
             }
             (Ok(_), Some(Err(error))) => status.problem = Some(error.to_string()),
             (Ok(_), None) => {}
@@ -123,9 +187,8 @@ impl SignIns for OfThisUser {
         status
     }
 
-    fn list(&self) -> Result<Vec<Row>, Failure> {
-        let entries = self.store.entries().map_err(|error| failed(&error))?;
-        Ok(entries.iter().map(row).collect())
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
+        Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
     }
 
     fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
@@ -148,48 +211,64 @@ impl SignIns for OfThisUser {
         Ok(Stored { place: self.place_of(&backend), notes })
     }
 
-    fn forget_key(&self) -> Result<bool, Failure> {
-        self.store.delete_api_key().map_err(|error| failed(&error))
+    fn forget_key(&self) -> Result<Reached<bool>, Failure> {
+        let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
+        let keychain_missing = removal.unreached.map(|reason| reason.to_string());
+        Ok(Reached { result: removal.removed, keychain_missing })
     }
 
-    fn forget_all(&self) -> Result<Vec<Row>, Failure> {
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
         let removed = self.store.delete_all().map_err(|error| failed(&error))?;
         GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        Ok(removed.iter().map(row).collect())
+        Ok(rows(removed))
     }
 
     fn left(&self) -> Option<String> {
-        let auth = choose(&self.loaded, || Ok(None)).ok()?;
-        let google = google(&self.loaded, &auth).ok()?;
-        self.source(&auth, google.as_ref())
+        let chosen = choose(&self.loaded, || Ok(None)).ok()?;
+        let google = google(&chosen).ok()?;
+        self.source(&chosen, google.as_ref())
     }
 }
 
 impl OfThisUser {
-    fn source(&self, auth: &Auth, google: Option<&GoogleCredentials>) -> Option<String> {
+    fn source(&self, chosen: &ChosenAuth<'_>, google: Option<&GoogleCredentials>) -> Option<String> {
         if let Some(google) = google {
-            return Some(format!("Google credentials from {}, {}", google.place(), google.kind()));
+            let source = format!("Google credentials from {}, {}", google.place(), google.kind());
+            return Some(match chosen.taken.first() {
+                Some(offer) => format!("{source}, for {} {}", offer.name, offered_in(offer)),
+                None => source,
+            });
         }
-        match auth.origin {
-            Origin::Variable(name) => Some(format!("{name} {}", self.set_where(name))),
+        match chosen.auth.origin {
+            Origin::Variable(name) => Some(match chosen.taken.iter().find(|offer| offer.name == name) {
+                Some(offer) => format!("{name} {}", offered_in(offer)),
+                None => format!("{name} {}", self.set_where(name)),
+            }),
             Origin::Stored => Some("the stored key".to_owned()),
             Origin::Settings => Some("`api.key` in the settings".to_owned()),
             Origin::Nothing => None,
         }
     }
 
-    fn set_where(&self, variable: &str) -> &'static str {
-        let in_process = self.process.non_empty(variable).is_some();
-        if in_process { "in the environment" } else { "in a .env file" }
+    fn set_where(&self, variable: &str) -> String {
+        if self.process.non_empty(variable).is_some() {
+            return "in the environment".to_owned();
+        }
+        let mut files = self.loaded.dotenv.loaded.iter();
+        match files.find(|file| file.names.iter().any(|name| name == variable)) {
+            Some(file) => format!("in `{}`", file.file.display()),
+            None => "in a .env file".to_owned(),
+        }
     }
 
     fn places(
         &self,
-        origin: Option<Origin>,
+        chosen: Option<&ChosenAuth<'_>>,
         stored_state: &str,
         has_stored: bool,
     ) -> Vec<auth_command::Place> {
+        let origin = chosen.map(|chosen| chosen.auth.origin);
         let place = |name: &str, state: &str, in_effect: bool| auth_command::Place {
             name: name.to_owned(),
             state: state.to_owned(),
@@ -209,9 +288,15 @@ impl OfThisUser {
             }
         }
         for name in KEY_VARIABLES {
-            let is_set = self.loaded.env.non_empty(name).is_some();
-            let state = if is_set { format!("set {}", self.set_where(name)) } else { "not set".to_owned() };
-            places.push(place(name, &state, origin == Some(Origin::Variable(name))));
+            let in_effect = origin == Some(Origin::Variable(name));
+            let offer = self.loaded.dotenv.offered.iter().find(|offer| offer.name == *name);
+            let state = match offer {
+                _ if self.loaded.env.non_empty(name).is_some() => format!("set {}", self.set_where(name)),
+                Some(offer) if in_effect => format!("set {}", offered_in(offer)),
+                Some(offer) => format!("set {}, not used", offered_in(offer)),
+                None => "not set".to_owned(),
+            };
+            places.push(place(name, &state, in_effect));
         }
         let used = origin == Some(Origin::Stored);
         let unused = if has_stored && !used { ", not used" } else { "" };
@@ -225,12 +310,8 @@ impl OfThisUser {
         let file = Some(self.store.file().display().to_string());
         match self.store.backend() {
             Backend::Keychain => Storage { backend: "keychain", file: None, reason: None },
-            Backend::File(FileReason::Forced) => {
-                let reason = Some("GEMINI_FORCE_FILE_STORAGE is set".to_owned());
-                Storage { backend: "encrypted_file", file, reason }
-            }
-            Backend::File(FileReason::Keychain(error)) => {
-                Storage { backend: "encrypted_file", file, reason: Some(error.to_string()) }
+            Backend::File(reason) => {
+                Storage { backend: "encrypted_file", file, reason: Some(reason.to_string()) }
             }
         }
     }
@@ -241,6 +322,10 @@ impl OfThisUser {
             Backend::File(_) => format!("the encrypted file {}", self.store.file().display()),
         }
     }
+}
+
+fn offered_in(offer: &Offer) -> String {
+    format!("in this project's `{}`", offer.file.display())
 }
 
 fn endpoint(auth: &Auth) -> String {
@@ -269,6 +354,13 @@ fn host_of(url: &str) -> String {
             format!("{scheme}://{host}")
         }
         None => "an address of your own".to_owned(),
+    }
+}
+
+fn rows(listing: Listing) -> Reached<Vec<Row>> {
+    Reached {
+        result: listing.entries.iter().map(row).collect(),
+        keychain_missing: listing.unreached.map(|reason| reason.to_string()),
     }
 }
 

@@ -124,9 +124,19 @@ impl ExtensionSet for OfAHome {
             let text = format!("it belongs to this project (`{}`)", found.folder.display());
             return Err(Failure::new(ExitKind::Failure, text));
         }
-        uninstall(&found, &self.places, &self.integrity(), &self.store).map_err(|error| refused(&error))?;
+        let left = uninstall(&found, &self.places, &self.integrity(), &self.store);
+        let left = left.map_err(|error| refused(&error))?;
         self.all.retain(|one| one.folder != found.folder);
-        Ok(())
+        match left {
+            None => Ok(()),
+            Some(reason) => {
+                let name = &found.extension.name;
+                let text = format!(
+                    "extension \"{name}\" was removed, but its secrets may still be in the keychain, which could not be reached: {reason}"
+                );
+                Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT))
+            }
+        }
     }
 
     fn update(&mut self, name: &str, asking: &mut Asking<'_>) -> Option<Result<Updated, Failure>> {
@@ -314,13 +324,20 @@ impl OfAHome {
             UpdateState::UpToDate => return Ok(Updated::Not(None)),
             UpdateState::Never(why) => return Ok(Updated::Not(Some(why.to_owned()))),
         };
-        if let Some(metadata) = &found.metadata
-            && self.integrity().verify(&name, metadata) == Standing::Invalid
-        {
-            let text = format!(
-                "Extension {name} cannot be updated. Extension integrity cannot be verified. To fix this, reinstall the extension."
-            );
-            return Err(Failure::new(ExitKind::Failure, text));
+        if let Some(metadata) = &found.metadata {
+            match self.integrity().verify(&name, metadata) {
+                Standing::Verified | Standing::Unknown => {}
+                Standing::Invalid => {
+                    let text = format!(
+                        "Extension {name} cannot be updated. Extension integrity cannot be verified. To fix this, reinstall the extension."
+                    );
+                    return Err(Failure::new(ExitKind::Failure, text));
+                }
+                Standing::Unchecked(reason) => {
+                    let text = format!("Extension {name} cannot be updated: {reason}");
+                    return Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT));
+                }
+            }
         }
         extensions::sources(&self.loaded)
             .check(&newer)
@@ -464,8 +481,13 @@ fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
             if !changes.is_empty() {
                 return Some(extensions::changed_line(name, &changes.summary()));
             }
-            (integrity.verify(name, metadata) == Standing::Invalid)
-                .then(|| extensions::changed_line(name, "where it says it comes from"))
+            match integrity.verify(name, metadata) {
+                Standing::Verified | Standing::Unknown => None,
+                Standing::Invalid => Some(extensions::changed_line(name, "where it says it comes from")),
+                Standing::Unchecked(reason) => {
+                    Some(format!("Warning: Extension \"{name}\" cannot be checked: {reason}"))
+                }
+            }
         }
     }
 }
@@ -496,6 +518,11 @@ fn refused(error: &InstallError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error {
         InstallError::InTheWay { .. } => failure.hint("remove it, or call the extension something else"),
+        InstallError::Integrity(error) => match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        InstallError::SecretLeft(_) => failure.hint(auth::KEYCHAIN_HINT),
         InstallError::Source(_) => {
             failure.hint("a folder, an archive, a git address, or owner/repo on GitHub")
         }

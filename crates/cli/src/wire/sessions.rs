@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 
 use pollux_config::env::Env;
-use pollux_config::paths::{Home, Project};
+use pollux_config::paths::Project;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
@@ -32,6 +32,7 @@ use pollux_session::{
 };
 
 use super::Loaded;
+use super::trust::home;
 use crate::launch::{Options, Resumed, SessionChoice};
 use crate::report::Failure;
 
@@ -184,14 +185,14 @@ fn new_session(id: &SessionId, project: &Project, format: SessionFormat) -> NewS
 }
 
 /// The text of `--list-sessions`. Needs no settings, no key and no network, and writes nothing.
-pub(crate) fn list_sessions(env: &Env) -> (String, Vec<String>) {
-    let listing = listing(&project(env));
-    (list_text(&listing, SystemClock.now()), unreadable(&listing))
+pub(crate) fn list_sessions(env: &Env) -> Result<(String, Vec<String>), Failure> {
+    let listing = listing(&project(env)?);
+    Ok((list_text(&listing, SystemClock.now()), unreadable(&listing)))
 }
 
 /// The text of `--delete-session`.
 pub(crate) fn delete_session(which: &str, env: &Env) -> Result<String, Failure> {
-    let project = project(env);
+    let project = project(env)?;
     let listing = listing(&project);
     let dirs = project.read_chat_dirs();
     // The beginning of an id is as good as the id; `latest` is no session to name by accident.
@@ -209,8 +210,8 @@ pub(crate) fn delete_session(which: &str, env: &Env) -> Result<String, Failure> 
         .map_err(|error| Failure::from_error(ExitKind::Input, &error))
 }
 
-fn project(env: &Env) -> Project {
-    Project::locate(&Home::locate(env), env.cwd())
+fn project(env: &Env) -> Result<Project, Failure> {
+    Ok(Project::locate(&home(env)?, env.cwd()))
 }
 
 fn listing(project: &Project) -> Listing {

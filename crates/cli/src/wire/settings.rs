@@ -42,7 +42,7 @@ pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>
 
 /// Lines for stderr about what was found in settings and `.env` files.
 pub(super) fn notes(start: &Start) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = start.home_notes.clone();
     let warnings = settings::report(&start.settings.warnings);
     if !warnings.is_empty() {
         notes.push(warnings.trim_end().to_owned());

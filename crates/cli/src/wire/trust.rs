@@ -37,7 +37,7 @@ pub(crate) fn check_trust(options: &Options, loaded: &Loaded) -> Result<Permissi
     }
     let because = if changed.is_empty() { String::new() } else { format!(" ({changed})") };
     let mut notes = vec![format!(
-        "This folder is {what}{because}: nothing that it brings along is used, and of its .env only the model's credentials. To trust it, {ways}."
+        "This folder is {what}{because}: nothing that it brings along is used, its .env files included. To trust it, {ways}."
     )];
     if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
         notes.push(
@@ -88,6 +88,11 @@ fn accept_policies(home: &Home, folder: &Path) {
     }
 }
 
+/// The user's home (52).
+pub(super) fn home(env: &Env) -> Result<Home, Failure> {
+    Home::locate(env).map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(error.hint()))
+}
+
 /// The folder that `pollux trust` is about; the working directory unless one is named.
 pub(crate) fn folder(named: Option<&Path>, options: &Options, env: &Env) -> Result<Box<dyn Folder>, Failure> {
     let path = named.map_or_else(|| env.cwd().to_path_buf(), |named| env.cwd().join(named));
@@ -96,12 +101,7 @@ pub(crate) fn folder(named: Option<&Path>, options: &Options, env: &Env) -> Resu
     }
     // `a/..` and links in a path that was typed; a working directory stays as the shell names it.
     let path = if named.is_some() { path.canonicalize().unwrap_or(path) } else { path };
-    Ok(Box::new(OnDisk {
-        home: Home::locate(env),
-        env: env.clone(),
-        folder: path,
-        skip_trust: options.skip_trust,
-    }))
+    Ok(Box::new(OnDisk { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust }))
 }
 
 struct OnDisk {

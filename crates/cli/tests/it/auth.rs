@@ -114,7 +114,7 @@ fn what_is_stored_is_listed_without_secrets_and_removed() {
 
     let run = auth(&home, &["logout"]).run();
     assert_eq!((run.stdout.as_str(), run.code), ("The stored key was removed.\n", Some(0)));
-    assert_eq!(auth(&home, &["logout"]).run().stdout, "There was no stored key.\n");
+    assert_eq!(auth(&home, &["logout"]).run().stdout, "No key was stored.\n");
     let run = auth(&home, &["logout", "--all"]).env("GEMINI_API_KEY", "k").run();
     assert!(run.stdout.contains("Removed: MCP server `srv`"), "{}", run.stdout);
     assert!(run.stdout.ends_with("Still in effect: GEMINI_API_KEY in the environment\n"), "{}", run.stdout);

@@ -129,3 +129,55 @@ fn a_bus_without_a_keychain_leads_to_the_file() {
     let reason = status["storage"]["reason"].as_str().unwrap();
     assert!(reason.starts_with("no keychain answers"), "{reason}");
 }
+
+/// A bus that takes connections and never says anything.
+fn silent_bus(scene: &Scene) -> (std::os::unix::net::UnixListener, String) {
+    let path = scene.home.home().join("silent-bus");
+    let bus = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    (bus, format!("unix:path={}", path.display()))
+}
+
+#[test]
+fn a_logout_says_when_a_keychain_could_not_be_asked() {
+    let scene = Scene::new([]);
+    let (_bus, silent) = silent_bus(&scene);
+    let gone = format!("unix:path={}", scene.home.home().join("no-bus").display());
+    let logout = |address: Option<&str>, all: bool| {
+        let run = scene
+            .home
+            .command(binary(), if all { &["auth", "logout", "--all"][..] } else { &["auth", "logout"] });
+        let run = run.without_env("GEMINI_API_KEY").limit(std::time::Duration::from_secs(30));
+        let run = match address {
+            Some(address) => run.env("DBUS_SESSION_BUS_ADDRESS", address),
+            None => run,
+        };
+        run.run()
+    };
+    // Nothing was ever stored, and there is no keychain: that is an answer.
+    for all in [false, true] {
+        let run = logout(None, all);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(run.stdout.contains("was stored"), "{}", run.stdout);
+        assert_eq!(logout(Some(&gone), all).code, Some(0));
+    }
+    // One that hangs may hold anything.
+    for all in [false, true] {
+        let run = logout(Some(&silent), all);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
+        assert!(run.stderr.contains("could not reach the keychain") && run.stderr.contains("did not answer"));
+    }
+    // An earlier session in this home stored a key in a keychain that this one has not got.
+    let known = scene.home.gemini_dir().join("keychain_entries.json");
+    std::fs::create_dir_all(scene.home.gemini_dir()).unwrap();
+    std::fs::write(&known, r#"{"gemini-cli-api-key": ["default-api-key"]}"#).unwrap();
+    for (address, all) in
+        [(None, false), (None, true), (Some(gone.as_str()), false), (Some(gone.as_str()), true)]
+    {
+        let run = logout(address, all);
+        assert_eq!(run.code, Some(1), "{}", run.stdout);
+        assert!(run.stderr.contains("could not reach the keychain"), "{}", run.stderr);
+        assert!(!run.stdout.contains("No key was stored"), "{}", run.stdout);
+    }
+    let listed = scene.home.command(binary(), ["auth", "list"]).run();
+    assert!(listed.stderr.contains("entries in the keychain are not listed"), "{}", listed.stderr);
+}

@@ -231,7 +231,7 @@ fn nothing_of_a_hostile_folder_is_opened_or_run_by_the_system_either() {
     let is_file = |line: &&str| line.contains("openat(") && !line.contains("O_DIRECTORY");
     let opened: Vec<&str> = trace.lines().filter(is_file).collect();
     for forbidden in
-        ["id_rsa", "settings.json\", O_RDONLY", "evil", "TRAP", "system.md", ".gemini/.env", "GEMINI.md"]
+        ["id_rsa", "settings.json\", O_RDONLY", "evil", "TRAP", "system.md", "/.env", "GEMINI.md"]
     {
         let project = home.project();
         let own = opened.iter().filter(|line| {

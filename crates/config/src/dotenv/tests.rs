@@ -63,13 +63,36 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
         "npm_config_script_shell",
         "EDITOR",
         "GIMLI_STATE_DIR",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "google_genai_use_gca",
+        "GEMINI_API_KEY_AUTH_MECHANISM",
+        "GEMINI_CLI_CUSTOM_HEADERS",
+        "ANTHROPIC_CUSTOM_HEADERS",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "AZURE_OPENAI_ENDPOINT",
+        "OLLAMA_HOST",
+        "GOOGLE_VERTEX_BASE_URL",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "XDG_CONFIG_HOME",
+        "CARGO_HOME",
+        "TMPDIR",
+        "USER",
+        "LD_LIBRARY_PATH",
+        "BASH_FUNC_ls",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "LESSOPEN",
+        "SSH_AUTH_SOCK",
+        "CLOUD_SHELL",
     ];
     for name in guarded {
         assert!(is_guarded(name), "{name}");
     }
-    for name in
-        ["GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_CLOUD_PROJECT", "DATABASE_URL", "MY_PATH", "NODE_ENV"]
-    {
+    for name in ["GEMINI_MODEL", "DATABASE_URL", "MY_PATH", "NODE_ENV", "REDIS_HOST", "OPENAI_API_KEY"] {
         assert!(!is_guarded(name), "{name}");
     }
     let scratch = scratch();
@@ -85,15 +108,67 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
 }
 
 #[test]
-fn an_untrusted_folder_gives_only_four_harmless_values() {
+fn of_an_untrusted_folder_and_those_above_it_no_file_is_opened() {
     let scratch = scratch();
     scratch.write("work/sub/.gemini/.env", "GOOGLE_API_KEY=hidden");
-    scratch.write("work/.env", "GEMINI_API_KEY=\"a b;$(x)-1\"\nOTHER=1");
+    scratch.write("work/sub/.env", "OTHER=1");
+    scratch
+        .write("work/.env", "GEMINI_API_KEY=theirs\nGOOGLE_GENAI_USE_VERTEXAI=true\nGOOGLE_CLOUD_PROJECT=p");
     scratch.write("home/.gemini/.env", "MINE=a b");
+    scratch.write("home/.env", "GEMINI_API_KEY=own\nGOOGLE_GENAI_USE_VERTEXAI=false");
+    let before = scratch.env(&[("SET", "before")]).iter().count();
     let (env, report) = loaded(&scratch, ProjectTrust::Untrusted, &DotenvOptions::default());
-    assert_eq!((env.get("GEMINI_API_KEY"), env.get("MINE")), (Some("abx-1"), Some("a b")));
-    assert_eq!((env.get("GOOGLE_API_KEY"), env.get("OTHER")), (None, None));
-    assert_eq!(report.ignored[0].reason, IgnoreReason::Untrusted);
+    assert_eq!((env.get("GEMINI_API_KEY"), env.get("MINE")), (Some("own"), Some("a b")));
+    assert_eq!(env.iter().count(), before + 3, "nothing else is set");
+    assert_eq!((report.offered, report.ignored, report.loaded.len()), (vec![], vec![], 2));
+    let unread = ["work/sub/.gemini/.env", "work/sub/.env", "work/.env"].map(|file| scratch.path(file));
+    assert_eq!(report.unread, unread);
+}
+
+#[test]
+fn keys_and_cloud_projects_are_offered_and_never_set() {
+    let scratch = scratch();
+    scratch.write("work/sub/.gemini/.env", "GEMINI_API_KEY=near\nX=1");
+    scratch.write("work/sub/.env", "gemini_api_key=lower\nGOOGLE_CLOUD_PROJECT=p\nGOOGLE_CLOUD_LOCATION=l");
+    scratch.write("work/.env", "GEMINI_API_KEY=far\nGOOGLE_API_KEY=g\nGOOGLE_GENAI_USE_VERTEXAI=true");
+    let (env, report) = loaded(&scratch, ProjectTrust::Trusted, &DotenvOptions::default());
+    for name in ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_GENAI_USE_VERTEXAI"] {
+        assert_eq!(env.get(name), None, "{name}");
+    }
+    assert_eq!(env.get("X"), Some("1"));
+    let offered: Vec<(&str, &str)> =
+        report.offered.iter().map(|offer| (offer.name.as_str(), offer.value.reveal())).collect();
+    assert_eq!(
+        offered,
+        [
+            ("GEMINI_API_KEY", "near"),
+            ("GEMINI_API_KEY", "lower"),
+            ("GOOGLE_CLOUD_PROJECT", "p"),
+            ("GOOGLE_CLOUD_LOCATION", "l"),
+            ("GEMINI_API_KEY", "far"),
+            ("GOOGLE_API_KEY", "g"),
+        ]
+    );
+    assert!(report.offered[0].file.ends_with("sub/.gemini/.env"));
+    assert!(!format!("{report:?}").contains("near"), "no value is shown by accident");
+    // The user's own file sets them.
+    scratch.write("home/.env", "GEMINI_API_KEY=mine\nGOOGLE_GENAI_USE_VERTEXAI=true\nHTTPS_PROXY=http://p");
+    let (env, _) = loaded(&scratch, ProjectTrust::Trusted, &DotenvOptions::default());
+    assert_eq!(
+        (env.get("GEMINI_API_KEY"), env.get("GOOGLE_GENAI_USE_VERTEXAI"), env.get("HTTPS_PROXY")),
+        (Some("mine"), Some("true"), Some("http://p"))
+    );
+}
+
+#[test]
+fn nothing_is_read_from_a_folder_above_that_is_never_to_be_trusted() {
+    let scratch = scratch();
+    scratch.write("work/sub/.env", "A=1");
+    scratch.write("work/.env", "B=1");
+    scratch.write(".env", "C=1");
+    let options = DotenvOptions { border: Some(scratch.path("work")), ..DotenvOptions::default() };
+    let (env, _) = loaded(&scratch, ProjectTrust::Trusted, &options);
+    assert_eq!((env.get("A"), env.get("B"), env.get("C")), (Some("1"), None, None));
 }
 
 #[test]
@@ -103,7 +178,7 @@ fn excluded_names_and_local_files_can_be_left_out() {
     scratch.write("work/.env", "DEBUG_MODE=1\nLOCAL=1");
     scratch.write("home/.env", "DEBUG_MODE=2\nHOME_VAR=1");
     let excluded = vec!["DEBUG".to_owned(), "DEBUG_MODE".to_owned()];
-    let options = DotenvOptions { excluded, ignore_local: false };
+    let options = DotenvOptions { excluded, ..DotenvOptions::default() };
     let (env, report) = loaded(&scratch, ProjectTrust::Trusted, &options);
     assert_eq!((env.get("DEBUG"), env.get("DEBUG_MODE"), env.get("LOCAL")), (Some("1"), None, Some("1")));
     assert!(report.ignored.iter().all(|ignored| ignored.reason == IgnoreReason::Excluded));

@@ -1,9 +1,13 @@
 use super::*;
 use crate::scratch::Scratch;
 
-fn located(vars: &[(&str, &str)]) -> Home {
+fn locate(vars: &[(&str, &str)]) -> Result<Home, HomeError> {
     let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Home::locate(&Env::new(vars, "/cwd".into()))
+}
+
+fn located(vars: &[(&str, &str)]) -> Home {
+    locate(vars).unwrap()
 }
 
 #[test]
@@ -14,8 +18,7 @@ fn the_home_is_found_from_the_environment() {
         (&[("HOME", "/h"), ("GEMINI_CLI_HOME", "/nowhere/x")], "/nowhere/x", "/nowhere/x/.gemini"),
         (&[("GEMINI_CLI_HOME", "sub/")], "/cwd/sub", "/cwd/sub/.gemini"),
         (&[("USERPROFILE", "/u")], "/u", "/u/.gemini"),
-        (&[("TMPDIR", "/var/t")], "/var/t", "/var/t/.gemini"),
-        (&[("HOME", "")], "/tmp", "/tmp/.gemini"),
+        (&[("HOME", "relative"), ("GEMINI_CLI_HOME", "/x")], "/x", "/x/.gemini"),
     ] {
         let home = located(vars);
         assert_eq!(
@@ -23,6 +26,43 @@ fn the_home_is_found_from_the_environment() {
             (Path::new(user_home), Path::new(gemini_dir)),
             "{vars:?}"
         );
+    }
+}
+
+#[test]
+fn a_shared_folder_is_never_the_home() {
+    for vars in [
+        &[][..],
+        &[("TMPDIR", "/var/t")],
+        &[("HOME", ""), ("USERPROFILE", "")],
+        &[("HOME", "relative")],
+        &[("HOME", "."), ("GEMINI_CLI_HOME", "")],
+        &[("HOME", "~")],
+    ] {
+        assert_eq!(locate(vars), Err(HomeError::NotFound), "{vars:?}");
+    }
+}
+
+#[test]
+fn each_kind_of_state_marks_a_folder_as_the_folder_itself() {
+    let project = format!("projects/{}/chats/x", sha256_hex(b"/srv/app"));
+    for (file, is_state) in [
+        ("memory.md", true),
+        ("GEMINI.md", true),
+        ("policies/x", true),
+        ("skills/x/SKILL.md", true),
+        ("agents/x", true),
+        ("commands/x", true),
+        ("tmp/x", true),
+        (project.as_str(), true),
+        ("projects/mine/x", false),
+        ("notes.md", false),
+    ] {
+        let scratch = Scratch::new();
+        let given = scratch.path("x");
+        scratch.write(&format!("x/{file}"), "");
+        let home = located(&[("HOME", "/h"), ("GEMINI_CLI_HOME", given.to_str().unwrap())]);
+        assert_eq!(home.gemini_dir() == given, is_state, "{file}");
     }
 }
 

@@ -111,3 +111,34 @@ fn a_folder_that_brings_nothing_costs_no_word_and_is_kept_all_the_same() {
     scratch.write("work/.env", "GEMINI_MODEL=theirs");
     assert_eq!(started(&scratch, &[]).settings.groups.model.name, "auto");
 }
+
+#[test]
+fn without_a_home_or_with_somebody_elses_nothing_starts() {
+    let scratch = Scratch::new();
+    let env = Env::new([("HOME".to_owned(), "relative".to_owned())], scratch.path("work"));
+    let request = StartRequest { env, root: scratch.path("work"), ..StartRequest::default() };
+    assert!(matches!(start(request), Err(StartError::Home(HomeError::NotFound))));
+}
+
+#[test]
+fn a_folder_above_that_is_refused_gives_nothing() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("work/app")).unwrap();
+    scratch.write("work/.env", "ABOVE=1");
+    scratch.write("work/app/.env", "HERE=1");
+    let at = |path: &str| scratch.path(path).canonicalize().unwrap();
+    let started = || {
+        let request = StartRequest {
+            env: scratch.env(&[]),
+            root: at("work/app"),
+            skip_trust: true,
+            ..StartRequest::default()
+        };
+        let env = start(request).unwrap().env;
+        (env.get("HERE").is_some(), env.get("ABOVE").is_some())
+    };
+    assert_eq!(started(), (true, true));
+    let rule = format!("{{\"{}\": \"DO_NOT_TRUST\"}}", at("work").display());
+    scratch.write("home/.gemini/trustedFolders.json", &rule);
+    assert_eq!(started(), (true, false));
+}

@@ -26,7 +26,7 @@ pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), Un
         if kind == EntryType::XGlobalHeader {
             continue;
         }
-        let path = unpacking.admit(&name)?;
+        let Some(path) = unpacking.admit(&name)? else { continue };
         match kind {
             EntryType::Directory => unpacking.folder(&path)?,
             EntryType::Regular | EntryType::Continuous => {
@@ -37,7 +37,7 @@ pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), Un
                 let target = entry.link_name_bytes().unwrap_or_default().into_owned();
                 let target =
                     String::from_utf8(target).map_err(|_| unpacking.refused(&name, Refusal::NotUtf8))?;
-                unpacking.link(path, target)?;
+                unpacking.link(&path, target)?;
             }
             EntryType::Link => return Err(unpacking.refused(&name, Refusal::HardLink)),
             _ => return Err(unpacking.refused(&name, Refusal::NotAFile)),

@@ -1,3 +1,4 @@
+use std::fs;
 use std::io::Write;
 
 use flate2::Compression;
@@ -10,6 +11,7 @@ use super::*;
 
 const SMALL: Limits = Limits { entries: 5, total: 3 << 20, entry: 2 << 20, ratio: 50 };
 
+#[derive(Debug, Clone)]
 enum Item<'a> {
     File(&'a [u8], &'a [u8]),
     Link(&'a [u8], &'a str),
@@ -43,6 +45,11 @@ fn zip_of(items: &[Item<'_>]) -> Vec<u8> {
 /// A tar.gz of these files; the names go into the header past the checks of the writer.
 fn tar_of(items: &[Item<'_>]) -> Vec<u8> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+    append_all(&mut archive, items);
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+fn append_all(archive: &mut tar::Builder<GzEncoder<Vec<u8>>>, items: &[Item<'_>]) {
     for item in items {
         let mut header = Header::new_gnu();
         let (name, content) = match item {
@@ -64,7 +71,6 @@ fn tar_of(items: &[Item<'_>]) -> Vec<u8> {
         header.set_cksum();
         archive.append(&header, content).unwrap();
     }
-    archive.into_inner().unwrap().finish().unwrap()
 }
 
 fn unpacked(bytes: &[u8], limits: &Limits) -> (TempDir, Result<(), UnpackError>) {
@@ -127,23 +133,12 @@ fn entries_that_could_reach_out_are_refused_by_name() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link() {
-    // `a` leads to the parent's sibling only together with `b`.
-    let items = [Item::Link(b"a/up", ".."), Item::Link(b"b", "a/up/../.."), Item::File(b"a/up/x", b"x")];
-    for bytes in [zip_of(&items), tar_of(&items)] {
-        let (folder, result) = unpacked(&bytes, &Limits::default());
-        result.unwrap_err();
-        assert!(!folder.path().join("x").exists());
-    }
-}
-
-#[test]
 fn hard_links_and_devices_are_refused() {
     for (kind, wanted) in [
         (EntryType::Link, "hard link"),
-        (EntryType::Block, "no file"),
-        (EntryType::Char, "no file"),
-        (EntryType::Fifo, "no file"),
+        (EntryType::Block, "is not a regular file"),
+        (EntryType::Char, "is not a regular file"),
+        (EntryType::Fifo, "is not a regular file"),
     ] {
         let (_folder, result) = unpacked(&tar_of(&[Item::File(b"a", b"x"), Item::Other(b"b", kind)]), &SMALL);
         let said = result.unwrap_err().to_string();
@@ -221,3 +216,6 @@ fn damage_is_told_from_malice() {
     assert!(matches!(unpacked(b"hello", &SMALL).1, Err(UnpackError::UnknownFormat { .. })));
     assert!(matches!(unpacked(b"", &SMALL).1, Err(UnpackError::UnknownFormat { .. })));
 }
+
+#[cfg(unix)]
+mod hostile;

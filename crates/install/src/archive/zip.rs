@@ -11,6 +11,13 @@ use super::{Refusal, UnpackError, Unpacking};
 /// A link's target is a path.
 const MAX_TARGET: u64 = 4096;
 
+/// The bits of a mode that say what a file is, and what they can be here.
+const FILE_TYPE: u32 = 0o170_000;
+const FOLDER: u32 = 0o040_000;
+const REGULAR: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+const UNSAID: u32 = 0;
+
 pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), UnpackError> {
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive =
@@ -24,14 +31,18 @@ pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), Un
         };
         let raw = record.file_path();
         let name = raw.as_bytes();
-        let path = unpacking.admit(name)?;
+        let Some(path) = unpacking.admit(name)? else { continue };
         let (mode, method) = (record.mode(), record.compression_method());
         if record.flags().is_encrypted() {
             return Err(unpacking.refused(name, Refusal::Encrypted));
         }
-        if record.is_dir() {
+        let kind = mode.value() & FILE_TYPE;
+        if record.is_dir() || kind == FOLDER {
             unpacking.folder(&path)?;
             continue;
+        }
+        if !matches!(kind, REGULAR | LINK | UNSAID) {
+            return Err(unpacking.refused(name, Refusal::NotAFile));
         }
         let entry =
             archive.get_entry(record.wayfinder()).map_err(|error| unpacking.damaged(error.to_string()))?;
@@ -42,10 +53,14 @@ pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), Un
             _ => return Err(unpacking.refused(name, Refusal::Method)),
         };
         if mode.is_symlink() {
-            let mut target = String::new();
-            let read = content.take(MAX_TARGET).read_to_string(&mut target);
+            let mut target = Vec::new();
+            let read = content.take(MAX_TARGET + 1).read_to_end(&mut target);
             read.map_err(|error| unpacking.damaged(error.to_string()))?;
-            unpacking.link(path, target)?;
+            if target.len() as u64 > MAX_TARGET {
+                return Err(unpacking.refused(name, Refusal::Length));
+            }
+            let target = String::from_utf8(target).map_err(|_| unpacking.refused(name, Refusal::NotUtf8))?;
+            unpacking.link(&path, target)?;
         } else {
             unpacking.file(&path, content, mode.permissions() & 0o111 != 0)?;
         }

@@ -1,16 +1,12 @@
-//! Copying a folder without leaving it.
+//! Looking at a folder that somebody else made, and copying it, without leaving it.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::archive::{Limits, Refusal, create, make_link, stays_inside};
-
-/// Folders below folders; nobody nests deeper by hand.
-const MAX_DEPTH: usize = 64;
-
-/// What belongs to the way a folder came here and not to it.
-const LEFT_OUT: &str = ".git";
+use crate::archive::{Limits, Refusal, is_repository};
+use crate::confined::{ConfinedFolder, open_file};
+use crate::tree::{Node, Tree};
 
 /// Why a folder was not copied.
 #[derive(Debug, thiserror::Error)]
@@ -21,86 +17,131 @@ pub enum CopyError {
     Write { path: PathBuf, source: io::Error },
     #[error("`{}` is refused: it {why}", path.display())]
     Refused { path: PathBuf, why: Refusal },
-    #[error("`{}` is nested too deeply", path.display())]
-    TooDeep { path: PathBuf },
+}
+
+/// Whether a folder could be copied: its links stay inside, it holds files, folders and links alone, and no more
+/// than allowed. `.git` is passed over.
+pub fn check_folder(folder: &Path, limits: &Limits) -> Result<(), CopyError> {
+    survey(&real(folder)?, limits).map(drop)
 }
 
 /// Copies files, folders and the links that stay inside; gives how many. The user may write what is copied.
-/// `.git` is left out.
+/// `.git` is left out. Nothing is written before everything was looked at.
 pub fn copy_folder(from: &Path, to: &Path, limits: &Limits) -> Result<usize, CopyError> {
-    let root = from.canonicalize().map_err(|source| CopyError::Read { path: from.to_owned(), source })?;
-    let mut copy = Copy { root: &root, to, limits, entries: 0, total: 0 };
-    copy.folder(Path::new(""), 0)?;
-    Ok(copy.entries)
+    let from = real(from)?;
+    let tree = survey(&from, limits)?;
+    let unwritten = |path: &Path, source| CopyError::Write { path: to.join(path), source };
+    fs::create_dir_all(to).map_err(|source| unwritten(Path::new(""), source))?;
+    let folder = ConfinedFolder::open(to).map_err(|source| unwritten(Path::new(""), source))?;
+    let mut total = 0;
+    for (path, node) in tree.iter() {
+        match node {
+            Node::Folder => folder.create_folder(path).map_err(|source| unwritten(path, source))?,
+            Node::File => total += copy_file(&from.join(path), path, &folder, limits, total)?,
+            Node::Link(_) => {}
+        }
+    }
+    for (path, target) in tree.links() {
+        folder.create_link(path, target).map_err(|source| unwritten(path, source))?;
+    }
+    Ok(tree.len())
 }
 
-struct Copy<'a> {
+/// Everything in a folder, once it is known that nothing in it is refused.
+fn survey(root: &Path, limits: &Limits) -> Result<Tree, CopyError> {
+    let mut survey = Survey { root, limits, tree: Tree::default(), total: 0 };
+    survey.folder(Path::new(""))?;
+    if let Some((path, target)) = survey.tree.stray_link() {
+        return Err(refused(&root.join(path), Refusal::Link(target.to_owned())));
+    }
+    Ok(survey.tree)
+}
+
+struct Survey<'a> {
     root: &'a Path,
-    to: &'a Path,
     limits: &'a Limits,
-    entries: usize,
+    tree: Tree,
     total: u64,
 }
 
-impl Copy<'_> {
-    fn folder(&mut self, path: &Path, depth: usize) -> Result<(), CopyError> {
-        let (from, to) = (self.root.join(path), self.to.join(path));
-        if depth > MAX_DEPTH {
-            return Err(CopyError::TooDeep { path: from });
-        }
+impl Survey<'_> {
+    fn folder(&mut self, path: &Path) -> Result<(), CopyError> {
+        let from = self.root.join(path);
         let read = |source| CopyError::Read { path: from.clone(), source };
-        fs::create_dir_all(&to).map_err(|source| CopyError::Write { path: to, source })?;
         for entry in fs::read_dir(&from).map_err(read)? {
             let entry = entry.map_err(read)?;
-            if entry.file_name() == LEFT_OUT {
+            if is_repository(&entry.file_name()) {
                 continue;
             }
-            self.entries += 1;
-            if self.entries > self.limits.entries {
-                return Err(refused(&entry.path(), Refusal::TooMany(self.limits.entries)));
-            }
-            let child = path.join(entry.file_name());
-            let kind = entry.file_type().map_err(read)?;
-            if kind.is_dir() {
-                self.folder(&child, depth + 1)?;
-            } else if kind.is_symlink() {
-                self.link(&child)?;
-            } else if kind.is_file() {
-                self.file(&child)?;
-            } else {
-                return Err(refused(&entry.path(), Refusal::NotAFile));
-            }
+            self.entry(&path.join(entry.file_name()), &entry.path())?;
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> Result<(), CopyError> {
-        let (from, to) = (self.root.join(path), self.to.join(path));
-        let read = |source| CopyError::Read { path: from.clone(), source };
-        let mut file = File::open(&from).map_err(read)?;
-        let meta = file.metadata().map_err(read)?;
-        self.total += meta.len();
-        if meta.len() > self.limits.entry {
-            return Err(refused(&from, Refusal::EntryTooLarge(self.limits.entry)));
+    fn entry(&mut self, path: &Path, from: &Path) -> Result<(), CopyError> {
+        let read = |source| CopyError::Read { path: from.to_owned(), source };
+        match path.to_str() {
+            None => return Err(refused(from, Refusal::NotUtf8)),
+            Some(text) if text.chars().any(char::is_control) => {
+                return Err(refused(from, Refusal::ControlCharacters));
+            }
+            Some(_) => {}
         }
-        if self.total > self.limits.total {
-            return Err(refused(&from, Refusal::TotalTooLarge(self.limits.total)));
+        let meta = fs::symlink_metadata(from).map_err(read)?;
+        let node = if meta.is_dir() {
+            Node::Folder
+        } else if meta.is_symlink() {
+            let target = fs::read_link(from).map_err(read)?;
+            let shown = target.to_string_lossy().into_owned();
+            match target.to_str() {
+                Some(_) => Node::Link(shown),
+                None => return Err(refused(from, Refusal::Link(shown))),
+            }
+        } else if meta.is_file() {
+            self.total += meta.len();
+            within(meta.len(), self.total, self.limits).map_err(|why| refused(from, why))?;
+            Node::File
+        } else {
+            return Err(refused(from, Refusal::NotAFile));
+        };
+        self.tree.add(path, node).map_err(|why| refused(from, why))?;
+        if self.tree.len() > self.limits.entries {
+            return Err(refused(from, Refusal::TooMany(self.limits.entries)));
         }
-        let written = create(&to, is_executable(&meta)).and_then(|mut to| io::copy(&mut file, &mut to));
-        written.map(drop).map_err(|source| CopyError::Write { path: to, source })
+        if meta.is_dir() { self.folder(path) } else { Ok(()) }
     }
+}
 
-    fn link(&self, path: &Path) -> Result<(), CopyError> {
-        let (from, to) = (self.root.join(path), self.to.join(path));
-        let target = fs::read_link(&from).map_err(|source| CopyError::Read { path: from.clone(), source })?;
-        // Followed too: the words stay inside where another link on the way may not.
-        let inside = stays_inside(path, &target)
-            && from.canonicalize().is_ok_and(|place| place.starts_with(self.root));
-        if !inside {
-            return Err(refused(&from, Refusal::Link(target.to_string_lossy().into_owned())));
-        }
-        make_link(&target, &to).map_err(|source| CopyError::Write { path: to, source })
+/// Copies one file and gives its size, which may have changed since it was looked at.
+fn copy_file(
+    from: &Path,
+    path: &Path,
+    to: &ConfinedFolder,
+    limits: &Limits,
+    before: u64,
+) -> Result<u64, CopyError> {
+    let read = |source| CopyError::Read { path: from.to_owned(), source };
+    let file = open_file(from).map_err(read)?;
+    let meta = file.metadata().map_err(read)?;
+    if !meta.is_file() {
+        return Err(refused(from, Refusal::NotAFile));
     }
+    let write = |source| CopyError::Write { path: path.to_owned(), source };
+    let mut target = to.create_file(path, is_executable(&meta)).map_err(write)?;
+    let size = io::copy(&mut file.take(limits.entry + 1), &mut target).map_err(write)?;
+    within(size, before + size, limits).map_err(|why| refused(from, why))?;
+    Ok(size)
+}
+
+fn within(size: u64, total: u64, limits: &Limits) -> Result<(), Refusal> {
+    if size > limits.entry {
+        return Err(Refusal::EntryTooLarge(limits.entry));
+    }
+    if total > limits.total { Err(Refusal::TotalTooLarge(limits.total)) } else { Ok(()) }
+}
+
+fn real(folder: &Path) -> Result<PathBuf, CopyError> {
+    folder.canonicalize().map_err(|source| CopyError::Read { path: folder.to_owned(), source })
 }
 
 fn refused(path: &Path, why: Refusal) -> CopyError {

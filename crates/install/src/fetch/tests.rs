@@ -26,6 +26,7 @@ fn environment(home: &Path) -> Vec<(String, String)> {
 struct Remote {
     home: tempfile::TempDir,
     background: Arc<Background>,
+    limits: Limits,
 }
 
 impl Remote {
@@ -33,7 +34,7 @@ impl Remote {
     async fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let background = Arc::new(Background::new(home.path().join("logs")));
-        let remote = Self { home, background };
+        let remote = Self { home, background, limits: Limits::default() };
         write(&remote.folder().join("SKILL.md"), "first");
         for arguments in
             [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-qm", "first"], &["tag", "v1"]]
@@ -71,7 +72,9 @@ impl Remote {
     async fn clone(&self, reference: Option<&str>) -> Result<(PathBuf, String), CloneError> {
         let into = self.home.path().join(format!("clone-{}", reference.unwrap_or("none")));
         fs::create_dir(&into).unwrap();
-        let commit = clone(&self.access(), &self.url(), reference, &into, &CancellationToken::new()).await?;
+        let commit =
+            clone(&self.access(), &self.url(), reference, &into, &self.limits, &CancellationToken::new())
+                .await?;
         Ok((into, commit))
     }
 }
@@ -121,7 +124,10 @@ async fn what_cannot_be_fetched_is_named_with_its_reason() {
     }
     let (into, cancel) = (remote.home.path().join("ext"), CancellationToken::new());
     fs::create_dir(&into).unwrap();
-    let said = clone(&remote.access(), "ext::sh -c x", None, &into, &cancel).await.unwrap_err().to_string();
+    let said = clone(&remote.access(), "ext::sh -c x", None, &into, &remote.limits, &cancel)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("not allowed"), "{said}");
 }
 
@@ -167,7 +173,7 @@ fn a_copy_keeps_links_inside_and_refuses_those_that_leave() {
         let said =
             copy_folder(&from, &home.path().join("other"), &Limits::default()).unwrap_err().to_string();
         assert!(said.contains("scripts/bad") && said.contains(wanted), "{said}");
-        fs::remove_dir_all(home.path().join("other")).unwrap();
+        assert!(!home.path().join("other").exists(), "nothing is written before all is looked at");
         fs::remove_file(&link).unwrap();
     }
     let said = copy_folder(&from, &home.path().join("few"), &Limits { entries: 2, ..Limits::default() });
@@ -182,3 +188,6 @@ fn a_lone_folder_at_the_top_is_gone_into() {
     File::create(home.path().join("file")).unwrap();
     assert_eq!(only_folder(home.path()), home.path());
 }
+
+#[cfg(unix)]
+mod hostile;

@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "keychain", target_os = "macos"))]
 mod macos;
+#[cfg(any(test, feature = "memory-keychain"))]
+pub(crate) mod memory;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod secret_service;
 
@@ -34,6 +36,16 @@ pub enum KeychainError {
     Failed(String),
     #[error("the keychain did not give back what was put into it")]
     Forgetful,
+}
+
+impl KeychainError {
+    /// Whether there is no keychain here at all, rather than one that does not answer.
+    pub(super) fn is_absence(&self) -> bool {
+        match self {
+            Self::Unsupported | Self::NoSession | Self::Unreachable(_) => true,
+            Self::Locked | Self::TimedOut(_) | Self::Failed(_) | Self::Forgetful => false,
+        }
+    }
 }
 
 /// Passwords by service and account. Calls may block.

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::keychain::memory::MemoryKeychain as Memory;
 use super::keychain::{Keychain, Opener};
 use super::*;
 
@@ -54,6 +54,16 @@ impl Scene {
         CredentialStore::with(self.options(), Ok(TimedKeychain::new(opener, Duration::from_secs(10))))
     }
 
+    /// As it is after a write that could not reach the keychain.
+    fn put_in_file(&self, service: &str, account: &str, value: &str) {
+        let set = |entries: &mut pollux_domain::JsonObject| {
+            let accounts = entries.entry(service).or_insert_with(|| json!({}));
+            accounts[account] = Value::from(value);
+            true
+        };
+        self.store().file.change(set).unwrap();
+    }
+
     fn key(&self) -> Result<Option<String>, CredentialError> {
         Ok(self.store().api_key()?.map(|key| key.reveal().to_owned()))
     }
@@ -69,26 +79,6 @@ fn token(name: &str, access: &str, updated_at: i64) -> OAuthCredentials {
         "token": {"accessToken": access, "refreshToken": "r", "tokenType": "Bearer"}
     });
     OAuthCredentials::read(&entry).unwrap()
-}
-
-/// A keychain in memory.
-#[derive(Default)]
-struct Memory(BTreeMap<(String, String), String>);
-
-impl Keychain for Memory {
-    fn get(&mut self, service: &str, account: &str) -> Result<Option<String>, KeychainError> {
-        Ok(self.0.get(&(service.to_owned(), account.to_owned())).cloned())
-    }
-    fn set(&mut self, service: &str, account: &str, value: &str) -> Result<(), KeychainError> {
-        self.0.insert((service.to_owned(), account.to_owned()), value.to_owned());
-        Ok(())
-    }
-    fn delete(&mut self, service: &str, account: &str) -> Result<bool, KeychainError> {
-        Ok(self.0.remove(&(service.to_owned(), account.to_owned())).is_some())
-    }
-    fn accounts(&mut self, service: &str) -> Result<Vec<String>, KeychainError> {
-        Ok(self.0.keys().filter(|(known, _)| known == service).map(|(_, account)| account.clone()).collect())
-    }
 }
 
 /// One that answers every question with an error.
@@ -110,7 +100,7 @@ impl Keychain for Locked {
 }
 
 fn memory() -> Opener {
-    Box::new(|| Ok(Box::<Memory>::default()))
+    Memory::default().opener()
 }
 
 #[test]
@@ -155,8 +145,8 @@ fn a_stored_key_comes_back_and_leaves_nothing_when_it_is_removed() {
     let text = fs::read_to_string(scene.path(FILE)).unwrap();
     assert!(!text.contains("key-9"));
     assert_eq!(text.split(':').next().unwrap().len(), 24, "an IV of 12 bytes");
-    assert!(store.delete_api_key().unwrap());
-    assert!(!store.delete_api_key().unwrap());
+    assert!(store.delete_api_key().unwrap().removed);
+    assert_eq!(store.delete_api_key().unwrap(), Removal::default());
     assert_eq!(fs::read_dir(scene.folder.path()).unwrap().count(), 0);
 }
 
@@ -236,7 +226,7 @@ fn plain_tokens_of_upstream_are_read_encrypted_and_taken_out_of_the_plain_file()
     assert!(!scene.path(PLAIN).exists());
     // Listing moves nothing.
     let scene = Scene::new(&[(PLAIN, &plain.to_string())]);
-    let listed = scene.store().entries().unwrap();
+    let listed = scene.store().entries().unwrap().entries;
     assert_eq!(listed.len(), 2);
     assert!(listed.iter().all(|entry| entry.place == Place::PlainFile(scene.path(PLAIN))));
     assert!(!scene.path(FILE).exists());
@@ -250,11 +240,11 @@ fn a_keychain_that_works_is_used_and_the_copy_in_the_file_goes() {
     assert_eq!(store.set_api_key(&Secret::new("newer"), 99).unwrap(), Backend::Keychain);
     assert_eq!(store.api_key().unwrap().unwrap().reveal(), "newer");
     assert_eq!(scene.key().unwrap(), None);
-    let listed = store.entries().unwrap();
+    let listed = store.entries().unwrap().entries;
     let keys: Vec<&Place> =
         listed.iter().filter(|entry| entry.service == API_KEY_SERVICE).map(|entry| &entry.place).collect();
     assert_eq!(keys, [&Place::Keychain], "the probe's entry is gone, too");
-    assert!(store.delete_api_key().unwrap());
+    assert!(store.delete_api_key().unwrap().removed);
     assert_eq!(store.api_key().unwrap(), None);
 }
 
@@ -265,10 +255,10 @@ fn of_two_copies_the_newer_one_counts() {
         let store = scene.with_keychain(memory());
         store.set_credentials(MCP_SERVICE, &token("s", "keychain", in_keychain)).unwrap();
         // Another session of the same user, without the keychain.
-        scene.store().set_credentials(MCP_SERVICE, &token("s", "file", in_file)).unwrap();
+        scene.put_in_file(MCP_SERVICE, "s", &token("s", "file", in_file).to_json().to_string());
         let found = store.credentials(MCP_SERVICE, "s").unwrap().unwrap();
         assert_eq!(found.token.access_token.reveal(), expected);
-        assert!(store.delete_credentials(MCP_SERVICE, "s").unwrap());
+        assert!(store.delete_credentials(MCP_SERVICE, "s").unwrap().removed);
         assert_eq!(store.credentials(MCP_SERVICE, "s").unwrap(), None);
         assert_eq!(scene.store().credentials(MCP_SERVICE, "s").unwrap(), None);
     }
@@ -333,7 +323,7 @@ fn writers_at_the_same_time_lose_nothing() {
             });
         }
     });
-    assert_eq!(scene.store().entries().unwrap().len(), 18);
+    assert_eq!(scene.store().entries().unwrap().entries.len(), 18);
 }
 
 #[test]
@@ -344,12 +334,13 @@ fn everything_goes_with_delete_all_and_secrets_of_extensions_stay() {
     let store = scene.store();
     store.set_credentials(A2A_SERVICE, &token("agent", "t", 1)).unwrap();
     store.set_secret("Gemini CLI Extensions x 1", "TOKEN", &Secret::new("s")).unwrap();
-    let removed = store.delete_all().unwrap();
+    let removed = store.delete_all().unwrap().entries;
     assert!(removed.iter().any(Entry::is_google_login), "{removed:?}");
-    assert_eq!(store.entries().unwrap(), []);
+    assert_eq!(store.entries().unwrap(), Listing::default());
     assert!(!scene.path(PLAIN).exists() && !scene.path("oauth_creds.json").exists());
     let kept = store.secret("Gemini CLI Extensions x 1", "TOKEN").unwrap().unwrap();
     assert_eq!(kept.reveal(), "s");
 }
 
 mod gemini_cli;
+mod reach;

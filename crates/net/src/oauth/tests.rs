@@ -286,7 +286,7 @@ async fn a_sign_in_counts_for_its_own_address_alone() {
     namesake.name = "my_server".into();
     namesake.url = Url::parse("https://evil.example/mcp").unwrap();
     assert_eq!(scene.oauth().valid_token(&namesake).await.unwrap(), None);
-    assert!(scene.oauth().forget(&scene.server()).await.unwrap());
+    assert!(scene.oauth().forget(&scene.server()).await.unwrap().removed);
     assert!(!scene.oauth().has_token(&scene.server()).await);
 }
 

@@ -122,8 +122,11 @@ impl Front<'_, '_> {
         let (mut input, mut screen) = (std::io::empty(), std::io::sink());
         let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
         let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
-        let mut archive = wire::archive(self.turn.options, &self.turn.loaded.env, false);
-        match sessions_command::run(&command, &mut *archive, &mut person, &mut streams) {
+        let archive = wire::archive(self.turn.options, &self.turn.loaded.env, false);
+        let done = archive.and_then(|mut archive| {
+            sessions_command::run(&command, &mut *archive, &mut person, &mut streams)
+        });
+        match done {
             Ok(()) => self.face.note(String::from_utf8_lossy(&out).trim_end()),
             Err(failure) => self.face.complain(&failure.message()),
         }

@@ -63,7 +63,8 @@ pub(super) fn settings(memory: &Settings, loaded: &Loaded) -> EmbedSettings {
     }
     let in_env = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].iter().any(|name| own.non_empty(name).is_some());
     if embed.api_key.is_none() && !in_env && !has_keys_of_project(loaded) {
-        let stored = check_credentials(loaded).ok().filter(|credentials| credentials.api_key);
+        let stored = check_credentials(loaded).ok();
+        let stored = stored.filter(|credentials| credentials.api_key && !credentials.of_project);
         if let Some(credentials) = stored {
             embed.api_key = Some(credentials.auth.key.reveal().to_owned());
             // It is Gemini's key; nobody else is to see it.

@@ -16,6 +16,7 @@ use pollux_session::{
 };
 use serde_json::Value;
 
+use super::home;
 use super::pick::{Own, Picked, Reach, pick};
 use super::places::{Places, source_word, unreadable};
 use super::{details, going_back, incoming, removals, rows};
@@ -36,9 +37,9 @@ pub(crate) struct Shelves {
 }
 
 /// The sessions that somebody in this folder can see. Reads nothing yet.
-pub(crate) fn archive(options: &Options, env: &Env, watched: bool) -> Box<dyn Archive> {
-    let places = Places::new(env, watched);
-    Box::new(Shelves { options: options.clone(), places, notes: Vec::new() })
+pub(crate) fn archive(options: &Options, env: &Env, watched: bool) -> Result<Box<dyn Archive>, Failure> {
+    let places = Places::new(env, home(env)?, watched);
+    Ok(Box::new(Shelves { options: options.clone(), places, notes: Vec::new() }))
 }
 
 impl Shelves {

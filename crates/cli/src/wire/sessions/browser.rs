@@ -53,7 +53,7 @@ pub(crate) enum Freshness {
 
 /// The sessions of this project, and of all others.
 pub(crate) fn stored_chats(loaded: &Loaded) -> StoredChats {
-    StoredChats { places: Places::new(&loaded.env, false) }
+    StoredChats { places: Places::new(&loaded.env, loaded.home.clone(), false) }
 }
 
 impl StoredChats {

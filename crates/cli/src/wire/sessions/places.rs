@@ -26,8 +26,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(env: &Env, watched: bool) -> Self {
-        let home = Home::locate(env);
+    pub(super) fn new(env: &Env, home: Home, watched: bool) -> Self {
         let project = Project::locate(&home, env.cwd());
         Self { env: env.clone(), home, project, watched }
     }

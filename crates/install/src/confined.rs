@@ -1,0 +1,162 @@
+//! A folder that is filled without leaving it.
+//!
+//! Every name on the way is opened from the folder before it and never through a link, so that whatever lies on
+//! the disk already, nothing is created outside. It does not judge names; [`crate::tree`] does.
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path};
+
+/// Only plain names lead down from a folder.
+fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
+    let names = path.components().map(|part| match part {
+        Component::Normal(name) => Ok(name),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    });
+    names.collect()
+}
+
+#[cfg(unix)]
+mod system {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{self, CWD, Mode, OFlags};
+    use rustix::io::{Errno, retry_on_intr};
+
+    use super::*;
+
+    const WALK: OFlags =
+        OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+    /// The folder, held open.
+    pub(crate) struct ConfinedFolder(OwnedFd);
+
+    impl ConfinedFolder {
+        /// Opens a folder that is there; the last name may not be a link.
+        pub(crate) fn open(path: &Path) -> io::Result<Self> {
+            Ok(Self(retry_on_intr(|| fs::openat(CWD, path, WALK, Mode::empty()))?))
+        }
+
+        /// Makes a folder and those above it.
+        pub(crate) fn create_folder(&self, path: &Path) -> io::Result<()> {
+            self.walk(&names(path)?).map(drop)
+        }
+
+        /// Makes a new file; the folders above it are made too.
+        pub(crate) fn create_file(&self, path: &Path, executable: bool) -> io::Result<File> {
+            let names = names(path)?;
+            let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = self.walk(above)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
+            Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, mode))?))
+        }
+
+        /// Makes a new link; the folders above it are made too.
+        pub(crate) fn create_link(&self, path: &Path, target: &str) -> io::Result<()> {
+            let names = names(path)?;
+            let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = self.walk(above)?;
+            Ok(retry_on_intr(|| fs::symlinkat(target, &folder, *name))?)
+        }
+
+        fn walk(&self, names: &[&std::ffi::OsStr]) -> io::Result<OwnedFd> {
+            let mut folder = self.0.try_clone()?;
+            for name in names {
+                match retry_on_intr(|| fs::mkdirat(&folder, *name, Mode::from_raw_mode(0o755))) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                folder = retry_on_intr(|| fs::openat(&folder, *name, WALK, Mode::empty()))?;
+            }
+            Ok(folder)
+        }
+    }
+
+    /// Opens a file for reading; a link is an error, and a pipe does not wait for a writer.
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(retry_on_intr(|| fs::openat(CWD, path, flags, Mode::empty()))?))
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The folder, by its path; each name on the way is looked at before it is used.
+    pub(crate) struct ConfinedFolder(PathBuf);
+
+    impl ConfinedFolder {
+        pub(crate) fn open(path: &Path) -> io::Result<Self> {
+            Ok(Self(path.to_owned()))
+        }
+
+        pub(crate) fn create_folder(&self, path: &Path) -> io::Result<()> {
+            let mut place = self.0.clone();
+            for name in names(path)? {
+                place.push(name);
+                match fs::create_dir(&place) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    Ok(()) | Err(_) => {}
+                }
+                if !fs::symlink_metadata(&place)?.is_dir() {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+            }
+            Ok(())
+        }
+
+        pub(crate) fn create_file(&self, path: &Path, _executable: bool) -> io::Result<File> {
+            self.create_folder(path.parent().unwrap_or(Path::new("")))?;
+            fs::OpenOptions::new().write(true).create_new(true).open(self.0.join(path))
+        }
+
+        pub(crate) fn create_link(&self, path: &Path, target: &str) -> io::Result<()> {
+            self.create_folder(path.parent().unwrap_or(Path::new("")))?;
+            crate::place::make_link(target, &self.0.join(path))
+        }
+    }
+
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        if fs::symlink_metadata(path)?.is_symlink() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        File::open(path)
+    }
+}
+
+pub(crate) use system::{ConfinedFolder, open_file};
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_created_through_a_link_that_is_already_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inside, outside) = (dir.path().join("inside"), dir.path().join("outside"));
+        fs::create_dir(&inside).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink("../outside", inside.join("door")).unwrap();
+        symlink("../outside/new", inside.join("file")).unwrap();
+        let folder = ConfinedFolder::open(&inside).unwrap();
+        folder.create_folder(Path::new("door/a")).unwrap_err();
+        folder.create_file(Path::new("door/b"), false).unwrap_err();
+        folder.create_link(Path::new("door/c"), "x").unwrap_err();
+        folder.create_file(Path::new("file"), false).unwrap_err();
+        for path in ["../outside/d", "/tmp/e", "a/../../outside/f", ""] {
+            folder.create_file(Path::new(path), false).unwrap_err();
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert!(ConfinedFolder::open(&inside.join("door")).is_err());
+        folder.create_file(Path::new("a/b/c"), true).unwrap();
+        assert!(inside.join("a/b/c").is_file());
+    }
+}

@@ -1,0 +1,166 @@
+use pollux_extend::extension::Kind;
+use pollux_net::credentials::{KeychainAddress, MemoryKeychain, StoreOptions};
+
+use super::keys::KEY_FILE;
+use super::*;
+
+#[test]
+fn what_upstream_signed_is_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    files::replace(&dir.path().join(KEY_FILE), key.as_bytes(), Mode::Private).unwrap();
+    let metadata = Metadata::new("/src/x", Kind::Local);
+    // sha256 of {"source":"/src/x","type":"local"}, as upstream's stable stringify writes it.
+    assert_eq!(hash(&metadata), sha256_hex(br#"{"source":"/src/x","type":"local"}"#));
+    let integrity = Integrity::new(dir.path(), None);
+    assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
+    integrity.record("x", &metadata, dir.path()).unwrap();
+    let register: Value =
+        serde_json::from_str(&files::read_text(&dir.path().join(REGISTER)).unwrap().unwrap()).unwrap();
+    let sign = |text: &str| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.as_bytes());
+        hex(ring::hmac::sign(&key, text.as_bytes()).as_ref())
+    };
+    assert_eq!(register["store"]["x"]["signature"], sign(&hash(&metadata)));
+    assert_eq!(register["signature"], sign(&canonical(&register["store"])));
+    assert_eq!(Integrity::new(dir.path(), None).verify("x", &metadata), Standing::Verified);
+}
+
+#[test]
+fn a_changed_origin_or_register_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let metadata = Metadata::new("https://example.com/good", Kind::Git);
+    let integrity = Integrity::new(dir.path(), None);
+    integrity.record("x", &metadata, dir.path()).unwrap();
+    let evil = Metadata::new("https://example.com/evil", Kind::Git);
+    assert_eq!(integrity.verify("x", &evil), Standing::Invalid);
+    let file = dir.path().join(REGISTER);
+    let text = files::read_text(&file).unwrap().unwrap();
+    files::replace(&file, text.replace("\"x\"", "\"y\"").as_bytes(), Mode::Private).unwrap();
+    assert_eq!(integrity.verify("x", &metadata), Standing::Invalid);
+    assert!(matches!(integrity.record("x", &metadata, dir.path()), Err(IntegrityError::Tampered { .. })));
+    files::replace(&file, text.as_bytes(), Mode::Private).unwrap();
+    integrity.forget("x").unwrap();
+    assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
+    assert!(integrity.contents("x").unwrap().is_none());
+}
+
+fn options(dir: &Path) -> StoreOptions {
+    StoreOptions { gemini_dir: dir.to_owned(), host: "h".into(), user: "u".into(), ..StoreOptions::default() }
+}
+
+/// The same home at a desktop and over ssh, where there is no keychain.
+struct Sessions {
+    dir: tempfile::TempDir,
+    desktop: CredentialStore,
+    ssh: CredentialStore,
+}
+
+impl Sessions {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let desktop = MemoryKeychain::default().store(options(dir.path()));
+        let ssh =
+            CredentialStore::new(StoreOptions { keychain: KeychainAddress::NoBus, ..options(dir.path()) });
+        Self { dir, desktop, ssh }
+    }
+
+    fn at_desktop(&self) -> Integrity<'_> {
+        Integrity::new(self.dir.path(), Some(&self.desktop))
+    }
+
+    fn over_ssh(&self) -> Integrity<'_> {
+        Integrity::new(self.dir.path(), Some(&self.ssh))
+    }
+
+    fn register(&self) -> Value {
+        serde_json::from_str(&files::read_text(&self.dir.path().join(REGISTER)).unwrap().unwrap()).unwrap()
+    }
+
+    fn write_register(&self, register: &Value) {
+        let text = register.to_string();
+        files::replace(&self.dir.path().join(REGISTER), text.as_bytes(), Mode::Private).unwrap();
+    }
+}
+
+#[test]
+fn what_is_installed_in_one_session_is_verified_and_updated_in_the_other() {
+    let sessions = Sessions::new();
+    let dir = sessions.dir.path();
+    let (one, two) = (Metadata::new("/src/one", Kind::Local), Metadata::new("/src/two", Kind::Local));
+    sessions.at_desktop().record("one", &one, dir).unwrap();
+    sessions.over_ssh().record("two", &two, dir).unwrap();
+    for integrity in [sessions.at_desktop(), sessions.over_ssh()] {
+        integrity.check().unwrap();
+        assert_eq!(integrity.verify("one", &one), Standing::Verified);
+        assert_eq!(integrity.verify("two", &two), Standing::Verified);
+        assert_eq!(integrity.verify("one", &two), Standing::Invalid);
+        assert!(integrity.contents("one").unwrap().is_some());
+    }
+    // Back at the desktop everything is signed with its key again, each entry too, for upstream.
+    let again = Metadata::new("/src/again", Kind::Local);
+    sessions.at_desktop().record("one", &again, dir).unwrap();
+    let register = sessions.register();
+    let keychain = sessions.at_desktop().keys.find(KeyPlace::Keychain).unwrap().unwrap().unwrap();
+    assert_eq!(register["signature"], keychain.sign(&canonical(&register["store"])));
+    assert_eq!(register["store"]["two"]["signature"], keychain.sign(&hash(&two)));
+    let places: Vec<&str> =
+        register["signatures"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    assert_eq!(places, ["keychain", "file"]);
+    sessions.over_ssh().forget("two").unwrap();
+    assert_eq!(sessions.at_desktop().verify("two", &two), Standing::Unknown);
+    assert_eq!(sessions.at_desktop().verify("one", &again), Standing::Verified);
+}
+
+#[test]
+fn a_key_that_cannot_be_reached_is_not_a_change() {
+    let sessions = Sessions::new();
+    let metadata = Metadata::new("/src/one", Kind::Local);
+    sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
+    // As upstream and earlier releases write it.
+    let mut register = sessions.register();
+    register.as_object_mut().unwrap().shift_remove("signatures");
+    sessions.write_register(&register);
+    assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Verified);
+    let Standing::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
+    assert!(reason.contains("cannot be checked") && reason.contains("there is no D-Bus session"), "{reason}");
+    let error = sessions.over_ssh().check().unwrap_err();
+    assert!(matches!(error, IntegrityError::KeyUnreached { .. }) && error.hint().is_some());
+
+    // Only the keychain's signature is left, or the file with the other key was lost.
+    let sessions = Sessions::new();
+    sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
+    std::fs::remove_file(sessions.dir.path().join(KEY_FILE)).unwrap();
+    let Standing::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
+    assert!(reason.contains("is in the keychain: there is no D-Bus session"), "{reason}");
+    assert!(reason.contains("no longer in `integrity.key`"), "{reason}");
+    assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Verified);
+    sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
+    assert_eq!(sessions.over_ssh().verify("one", &metadata), Standing::Verified, "signed with the new key");
+}
+
+#[test]
+fn a_change_is_a_change_in_every_session_and_one_right_signature_does_not_excuse_a_wrong_one() {
+    let sessions = Sessions::new();
+    let metadata = Metadata::new("/src/one", Kind::Local);
+    sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
+    let sound = sessions.register();
+    let evil = Metadata::new("https://example.com/evil", Kind::Git);
+    let mut changed = sound.clone();
+    changed["store"]["one"]["hash"] = Value::from(hash(&evil));
+    sessions.write_register(&changed);
+    assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
+    assert_eq!(sessions.over_ssh().verify("one", &evil), Standing::Invalid);
+    // Signed again by somebody who has the file but not the keychain.
+    let file = sessions.over_ssh().keys.find(KeyPlace::File).unwrap().unwrap().unwrap();
+    let text = canonical(&changed["store"]);
+    changed["signatures"][1]["signature"] = Value::from(file.sign(&text));
+    changed["signature"] = Value::from(file.sign(&text));
+    sessions.write_register(&changed);
+    assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
+    assert!(matches!(sessions.at_desktop().check(), Err(IntegrityError::Tampered { .. })));
+    for hostile in ["[]", "{}", "{\"store\": {}}", "{\"store\": {}, \"signatures\": [1, {}]}"] {
+        files::replace(&sessions.dir.path().join(REGISTER), hostile.as_bytes(), Mode::Private).unwrap();
+        assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Invalid, "{hostile}");
+    }
+}
