@@ -30,9 +30,7 @@ pub fn hide_credentials(alone: OnlyThread) {
     // If the kernel refuses, nothing has changed.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    #[cfg(unix)]
-    wipe_variables(&alone);
-    drop(alone);
+    wipe_variables(alone);
 }
 
 /// Marks every descriptor but the three streams to be closed in children, whoever starts them.
@@ -75,9 +73,8 @@ fn mark_descriptor(number: i32) {
     unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
-#[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library cannot overwrite a variable in place")]
-fn wipe_variables(_alone: &OnlyThread) {
+fn wipe_variables(_alone: OnlyThread) {
     unsafe extern "C" {
         static mut environ: *mut *mut libc::c_char;
     }

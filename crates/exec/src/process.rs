@@ -297,6 +297,7 @@ fn signal_each(processes: &[i32], signal: Signal) {
 
 /// A row of the process table.
 #[derive(Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only its sandboxes look at all of it"))]
 pub(crate) struct ProcessEntry {
     pub(crate) id: i32,
     pub(crate) parent: i32,

@@ -37,8 +37,8 @@ pub(super) fn is_any_alive(since: Tick) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let table = process::processes();
     let Some(own_marks) = Marks::of(own) else { return false };
-    // Orphans are given to one of these.
-    let mut ancestors = vec![1];
+    // Orphans are given to one of these; our own children may still be about to die.
+    let mut ancestors = vec![1, own];
     let mut next = own;
     while let Some(entry) = table.iter().find(|entry| entry.id == next && entry.parent > 0) {
         ancestors.push(entry.parent);

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -23,8 +23,9 @@ use super::confined::{self, Tick};
 
 /// How often the watcher looks whether anything confined is still alive, beside being told of changes.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
-/// As many renamed things of one name may stand in a folder.
-const MAX_RENAMED: u32 = 1000;
+/// Renamed things are numbered up to here, and by the time after that.
+const SMALL_NUMBERS: u128 = 20;
+const ATTEMPTS: usize = 100;
 /// What a renamed thing is called.
 const SUFFIX: &str = "sandbox-blocked";
 
@@ -185,7 +186,10 @@ impl Absent {
 
     /// Gives it a name that means nothing to any program.
     fn rename(&self) -> Option<PathBuf> {
-        for number in 1..MAX_RENAMED {
+        let unguessed = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+        // A command may have taken all the small numbers in advance.
+        let numbers = (1..=SMALL_NUMBERS).chain(std::iter::repeat_with(unguessed).take(ATTEMPTS));
+        for number in numbers {
             let name = format!("{}.{SUFFIX}-{number}", self.name);
             let renamed = rustix::fs::renameat_with(
                 &*self.folder,

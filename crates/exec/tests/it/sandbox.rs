@@ -514,6 +514,8 @@ async fn a_forbidden_name_that_appears_is_renamed_and_told_of() {
         assert_eq!(fs::read_to_string(scene.path("w/.envrc.sandbox-blocked-2")).unwrap(), "y\n");
         scene.sandbox.take_notice().unwrap();
         assert_eq!(scene.sandbox.take_notice(), None);
+        scene.run("for n in $(seq 1000); do : > .envrc.sandbox-blocked-$n; done; echo z > .envrc").await;
+        assert!(!scene.path("w/.envrc").exists(), "{level}: all small numbers are taken");
     }
 }
 
