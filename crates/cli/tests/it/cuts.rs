@@ -118,5 +118,13 @@ fn useless_replies_are_asked_for_again_with_a_nudge_until_the_tries_are_used_up(
     assert_eq!(scene.server.requests().len(), 4, "{}", run.stderr);
     let parts: Vec<usize> = (0..4).map(|index| scene.server.request(index).last_texts().len()).collect();
     assert_eq!(parts, [2, 2, 3, 3], "a nudge follows a reply without words");
-    assert_eq!(scene.session()["messages"].as_array().unwrap().len(), 1, "nothing of it is recorded");
+    let session = scene.session();
+    let types: Vec<&str> = session["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["type"].as_str().unwrap())
+        .collect();
+    let told = ["user", "warning", "warning", "warning", "warning", "error"];
+    assert_eq!(types, told, "nothing of it is recorded but what went wrong");
 }

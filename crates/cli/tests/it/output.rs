@@ -45,8 +45,9 @@ fn text_is_the_answer_with_one_newline_where_tools_ran_and_at_the_end() {
 fn json_in_our_dialect_has_the_whole_answer_and_the_totals() {
     let (_scene, run) = run("json", "pollux");
     let document = parse(&run.stdout);
-    assert_eq!(keys(&document), ["response", "stats"]);
+    assert_eq!(keys(&document), ["response", "stats", "error"]);
     assert_eq!(document["response"], "abc\nDone.");
+    assert_eq!(document["error"]["message"], "Command failed with exit code 3", "the last call failed");
     let stats = &document["stats"];
     assert_eq!(keys(stats), ["models", "tools", "files"]);
     let model = &stats["models"]["m-x"];
@@ -56,7 +57,7 @@ fn json_in_our_dialect_has_the_whole_answer_and_the_totals() {
     let tools = &stats["tools"];
     assert_eq!(
         (&tools["totalCalls"], &tools["totalSuccess"], &tools["totalFail"]),
-        (&json!(3), &json!(2), &json!(1))
+        (&json!(3), &json!(1), &json!(2))
     );
     assert_eq!(tools["byName"]["write_file"], json!({"calls": 1, "success": 1, "fail": 0}));
     assert_eq!(stats["files"], json!({"totalLinesAdded": 2, "totalLinesRemoved": 0}));
@@ -107,9 +108,15 @@ fn stream_json_in_our_dialect_tells_everything_in_order() {
     let use_ = of_type(&events, "TOOL_USE")[0];
     assert_eq!(keys(use_), ["type", "toolName", "callId", "params", "timestamp"]);
     for result in of_type(&events, "TOOL_RESULT") {
-        let text = if result["status"] == "success" { "result" } else { "error" };
-        assert_eq!(keys(result), ["type", "callId", "status", text, "timestamp"]);
-        assert!(result[text].is_string());
+        let texts: &[&str] = match result["callId"].as_str().unwrap() {
+            "write_file__w" => &["result"],
+            "read_file__r" => &["error"],
+            // A command that failed has printed something, too.
+            _ => &["result", "error"],
+        };
+        let status = if texts == ["result"] { "success" } else { "error" };
+        assert_eq!(keys(result), [&["type", "callId", "status"], texts, &["timestamp"]].concat());
+        assert!(result["status"] == status && texts.iter().all(|text| result[*text].is_string()), "{result}");
     }
     let said: String = of_type(&events, "MESSAGE")
         .iter()

@@ -63,6 +63,19 @@ fn replies() -> [Reply; 2] {
 }
 
 #[test]
+fn a_command_that_failed_counts_as_a_failure() {
+    let failing = reply().call("run_shell_command", json!({"command": "echo 'all well'; exit 3"}));
+    let scene = Scene::with(home(json!({})), [failing, reply().text("Done.")]);
+    assert_eq!(scene.run(&["-p", "x", "--yolo", "--sandbox=false"]).code, Some(0));
+    let records = records(&scene);
+    let call = &named(&records, "tool_call")[0];
+    assert_eq!((&call["success"], &call["error"]), (&json!(false), &json!("Command exited with code 3")));
+    assert_eq!(call["error_type"], "shell_execute_error");
+    let count = metric(&records, "tool.call.count").unwrap();
+    assert_eq!(count["dataPoints"][0]["attributes"]["success"], false, "{count}");
+}
+
+#[test]
 fn a_run_leaves_the_records_that_drivers_look_for() {
     let scene = Scene::with(home(json!({"logPrompts": true})), replies());
     let run = scene.prompt(&["-p", "the prompt", "--yolo"]).stdin("piped text").run();
