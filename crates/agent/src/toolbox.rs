@@ -98,18 +98,22 @@ impl Toolbox {
 
     /// Whether a name that cannot be called now may become one that can.
     pub(crate) fn may_still_come(&self, name: &str) -> bool {
-        self.late.is_some() && self.find(name).is_err()
+        self.find(name).is_err() && (self.late.is_some() || self.named(name).is_some())
     }
 
     /// Waits for the tool of this name if it is on its way.
     pub(crate) async fn arrival(&self, name: &str, cancel: &CancellationToken) {
-        let Some(late) = &self.late else { return };
-        // A tool of the session's own is there or is kept from the model; waiting changes neither.
-        if self.all.iter().take(self.own).any(|tool| is_called(&**tool, name)) {
-            return;
+        match (self.named(name), &self.late) {
+            (Some(tool), _) => tool.available(cancel).await,
+            // A tool of the session's own is kept from the model; waiting does not change that.
+            (None, Some(late)) if !self.is_own(name) => late.arrival(name, cancel).await,
+            (None, _) => {}
         }
-        let name = self.named(name).map_or(name, |tool| tool.spec().name.as_str());
-        late.arrival(name, cancel).await;
+    }
+
+    /// Whether a name means a tool of the session's own, seen or not.
+    fn is_own(&self, name: &str) -> bool {
+        self.all.iter().take(self.own).any(|tool| is_called(&**tool, name))
     }
 
     /// Keeps what the approvals let the model see; another mode shows other tools.
@@ -161,7 +165,8 @@ impl Toolbox {
         let named = |wanted: &str| self.tools.iter().find(|tool| tool.spec().name == wanted);
         named(name)
             .or_else(|| named(canonical_tool_name(name)))
-            .or_else(|| self.formerly(name))
+            // No server gets the calls of a tool that is kept from the model.
+            .or_else(|| self.formerly(name).filter(|_| !self.is_own(name)))
             .or_else(|| self.tools.iter().find(|tool| tool.answers_to(name)))
     }
 
@@ -177,12 +182,14 @@ impl Toolbox {
     }
 
     fn unknown(&self, name: &str) -> ToolFailure {
+        let hidden = self.all.iter().find(|tool| is_called(&***tool, name));
+        let waits = |tool: &&Arc<dyn Tool>| self.for_approval.contains(&tool.spec().name);
+        if let Some(tool) = hidden.filter(|tool| !self.is_subagents || waits(tool)) {
+            return self.hidden(&**tool, name);
+        }
         if self.is_subagents {
             let message = format!("Unauthorized tool call: '{name}' is not available to this agent.");
             return failure(ToolErrorKind::ToolNotRegistered, message);
-        }
-        if let Some(tool) = self.all.iter().find(|tool| is_called(&***tool, name)) {
-            return self.hidden(&**tool, name);
         }
         if let Some(why) = self.late.as_ref().and_then(|late| late.absence(name)) {
             return failure(ToolErrorKind::ToolNotRegistered, why);
@@ -228,3 +235,6 @@ fn is_called(tool: &dyn Tool, name: &str) -> bool {
     let own = tool.spec().name.as_str();
     own == name || own == canonical_tool_name(name) || tool.answers_to(name)
 }
+
+#[cfg(test)]
+mod tests;

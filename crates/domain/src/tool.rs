@@ -44,6 +44,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Waits, for a limited time, until it can be called.
+    fn available<'a>(&'a self, _cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Whether older conversations call it by this name. Its own name and the known aliases need no word here.
     fn answers_to(&self, _name: &str) -> bool {
         false

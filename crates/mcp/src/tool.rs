@@ -12,6 +12,7 @@ use pollux_domain::untrusted::sealed;
 use pollux_domain::{BoxFuture, JsonObject};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Link, ServerConfig};
 use crate::offer::{Offer, ToolOffer};
@@ -110,6 +111,10 @@ impl Tool for ServerTool {
 
     fn unavailable(&self) -> Option<String> {
         self.server.state().recalled.then(|| self.server.absence()).flatten()
+    }
+
+    fn available<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async { drop(self.server.ready(cancel).await) })
     }
 
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {

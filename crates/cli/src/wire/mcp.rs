@@ -333,28 +333,14 @@ fn note(message: String) -> Event {
     Event::Notice { severity: Severity::Info, code: NoticeCode::Server, message }
 }
 
-/// Starts to connect to these servers.
+/// Connects to these servers to see how they are. What they said in earlier runs does not count here.
 pub(super) fn connect(
     loaded: &Loaded,
     configs: Vec<ServerConfig>,
     roots: Vec<PathBuf>,
     background: &Arc<Background>,
-    interactive: bool,
 ) -> Servers {
-    let servers = prepare(loaded, configs, roots, background, interactive);
-    servers.begin();
-    servers
-}
-
-/// The same, to be started when the first request has left or somebody needs one.
-fn prepare(
-    loaded: &Loaded,
-    configs: Vec<ServerConfig>,
-    roots: Vec<PathBuf>,
-    background: &Arc<Background>,
-    interactive: bool,
-) -> Servers {
-    Servers::prepare(setup(loaded, configs, roots, background, interactive))
+    Servers::start(Setup { cache: None, ..setup(loaded, configs, roots, background, false) })
 }
 
 /// What these servers are started with.
@@ -416,7 +402,7 @@ pub(super) fn start(
     }
     // Not the conversation's: servers may outlive it.
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
-    let servers = prepare(loaded, configs, roots.to_vec(), &background, interactive);
+    let servers = Servers::prepare(setup(loaded, configs, roots.to_vec(), &background, interactive));
     if interactive {
         // Nobody types faster than they start.
         servers.begin();

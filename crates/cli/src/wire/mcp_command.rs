@@ -270,7 +270,7 @@ impl OfARun {
         let longest = configs.iter().map(|config| config.timeout).max().unwrap_or(LOOK);
         let background = Arc::new(Background::new(self.loaded.home.tmp_dir().join("background-processes")));
         let roots = vec![self.loaded.project.root().to_path_buf()];
-        let servers = mcp::connect(&self.loaded, configs, roots, &background, false);
+        let servers = mcp::connect(&self.loaded, configs, roots, &background);
         runtime()?.block_on(async {
             let _ = tokio::time::timeout(longest, settle(&servers, longest)).await;
             let reports = servers.reports();
