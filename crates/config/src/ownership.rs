@@ -133,7 +133,8 @@ pub(crate) fn tighten(_home: &Home) -> Vec<String> {
     Vec::new()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

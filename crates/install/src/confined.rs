@@ -131,7 +131,8 @@ mod system {
 
 pub(crate) use system::{ConfinedFolder, open_file};
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -232,7 +232,7 @@ fn a_skill_file_is_unpacked_and_a_hostile_one_refused_by_name() {
         assert!(refused.contains("is refused") && refused.contains(wanted), "{refused}");
     }
     fs::write(home.project().join("no.skill"), "hello").unwrap();
-    assert!(failed(&home, &["install", "no.skill", "--consent"]).contains("neither zip nor tar.gz"));
+    assert!(failed(&home, &["install", "no.skill", "--consent"]).contains("expected zip or tar.gz"));
     assert_eq!(installed(&home), ["packed"]);
 }
 
