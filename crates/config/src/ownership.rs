@@ -3,7 +3,7 @@
 //! What it holds decides which commands run, so that a file by another user is a way to become this one. A folder
 //! that somebody else made is refused; rights that are too wide are taken back where they can be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::paths::Home;
 
@@ -96,10 +96,18 @@ pub(crate) fn tighten(home: &Home) -> Vec<String> {
     /// Others may delete only what is theirs in such a folder.
     const STICKY: u32 = 0o1000;
     let mut notes = Vec::new();
+    // What a link leads to outside of the home, such as `/dev/null`, is not changed.
+    let real_home = home.user_home().canonicalize().ok();
+    let is_outside = |path: &Path| {
+        let place = path.canonicalize().ok();
+        path.is_symlink()
+            && !place.zip(real_home.as_ref()).is_some_and(|(place, home)| place.starts_with(home))
+    };
     let mut narrow = |path: &PathBuf, unwanted: u32, done: Option<&str>, failed: &str| {
         let Ok(meta) = fs::metadata(path) else { return };
         let mode = meta.mode() & 0o7777;
-        if mode & unwanted == 0 || (meta.is_dir() && mode & STICKY != 0) {
+        let is_harmless = mode & unwanted == 0 || (meta.is_dir() && mode & STICKY != 0);
+        if is_harmless || !(meta.is_file() || meta.is_dir()) || is_outside(path) {
             return;
         }
         match (fs::set_permissions(path, fs::Permissions::from_mode(mode & !unwanted)), done) {
@@ -129,7 +137,7 @@ pub(crate) fn tighten(home: &Home) -> Vec<String> {
 
 #[cfg(not(unix))]
 pub(crate) fn tighten(_home: &Home) -> Vec<String> {
-    let _ = SECRET;
+    let _ = (SECRET, Path::new(""));
     Vec::new()
 }
 
@@ -138,7 +146,6 @@ pub(crate) fn tighten(_home: &Home) -> Vec<String> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-    use std::path::Path;
 
     use super::*;
     use crate::scratch::Scratch;
@@ -227,6 +234,16 @@ mod tests {
         assert!(notes.iter().all(|note| note.contains("was writable by every user")), "{notes:?}");
         set(&folder, 0o1777);
         assert_eq!(tighten(&scratch.home()), Vec::<String>::new());
+        // Through a link nothing outside of the home is changed, whoever runs the program.
+        let outside = scratch.write("outside", "x");
+        set(&outside, 0o666);
+        let links = [("GEMINI.md", outside.as_path()), ("memory.md", Path::new("/dev/null"))];
+        for (name, target) in links {
+            symlink(target, folder.join(name)).unwrap();
+        }
+        let null = mode_of(Path::new("/dev/null"));
+        assert_eq!(tighten(&scratch.home()), Vec::<String>::new());
+        assert_eq!((mode_of(&outside), mode_of(Path::new("/dev/null"))), (0o666, null));
         let kept = scratch.path("home/.gemini/.env");
         set(&kept, 0o400);
         tighten(&scratch.home());

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::dotenv::DotenvOptions;
+use crate::dotenv::{DotenvOptions, Offer};
 use crate::env::Env;
 use crate::files as disk;
 use crate::groups::Groups;
@@ -63,6 +63,8 @@ pub struct ArgOverrides(pub Vec<(String, Value)>);
 #[derive(Debug)]
 pub struct LoadRequest<'a> {
     pub env: &'a Env,
+    /// What the project's `.env` files offer: `$NAME` in the project's own file may stand for it.
+    pub offered: &'a [Offer],
     pub home: &'a Home,
     pub project_root: &'a Path,
     pub trust: ProjectTrust,
@@ -86,7 +88,7 @@ pub struct Settings {
 
 /// Reads and merges all layers. A file that cannot be used is an error and is left alone.
 pub fn load(request: &LoadRequest<'_>) -> Result<Settings, SettingsError> {
-    let mut reading = reading(request.env, request.migration);
+    let mut reading = Reading { offered: request.offered, ..reading(request.env, request.migration) };
     let mut layers = files(&mut reading, request.home, Some((request.project_root, request.trust)))?;
     layers.push(layers::environment(request.env));
     layers.push(layers::arguments(&request.args));
@@ -153,7 +155,7 @@ fn flag(layers: &[LayerValues], key: &str) -> bool {
 }
 
 fn reading(env: &Env, migration: Migration) -> Reading<'_> {
-    Reading { env, migration, bad: Vec::new(), warnings: Vec::new(), migrated: Vec::new() }
+    Reading { env, offered: &[], migration, bad: Vec::new(), warnings: Vec::new(), migrated: Vec::new() }
 }
 
 /// The layers that are files, lowest first.

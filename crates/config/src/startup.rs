@@ -83,6 +83,7 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     let dotenv = load_dotenv(&mut env, &home, project.root(), trust.for_project(), &options);
     let settings = settings::load(&LoadRequest {
         env: &env,
+        offered: &dotenv.offered,
         home: &home,
         project_root: project.root(),
         trust: trust.for_project(),

@@ -28,6 +28,13 @@ mod system {
     const WALK: OFlags =
         OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+    /// Whether folders on the way are made.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Missing {
+        Fail,
+        Create,
+    }
+
     /// The folder, held open.
     pub(crate) struct ConfinedFolder(OwnedFd);
 
@@ -37,16 +44,25 @@ mod system {
             Ok(Self(retry_on_intr(|| fs::openat(CWD, path, WALK, Mode::empty()))?))
         }
 
+        /// Opens a file in it for reading; a link is an error, and a pipe does not wait for a writer.
+        pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+            let names = names(path)?;
+            let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = self.walk(above, Missing::Fail)?;
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, Mode::empty()))?))
+        }
+
         /// Makes a folder and those above it.
         pub(crate) fn create_folder(&self, path: &Path) -> io::Result<()> {
-            self.walk(&names(path)?).map(drop)
+            self.walk(&names(path)?, Missing::Create).map(drop)
         }
 
         /// Makes a new file; the folders above it are made too.
         pub(crate) fn create_file(&self, path: &Path, executable: bool) -> io::Result<File> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
-            let folder = self.walk(above)?;
+            let folder = self.walk(above, Missing::Create)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
             Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, mode))?))
@@ -56,13 +72,17 @@ mod system {
         pub(crate) fn create_link(&self, path: &Path, target: &str) -> io::Result<()> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
-            let folder = self.walk(above)?;
+            let folder = self.walk(above, Missing::Create)?;
             Ok(retry_on_intr(|| fs::symlinkat(target, &folder, *name))?)
         }
 
-        fn walk(&self, names: &[&std::ffi::OsStr]) -> io::Result<OwnedFd> {
+        fn walk(&self, names: &[&std::ffi::OsStr], missing: Missing) -> io::Result<OwnedFd> {
             let mut folder = self.0.try_clone()?;
             for name in names {
+                if missing == Missing::Fail {
+                    folder = retry_on_intr(|| fs::openat(&folder, *name, WALK, Mode::empty()))?;
+                    continue;
+                }
                 match retry_on_intr(|| fs::mkdirat(&folder, *name, Mode::from_raw_mode(0o755))) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(error.into()),
@@ -71,12 +91,6 @@ mod system {
             }
             Ok(folder)
         }
-    }
-
-    /// Opens a file for reading; a link is an error, and a pipe does not wait for a writer.
-    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(File::from(retry_on_intr(|| fs::openat(CWD, path, flags, Mode::empty()))?))
     }
 }
 
@@ -110,6 +124,17 @@ mod system {
             Ok(())
         }
 
+        pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+            let mut place = self.0.clone();
+            for name in names(path)? {
+                place.push(name);
+                if fs::symlink_metadata(&place)?.is_symlink() {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+            }
+            File::open(place)
+        }
+
         pub(crate) fn create_file(&self, path: &Path, _executable: bool) -> io::Result<File> {
             self.create_folder(path.parent().unwrap_or(Path::new("")))?;
             fs::OpenOptions::new().write(true).create_new(true).open(self.0.join(path))
@@ -120,16 +145,9 @@ mod system {
             crate::place::make_link(target, &self.0.join(path))
         }
     }
-
-    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-        if fs::symlink_metadata(path)?.is_symlink() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        File::open(path)
-    }
 }
 
-pub(crate) use system::{ConfinedFolder, open_file};
+pub(crate) use system::ConfinedFolder;
 
 #[cfg(test)]
 #[cfg(unix)]
@@ -155,6 +173,9 @@ mod tests {
         for path in ["../outside/d", "/tmp/e", "a/../../outside/f", ""] {
             folder.create_file(Path::new(path), false).unwrap_err();
         }
+        File::create(outside.join("secret")).unwrap();
+        folder.open_file(Path::new("door/secret")).unwrap_err();
+        fs::remove_file(outside.join("secret")).unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert!(ConfinedFolder::open(&inside.join("door")).is_err());
         folder.create_file(Path::new("a/b/c"), true).unwrap();

@@ -67,7 +67,6 @@ const SETTINGS: &[&str] = &[
     "protocol.ext.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
-    "core.symlinks=true",
     "advice.detachedHead=false",
     "gc.auto=0",
 ];

@@ -1,5 +1,6 @@
 //! The sources of settings, each read and made ready for merging.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use super::defect::{BadFile, SettingsWarning, WarningKind};
 use super::interpolate::interpolate;
 use super::origin::{Layer, Origin};
 use super::{ArgOverrides, Migrated, Migration, migrate, schema};
+use crate::dotenv::Offer;
 use crate::env::{Env, name};
 use crate::files;
 use crate::jsonc::{self, Lines};
@@ -53,6 +55,7 @@ impl LayerValues {
 /// What reading a file needs and what it leaves behind.
 pub(crate) struct Reading<'a> {
     pub(crate) env: &'a Env,
+    pub(crate) offered: &'a [Offer],
     pub(crate) migration: Migration,
     pub(crate) bad: Vec<BadFile>,
     pub(crate) warnings: Vec<SettingsWarning>,
@@ -85,11 +88,24 @@ impl Reading<'_> {
         let mut read =
             LayerValues { values, file: Some(path.into()), lines: document.lines, ..LayerValues::new(layer) };
         // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
+        let env = self.env_for(layer);
         for (_, value) in read.values.iter_mut().filter(|(name, _)| *name != "hooks") {
-            interpolate(value, self.env);
+            interpolate(value, &env);
         }
         normalise(&mut read.values);
         Some(read)
+    }
+
+    /// A project's own file may name what its own `.env` offers; nobody else's file does.
+    fn env_for(&self, layer: Layer) -> Cow<'_, Env> {
+        if layer != Layer::Project || self.offered.is_empty() {
+            return Cow::Borrowed(self.env);
+        }
+        let mut env = self.env.clone();
+        for offer in self.offered {
+            env.set_default(offer.name.clone(), offer.value.reveal());
+        }
+        Cow::Owned(env)
     }
 
     /// The document with new names; in the file too, if it is one that Pollux may rewrite.

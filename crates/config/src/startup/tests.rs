@@ -113,6 +113,20 @@ fn a_folder_that_brings_nothing_costs_no_word_and_is_kept_all_the_same() {
 }
 
 #[test]
+fn a_projects_own_file_may_name_what_its_env_offers_and_the_users_may_not() {
+    let scratch = Scratch::new();
+    scratch.write("work/.env", "GEMINI_API_KEY=theirs");
+    let server =
+        |name: &str| format!("{{\"mcpServers\": {{\"{name}\": {{\"command\": \"x $GEMINI_API_KEY\"}}}}}}");
+    scratch.write(PROJECT, &server("project"));
+    scratch.write(USER, &server("user"));
+    let start = started(&scratch, &[("GEMINI_CLI_TRUST_WORKSPACE", "true")]);
+    let command = |name: &str| start.settings.effective["mcpServers"][name]["command"].clone();
+    assert_eq!((command("project"), command("user")), ("x theirs".into(), "x $GEMINI_API_KEY".into()));
+    assert_eq!(start.env.get("GEMINI_API_KEY"), None);
+}
+
+#[test]
 fn without_a_home_or_with_somebody_elses_nothing_starts() {
     let scratch = Scratch::new();
     let env = Env::new([("HOME".to_owned(), "relative".to_owned())], scratch.path("work"));

@@ -1,11 +1,11 @@
 //! Looking at a folder that somebody else made, and copying it, without leaving it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::archive::{Limits, Refusal, is_repository};
-use crate::confined::{ConfinedFolder, open_file};
+use crate::confined::ConfinedFolder;
 use crate::tree::{Node, Tree};
 
 /// Why a folder was not copied.
@@ -20,24 +20,28 @@ pub enum CopyError {
 }
 
 /// Whether a folder could be copied: its links stay inside, it holds files, folders and links alone, and no more
-/// than allowed. `.git` is passed over.
+/// than allowed. Only the `.git` at its top is passed over.
 pub fn check_folder(folder: &Path, limits: &Limits) -> Result<(), CopyError> {
-    survey(&real(folder)?, limits).map(drop)
+    survey(&real(folder)?, limits, |path| path == Path::new(".git")).map(drop)
 }
 
 /// Copies files, folders and the links that stay inside; gives how many. The user may write what is copied.
 /// `.git` is left out. Nothing is written before everything was looked at.
 pub fn copy_folder(from: &Path, to: &Path, limits: &Limits) -> Result<usize, CopyError> {
     let from = real(from)?;
-    let tree = survey(&from, limits)?;
+    let tree = survey(&from, limits, |path| path.file_name().is_some_and(is_repository))?;
     let unwritten = |path: &Path, source| CopyError::Write { path: to.join(path), source };
     fs::create_dir_all(to).map_err(|source| unwritten(Path::new(""), source))?;
     let folder = ConfinedFolder::open(to).map_err(|source| unwritten(Path::new(""), source))?;
+    let source = ConfinedFolder::open(&from).map_err(|error| unread(&from, error))?;
     let mut total = 0;
     for (path, node) in tree.iter() {
         match node {
             Node::Folder => folder.create_folder(path).map_err(|source| unwritten(path, source))?,
-            Node::File => total += copy_file(&from.join(path), path, &folder, limits, total)?,
+            Node::File => {
+                let file = source.open_file(path).map_err(|error| unread(&from.join(path), error))?;
+                total += copy_file(file, &from.join(path), path, &folder, limits, total)?;
+            }
             Node::Link(_) => {}
         }
     }
@@ -48,8 +52,8 @@ pub fn copy_folder(from: &Path, to: &Path, limits: &Limits) -> Result<usize, Cop
 }
 
 /// Everything in a folder, once it is known that nothing in it is refused.
-fn survey(root: &Path, limits: &Limits) -> Result<Tree, CopyError> {
-    let mut survey = Survey { root, limits, tree: Tree::default(), total: 0 };
+fn survey(root: &Path, limits: &Limits, left_out: fn(&Path) -> bool) -> Result<Tree, CopyError> {
+    let mut survey = Survey { root, limits, left_out, tree: Tree::default(), total: 0 };
     survey.folder(Path::new(""))?;
     if let Some((path, target)) = survey.tree.stray_link() {
         return Err(refused(&root.join(path), Refusal::Link(target.to_owned())));
@@ -60,6 +64,7 @@ fn survey(root: &Path, limits: &Limits) -> Result<Tree, CopyError> {
 struct Survey<'a> {
     root: &'a Path,
     limits: &'a Limits,
+    left_out: fn(&Path) -> bool,
     tree: Tree,
     total: u64,
 }
@@ -70,10 +75,10 @@ impl Survey<'_> {
         let read = |source| CopyError::Read { path: from.clone(), source };
         for entry in fs::read_dir(&from).map_err(read)? {
             let entry = entry.map_err(read)?;
-            if is_repository(&entry.file_name()) {
-                continue;
+            let child = path.join(entry.file_name());
+            if !(self.left_out)(&child) {
+                self.entry(&child, &entry.path())?;
             }
-            self.entry(&path.join(entry.file_name()), &entry.path())?;
         }
         Ok(())
     }
@@ -114,15 +119,14 @@ impl Survey<'_> {
 
 /// Copies one file and gives its size, which may have changed since it was looked at.
 fn copy_file(
+    file: File,
     from: &Path,
     path: &Path,
     to: &ConfinedFolder,
     limits: &Limits,
     before: u64,
 ) -> Result<u64, CopyError> {
-    let read = |source| CopyError::Read { path: from.to_owned(), source };
-    let file = open_file(from).map_err(read)?;
-    let meta = file.metadata().map_err(read)?;
+    let meta = file.metadata().map_err(|error| unread(from, error))?;
     if !meta.is_file() {
         return Err(refused(from, Refusal::NotAFile));
     }
@@ -142,6 +146,10 @@ fn within(size: u64, total: u64, limits: &Limits) -> Result<(), Refusal> {
 
 fn real(folder: &Path) -> Result<PathBuf, CopyError> {
     folder.canonicalize().map_err(|source| CopyError::Read { path: folder.to_owned(), source })
+}
+
+fn unread(path: &Path, source: io::Error) -> CopyError {
+    CopyError::Read { path: path.to_owned(), source }
 }
 
 fn refused(path: &Path, why: Refusal) -> CopyError {

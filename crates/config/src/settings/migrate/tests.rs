@@ -214,6 +214,7 @@ fn a_run_that_must_not_write_reads_old_names_in_memory() {
     let scratch = Scratch::new();
     scratch.write(USER, "{\"theme\": \"x\"}");
     let settings = crate::settings::load(&crate::settings::LoadRequest {
+        offered: &[],
         env: &scratch.env(&[]),
         home: &scratch.home(),
         project_root: &scratch.path("work"),
