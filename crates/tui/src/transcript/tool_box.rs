@@ -1,5 +1,6 @@
 //! A call of a tool.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
@@ -15,6 +16,7 @@ use unicode_width::UnicodeWidthStr;
 use super::activity::Activities;
 use super::item::Look;
 use crate::diff;
+use crate::places::Places;
 use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
@@ -51,11 +53,11 @@ pub(crate) struct ToolBox {
 }
 
 impl ToolBox {
-    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, now: Instant) -> Self {
+    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, places: &Places, now: Instant) -> Self {
         Self {
             id,
             name: title(name),
-            about: about(args),
+            about: about(args, places),
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
@@ -91,6 +93,11 @@ impl ToolBox {
 
     pub(super) fn runs(&mut self) {
         self.state = State::Runs;
+    }
+
+    /// Nothing ran for so long, because a person was asked.
+    pub(super) fn waited(&mut self, time: Duration) {
+        self.since += time;
     }
 
     pub(super) fn output(&mut self, text: &str) {
@@ -320,8 +327,8 @@ const TITLES: &[(&str, &str)] = &[
     ("activate_skill", "Skill"),
 ];
 
-/// The argument that says most.
-fn about(args: &JsonObject) -> String {
+/// The argument that says most. Paths are seen from the workspace.
+fn about(args: &JsonObject, places: &Places) -> String {
     const TELLING: &[&str] = &[
         "command",
         "file_path",
@@ -336,8 +343,18 @@ fn about(args: &JsonObject) -> String {
         "agent_name",
         "fact",
     ];
-    let found = TELLING.iter().find_map(|key| args.get(*key).and_then(|value| value.as_str()));
-    let text = one_line(found.unwrap_or_default());
+    let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
+    let text = match found {
+        Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => places.shown(Path::new(path)),
+        Some(("command", command)) => match word("dir_path") {
+            Some(folder) => format!("{command} (in {})", places.folder(Path::new(folder))),
+            None => command.to_owned(),
+        },
+        Some((_, text)) => text.to_owned(),
+        None => String::new(),
+    };
+    let text = one_line(&text);
     match text.width() > 200 {
         true => text.chars().take(199).chain(['…']).collect(),
         false => text,
