@@ -21,6 +21,7 @@ pub use item::{Item, Look};
 pub(crate) use panel::shortened;
 pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
+pub use tool_box::about;
 
 use crate::markdown::Stream;
 use crate::places::Places;

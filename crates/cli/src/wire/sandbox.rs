@@ -44,7 +44,6 @@ impl SandboxInForce {
     }
 
     /// The name and what it means for commands, in one line.
-    #[allow(dead_code, reason = "for the front ends")]
     pub(crate) fn summary(&self) -> String {
         match self {
             Self::Own(confinement) => format!("{} ({})", confinement.level, confinement.rights()),

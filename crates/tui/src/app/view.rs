@@ -219,11 +219,12 @@ impl App {
             (false, ApprovalMode::Default) => "Shift+Tab to accept edits",
             (false, ApprovalMode::AutoEdit) => "auto-accept edits Shift+Tab to plan",
             (false, ApprovalMode::Plan) => "plan Shift+Tab to manual",
-            (false, ApprovalMode::Yolo) => "YOLO Ctrl+Y",
+            (false, ApprovalMode::Yolo) if self.footer.unconfined => "YOLO, no sandbox (Ctrl+Y to stop)",
+            (false, ApprovalMode::Yolo) => "YOLO (Ctrl+Y to stop)",
         };
         let style = match self.mode {
-            ApprovalMode::Yolo => theme.error(),
-            ApprovalMode::AutoEdit => theme.warning(),
+            ApprovalMode::Yolo if self.footer.unconfined => theme.error(),
+            ApprovalMode::Yolo | ApprovalMode::AutoEdit => theme.warning(),
             ApprovalMode::Plan => theme.success(),
             ApprovalMode::Default => theme.secondary(),
         };

@@ -47,6 +47,8 @@ pub(crate) struct ToolBox {
     display: Display,
     lines: LineDelta,
     error: Option<String>,
+    /// How what it ran failed, such as `exit 2`.
+    failed: Option<String>,
     activities: Activities,
     since: Instant,
     whole: bool,
@@ -64,6 +66,7 @@ impl ToolBox {
             display: Display::Nothing,
             lines: LineDelta::default(),
             error: None,
+            failed: None,
             activities: Activities::default(),
             since: now,
             whole: false,
@@ -115,6 +118,7 @@ impl ToolBox {
         self.lines = report.lines;
         let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
         self.error = failure.map(|failure| failure.message.clone());
+        self.failed = report.outcome.run_failure().map(|run| one_line(&run.label()));
     }
 
     /// A command of the person's is over; a word about how, unless it went well.
@@ -178,7 +182,7 @@ impl ToolBox {
             State::Runs => ("⊷", theme.accent()),
             State::Asked => ("?", theme.warning()),
             State::Over(CallStatus::Success) => ("✓", theme.success()),
-            State::Over(CallStatus::Error) => ("x", theme.error()),
+            State::Over(CallStatus::Error) => ("✕", theme.error()),
             State::Over(CallStatus::Cancelled) => ("-", theme.secondary()),
         };
         let bold = theme.text().add_modifier(Modifier::BOLD);
@@ -187,6 +191,7 @@ impl ToolBox {
             spans.push(Span::styled(format!("  {}", self.about), theme.secondary()));
         }
         spans.extend(self.outcome(look).map(|text| Span::styled(text, theme.secondary())));
+        spans.extend(self.failed.as_ref().map(|label| Span::styled(format!("  {label}"), theme.error())));
         wrap(&spans, width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
     }
 
@@ -327,8 +332,8 @@ const TITLES: &[(&str, &str)] = &[
     ("activate_skill", "Skill"),
 ];
 
-/// The argument that says most. Paths are seen from the workspace.
-fn about(args: &JsonObject, places: &Places) -> String {
+/// What a call is about, in one line: the argument that says most. Paths are seen from the workspace.
+pub fn about(args: &JsonObject, places: &Places) -> String {
     const TELLING: &[&str] = &[
         "command",
         "file_path",
