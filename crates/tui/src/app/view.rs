@@ -21,8 +21,8 @@ const QUEUED: usize = 3;
 /// Rows of a box besides its output: one before it, its border, its heading, what is not shown.
 const BOX: usize = 5;
 /// What is said while a question waits for the keyboard to rest.
-const TYPING: &str = "Typing continues in the prompt; pause to answer.";
-const WAITS: &str = "A question is waiting; pause to answer.";
+const TYPING: &str = "Typing continues below; pause to answer";
+const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
 

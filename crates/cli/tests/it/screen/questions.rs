@@ -27,11 +27,12 @@ fn what_is_typed_for_the_next_prompt_answers_no_question() {
             std::thread::sleep(Duration::from_millis(30));
             after += usize::from(screen.text().contains("Allow once"));
         }
-        screen.expect("Typing continues in the prompt;");
+        screen.expect("Typing continues below;");
         screen.expect_gone("pause to answer");
         assert!(!scene.home.project().join("raced.txt").exists(), "{}", screen.text());
         let text = screen.text();
-        assert_eq!(text.matches('1').count() - text.matches("1. Allow once").count(), typed, "{text}");
+        let draft: String = text.lines().skip_while(|line| !line.starts_with("> 1")).collect();
+        assert_eq!(draft.matches('1').count(), typed, "{text}");
         // After the pause it is answered, and the draft is still there.
         screen.key("1").expect("✦ done");
         assert!(scene.home.project().join("raced.txt").exists());
@@ -158,7 +159,7 @@ fn yolo_is_confined_however_it_is_entered_and_the_footer_tells_the_truth() {
         if has_sandbox {
             screen.expect_gone("no sandbox");
         }
-        screen.say("go").expect("done");
+        screen.say("go").expect("✦ done");
         assert!(scene.home.project().join("inside.txt").exists(), "{}", screen.text());
         assert_eq!(scene.home.home().join("outside").exists(), !has_sandbox, "{enter}\n{}", screen.text());
         screen.say("/about").expect("Approval mode: yolo");
@@ -168,7 +169,7 @@ fn yolo_is_confined_however_it_is_entered_and_the_footer_tells_the_truth() {
     let home = TestHome::new().settings(json!({"tools": {"sandbox": false}}));
     let scene = Scene::with(home, [outside(), reply().text("done")]);
     let screen = open(&scene, &[]);
-    screen.key("Ctrl+Y").expect("YOLO, no sandbox (Ctrl+Y to stop)").say("go").expect("done");
+    screen.key("Ctrl+Y").expect("YOLO, no sandbox (Ctrl+Y to stop)").say("go").expect("✦ done");
     assert!(scene.home.home().join("outside").exists());
     screen.say("/about").expect("Sandbox: no sandbox");
     quit(screen);

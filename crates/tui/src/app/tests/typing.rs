@@ -188,7 +188,7 @@ fn whoever_pauses_answers() {
         assert!(takes_words || matches!(actions.as_slice(), [Action::Decide { .. }]), "{seed}: {actions:?}");
         // Esc gives the queue back.
         let left = if kind == 0 { format!("{}\n{}", robot.sent, robot.written) } else { robot.written };
-        assert_eq!(robot.stage.app.composer.text(), left.trim());
+        assert_eq!(robot.stage.app.composer.text().trim(), left.trim());
     }
 }
 
@@ -201,7 +201,7 @@ fn a_question_waits_until_the_keyboard_rests_and_says_so() {
     stage.event(wanted("touch raced"));
     let shown = stage.shown();
     assert!(shown.contains("touch raced") && shown.contains("> also 1"), "{shown}");
-    assert!(shown.contains("Typing continues in the prompt; pause to answer."), "{shown}");
+    assert!(shown.contains("Typing continues below; pause to answer"), "{shown}");
     assert_eq!(stage.write("1y n?"), []);
     assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
     assert_eq!(stage.app.deadline(stage.now), Some(stage.now + STILL));
