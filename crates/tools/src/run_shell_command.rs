@@ -14,9 +14,9 @@ use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::{SandboxSlot, ToolSetup};
 use crate::untrusted;
 use crate::workspace::{Location, Workspace};
+use crate::{SandboxSlot, ToolSetup};
 
 /// How long a background command is watched before it is left alone; upstream's value.
 const DEFAULT_DELAY_MS: u64 = 200;

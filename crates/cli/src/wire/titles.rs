@@ -59,7 +59,15 @@ impl Titles {
         }
         let (sender, events) = mpsc::channel(4);
         let name = turn.loaded.groups.model.name.clone();
-        Some(Self { file: file?.to_owned(), model: Arc::clone(model), name, task: None, answered: 0, sender, events })
+        Some(Self {
+            file: file?.to_owned(),
+            model: Arc::clone(model),
+            name,
+            task: None,
+            answered: 0,
+            sender,
+            events,
+        })
     }
 
     /// Asks once, now that the model has answered a prompt of this run. One prompt is its own title.

@@ -358,8 +358,7 @@ async fn assemble(
         servers.introduce(Arc::clone(person));
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
-    let titles =
-        if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
+    let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.options, loaded) } else { None };
     Ok(Conversation {
         handle,

@@ -38,7 +38,13 @@ fn no_with_words_goes_to_the_model_and_no_alone_ends_the_turn() {
     ]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("User: ").say("go").expect("Answer").say("n").expect("instead").say("use write_file");
-    terminal.expect("Answer").say("n").expect("instead").say("").expect("Request cancelled.").expect("User: ");
+    terminal
+        .expect("Answer")
+        .say("n")
+        .expect("instead")
+        .say("")
+        .expect("Request cancelled.")
+        .expect("User: ");
     terminal.interrupt();
     assert_eq!(terminal.end().0, Some(0));
     let answer = scene.server.request(1).body.to_string();
@@ -169,7 +175,14 @@ fn a_folder_that_nobody_decided_on_is_asked_about_with_what_it_would_run() {
     let scene = Scene::untrusted(project_with_hook("touch hooked.txt"), [reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust").expect("It would run").expect("touch hooked.txt").expect("Answer");
-    terminal.say("1").expect("Mode default").expect("User: ").say("go").expect("one").expect("User: ").say("/quit");
+    terminal
+        .say("1")
+        .expect("Mode default")
+        .expect("User: ")
+        .say("go")
+        .expect("one")
+        .expect("User: ")
+        .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));
 }
@@ -183,7 +196,13 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust").expect("What changed").expect("tame").expect("wild").expect("Answer");
-    terminal.say("").expect("no longer what was trusted").expect("User: ").say("go").expect("one").expect("User: ");
+    terminal
+        .say("")
+        .expect("no longer what was trusted")
+        .expect("User: ")
+        .say("go")
+        .expect("one")
+        .expect("User: ");
     terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.server.request(0).body.to_string().contains("PROJECT RULE"));
@@ -239,7 +258,11 @@ fn lines_say_who_speaks_what_was_done_and_what_would_be_lost() {
     terminal.expect("wants to run, in the workspace").expect("Warning: Deletes build and everything in it");
     terminal.expect("1. ").expect("6. No").expect("Answer").say("");
     terminal.expect("one of the numbers").say("leave it alone").expect("Ran rm -rf build: not run");
-    terminal.expect("Ran cat nothing.txt: failed (exit 1)").expect("Model: That is all.").expect("User: ").say("/quit");
+    terminal
+        .expect("Ran cat nothing.txt: failed (exit 1)")
+        .expect("Model: That is all.")
+        .expect("User: ")
+        .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.home.project().join("build/a").exists());
     assert!(scene.server.request(2).body.to_string().contains("leave it alone"));
@@ -252,7 +275,12 @@ fn whoever_stops_a_turn_sends_nothing() {
     let mut terminal = at_terminal(&scene, &["--yolo", "--sandbox=false"]);
     terminal.expect("Mode yolo, no sandbox").expect("User: ").say("go").say("and then");
     crate::scene::until("the command is asked for", || scene.server.requests().len() == 1);
-    terminal.interrupt().expect("Request cancelled.").expect("Not sent: and then").expect("User: ").say("/quit");
+    terminal
+        .interrupt()
+        .expect("Request cancelled.")
+        .expect("Not sent: and then")
+        .expect("User: ")
+        .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.server.requests().len(), 1);
     std::fs::write(scene.home.project().join("go.txt"), "").unwrap();

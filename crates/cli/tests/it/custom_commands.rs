@@ -257,7 +257,12 @@ fn a_folder_without_trust_has_no_commands() {
         .expect("User: ")
         .say("/c")
         .expect("There is no command `/c`");
-    terminal.expect("User: ").say("/mine").expect("There is no command `/mine`").expect("User: ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/mine")
+        .expect("There is no command `/mine`")
+        .expect("User: ")
+        .say("/quit");
     terminal.end();
     assert_eq!(scene.server.requests().len(), 0);
 }

@@ -125,7 +125,13 @@ fn a_person_is_asked_by_a_server_and_about_its_tools() {
         .expect("every tool of server other")
         .expect("Answer")
         .say("1");
-    terminal.expect("thanks").expect("User: ").say("/mcp").expect("✓ other: 8 tools").expect("User: ").say("/quit");
+    terminal
+        .expect("thanks")
+        .expect("User: ")
+        .say("/mcp")
+        .expect("✓ other: 8 tools")
+        .expect("User: ")
+        .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(scene.server.request(1).function_responses()[0].to_string().contains("blue"));
@@ -169,7 +175,13 @@ fn servers_stay_when_a_conversation_is_cleared() {
     let replies = [call(), reply().text("one"), call(), reply().text("two")];
     let scene = Scene::with(home(json!({"srv": counted})), replies);
     let mut terminal = scene.prepare(&["-m", MODEL, "-i", "go"]).on_terminal();
-    terminal.expect("one").expect("User: ").say("/clear").expect("User: ").say("/mcp").expect("✓ srv: 8 tools");
+    terminal
+        .expect("one")
+        .expect("User: ")
+        .say("/clear")
+        .expect("User: ")
+        .say("/mcp")
+        .expect("✓ srv: 8 tools");
     terminal.expect("User: ").say("again").expect("two").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

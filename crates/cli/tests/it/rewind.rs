@@ -194,7 +194,10 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
         .expect("User: ")
         .say("/chat save")
         .expect("Missing tag. Usage: /resume save <tag>");
-    terminal.expect("User: ").say("/chat save my tag").expect("Conversation checkpoint saved with tag: my tag.");
+    terminal
+        .expect("User: ")
+        .say("/chat save my tag")
+        .expect("Conversation checkpoint saved with tag: my tag.");
     terminal.expect("User: ").say("/resume save my tag").expect("already exists").expect("no): ").say("no");
     terminal.expect("User: ").say("/chat list").expect("my tag").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -207,8 +210,16 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
     assert!(turns[2]["parts"][0].get("functionCall").is_some());
 
     let mut terminal = at_terminal(&scene, &["-y"]);
-    terminal.expect("User: ").say("/chat resume nothing").expect("No saved checkpoint found with tag: nothing.");
-    terminal.expect("User: ").say("/chat resume my tag").expect("Going on with").expect("User: ").say("go on");
+    terminal
+        .expect("User: ")
+        .say("/chat resume nothing")
+        .expect("No saved checkpoint found with tag: nothing.");
+    terminal
+        .expect("User: ")
+        .say("/chat resume my tag")
+        .expect("Going on with")
+        .expect("User: ")
+        .say("go on");
     terminal.expect("again").expect("User: ").say("/chat delete my tag").expect("'my tag' has been deleted.");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -256,8 +267,17 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
 fn a_conversation_is_shared_as_markdown_or_json_and_nothing_else() {
     let scene = Scene::new([reply().text("hello")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/chat share x.md").expect("No conversation found to share.").expect("User: ");
-    terminal.say("hi").expect("hello").expect("User: ").say("/chat share x.txt").expect("Invalid file format.");
+    terminal
+        .expect("User: ")
+        .say("/chat share x.md")
+        .expect("No conversation found to share.")
+        .expect("User: ");
+    terminal
+        .say("hi")
+        .expect("hello")
+        .expect("User: ")
+        .say("/chat share x.txt")
+        .expect("Invalid file format.");
     terminal
         .expect("User: ")
         .say("/chat share x.md")
@@ -350,7 +370,13 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     terminal.say("/stats").expect("Tool Calls: 0").expect("Reqs: 1").expect("User: ");
     terminal.say("/model").expect("Select Model").expect(MODEL).expect("Answer").say("").expect("User: ");
     terminal.say("/about").expect("Session file: /").expect("User: ");
-    terminal.say("/tools").expect("(read_file)").expect("User: ").say("/policies").expect("allow").expect("User: ");
+    terminal
+        .say("/tools")
+        .expect("(read_file)")
+        .expect("User: ")
+        .say("/policies")
+        .expect("allow")
+        .expect("User: ");
     terminal.say("/permissions").expect("trust").expect("User: ").say("/memory show").expect("be brief");
     terminal.expect("User: ").say("/directory show").expect("The workspace:").expect("User: ");
     terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("User: ");
@@ -375,7 +401,12 @@ fn a_conversation_is_condensed_when_the_person_wants_it() {
     let long = (1..800).map(|k: u64| (k * 7919).to_string()).collect::<Vec<_>>().join(" ");
     let scene = Scene::new([reply().text(&long), reply().text(snapshot), reply().text("after")]);
     let mut terminal = at_terminal(&scene, &["-i", "tell me much"]);
-    terminal.expect("User: ").say("/compress").expect("Chat history compressed from ").expect("User: ").say("more");
+    terminal
+        .expect("User: ")
+        .say("/compress")
+        .expect("Chat history compressed from ")
+        .expect("User: ")
+        .say("more");
     terminal.expect("after").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

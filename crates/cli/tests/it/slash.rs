@@ -16,7 +16,12 @@ fn at_terminal(scene: &Scene, args: &[&str]) -> Terminal {
 fn the_model_learns_of_a_persons_own_commands() {
     let scene = Scene::new([reply().text("I see.")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("!echo on''e; exit 3").expect("\none\n").expect("[exit code 3]").expect("User: ");
+    terminal
+        .expect("User: ")
+        .say("!echo on''e; exit 3")
+        .expect("\none\n")
+        .expect("[exit code 3]")
+        .expect("User: ");
     terminal.say("what was that?").expect("I see.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let texts = scene.server.request(0).last_texts();
@@ -30,7 +35,12 @@ fn the_model_learns_of_a_persons_own_commands() {
 fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
     let scene = Scene::new([reply().text("filled")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/init").expect("An empty GEMINI.md was made").expect("filled").expect("User: ");
+    terminal
+        .expect("User: ")
+        .say("/init")
+        .expect("An empty GEMINI.md was made")
+        .expect("filled")
+        .expect("User: ");
     terminal.say("/init").expect("There is a GEMINI.md in this folder already").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(
@@ -61,7 +71,12 @@ fn commands_that_make_a_prompt_work_without_a_person() {
 fn a_plan_begins_in_plan_mode() {
     let scene = Scene::new([reply().text("planned")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/plan").expect("There is no plan yet.").expect("Mode plan").expect("User: ");
+    terminal
+        .expect("User: ")
+        .say("/plan")
+        .expect("There is no plan yet.")
+        .expect("Mode plan")
+        .expect("User: ");
     terminal.say("/plan copy").expect("There is no plan yet.").expect("User: ");
     terminal.say("/plan a tree").expect("planned").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -75,7 +90,11 @@ fn folders_join_the_workspace_of_the_conversation() {
     let read = reply().call("read_file", json!({"file_path": beside.join("note.txt")}));
     let scene = Scene::with(home, [reply().text("one"), read, reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "hi"]);
-    terminal.expect("one").expect("User: ").say("/directory add nowhere").expect("There is no folder `nowhere`.");
+    terminal
+        .expect("one")
+        .expect("User: ")
+        .say("/directory add nowhere")
+        .expect("There is no folder `nowhere`.");
     terminal.expect("User: ").say(&format!("/directory add {}", beside.display()));
     terminal
         .expect("Added to the workspace: ")
@@ -113,7 +132,11 @@ fn a_session_is_exported_or_deleted_on_request() {
         .say("/export-session out.json")
         .expect("Exported session ")
         .expect("User: ");
-    terminal.say("/export-session out.json").expect("is there already").expect("User: ").say("/quit --delete");
+    terminal
+        .say("/export-session out.json")
+        .expect("is there already")
+        .expect("User: ")
+        .say("/quit --delete");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("To continue this conversation"), "{screen}");
@@ -125,7 +148,12 @@ fn a_session_is_exported_or_deleted_on_request() {
 fn keys_are_kept_and_forgotten() {
     let scene = Scene::new([]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/auth signin").expect("? Get started").expect("3. Vertex AI").expect("Answer");
+    terminal
+        .expect("User: ")
+        .say("/auth signin")
+        .expect("? Get started")
+        .expect("3. Vertex AI")
+        .expect("Answer");
     terminal
         .say("1")
         .expect("is not available")
@@ -159,7 +187,12 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
     );
     let scene = Scene::with(home, []);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/about").expect("CLI Version: ").expect("Sandbox: ").expect("Auth Method: ");
+    terminal
+        .expect("User: ")
+        .say("/about")
+        .expect("CLI Version: ")
+        .expect("Sandbox: ")
+        .expect("Auth Method: ");
     terminal
         .expect("User: ")
         .say("/bug it & that")
@@ -180,9 +213,24 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
         .expect("plan")
         .expect("User: ");
     terminal.say("/ide status").expect("No editor is connected").expect("User: ").say("/terminal-setup");
-    terminal.expect("shift+enter").expect("User: ").say("/setup-github").expect("is not offered").expect("User: ");
-    terminal.say("/copy").expect("There is no answer yet").expect("User: ").say("/tasks").expect("Nothing runs");
-    terminal.expect("User: ").say("/tools desc").expect("- ReadFile (read_file)").expect("User: ").say("/mcp schema");
+    terminal
+        .expect("shift+enter")
+        .expect("User: ")
+        .say("/setup-github")
+        .expect("is not offered")
+        .expect("User: ");
+    terminal
+        .say("/copy")
+        .expect("There is no answer yet")
+        .expect("User: ")
+        .say("/tasks")
+        .expect("Nothing runs");
+    terminal
+        .expect("User: ")
+        .say("/tools desc")
+        .expect("- ReadFile (read_file)")
+        .expect("User: ")
+        .say("/mcp schema");
     terminal
         .expect("No MCP servers configured.")
         .expect("User: ")

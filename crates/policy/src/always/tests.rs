@@ -176,7 +176,7 @@ fn what_a_command_destroys_is_told_with_its_names() {
         ("rm *.o", "Deletes every file that matches *.o"),
         ("rm -f $FILES", "Deletes files only known at run time"),
         ("sudo rm -rf /var/lib/x", "Deletes /var/lib/x and everything in it"),
-        ("find . -name x | xargs rm -rf", "Deletes ./* and everything in them"),
+        ("find . -name x | xargs rm -rf", "Deletes ./**/x and everything in them"),
         ("find src -name '*.o' -delete", "Acts on every file it finds (find src -name '*.o' -delete)"),
         ("git clean -fdx", "Deletes untracked files (git clean -fdx)"),
         ("git branch -D old", "Deletes or moves the branch old"),

@@ -1,6 +1,6 @@
 //! Commands that destroy.
 
-use super::{Part, git, names};
+use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
 /// Names of what is lost that are listed in one sentence.
 const NAMED: usize = 3;
@@ -58,9 +58,8 @@ impl Part {
                 Some("delete") if program == "kubectl" => named.clear(),
                 Some(word) => named.push(word.to_owned()),
                 None => {
-                    let pattern = self.patterns.iter().find(|(at, _)| *at == place);
-                    let name = pattern.map_or(AT_RUN_TIME, |(_, pattern)| pattern.as_str());
-                    named.push(name.to_owned());
+                    let pattern = self.patterns.iter().find(|pattern| pattern.at == place);
+                    named.push(pattern.map_or_else(|| AT_RUN_TIME.to_owned(), in_stars));
                 }
             }
         }
@@ -74,6 +73,11 @@ impl Part {
             _ => named,
         }
     }
+}
+
+/// A pattern as a person writes it.
+fn in_stars(pattern: &Pattern) -> String {
+    pattern.text.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
 }
 
 /// `a, b and c`, or the first of many.

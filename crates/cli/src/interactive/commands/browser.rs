@@ -244,7 +244,9 @@ impl Browser {
     fn refresh(&mut self) {
         self.reading = true;
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
-        spawn_blocking(move || tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) }));
+        spawn_blocking(move || {
+            tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
+        });
     }
 
     /// Reads the first and last messages of the marked row; one file at a time.
@@ -257,7 +259,9 @@ impl Browser {
         if let Some((key, file)) = unread.map(|chat| (chat.id.clone(), chat.file.clone())) {
             self.previewed = Some(key.clone());
             let tell = self.tell.clone();
-            spawn_blocking(move || tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) }));
+            spawn_blocking(move || {
+                tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) })
+            });
         }
     }
 

@@ -44,7 +44,9 @@ impl Lines {
                 (None, "y" | "yes") => Outcome::Once,
                 (None, "n" | "no") => Outcome::Refuse,
                 // Words are a no, and what should be done instead.
-                (None, words) if words.contains(char::is_whitespace) => return Answer::Refuse(word.to_owned()),
+                (None, words) if words.contains(char::is_whitespace) => {
+                    return Answer::Refuse(word.to_owned());
+                }
                 (None, _) => {
                     show("Answer with one of the numbers, yes, no, or what should be done instead.\n");
                     continue;

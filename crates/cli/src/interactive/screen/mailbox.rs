@@ -98,10 +98,11 @@ impl Inner {
                     last.push_str(text);
                     return None;
                 }
-                (
-                    Event::CallOutput { call: one, text: last },
-                    Event::CallOutput { call: other, text },
-                ) if one == other => (last, text),
+                (Event::CallOutput { call: one, text: last }, Event::CallOutput { call: other, text })
+                    if one == other =>
+                {
+                    (last, text)
+                }
                 _ => return Some(message),
             },
             _ => return Some(message),

@@ -70,7 +70,8 @@ fn a_command_that_destroys_says_what_and_enter_does_not_run_it() {
 
 #[test]
 fn trust_is_not_preselected_where_something_would_run() {
-    let hook = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch ran.txt"}]}]}});
+    let hook =
+        json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch ran.txt"}]}]}});
     let home = TestHome::new()
         .settings(json!({"security": {"folderTrust": {"enabled": true}}}))
         .project_settings(hook);
@@ -129,7 +130,8 @@ fn a_command_that_fails_has_a_cross_and_its_code() {
     let screen = open(&scene, &["--yolo"]);
     screen.say("go").expect("✦ done");
     let text = quit(screen);
-    let line = |command: &str| text.lines().find(|line| line.contains(command)).unwrap_or_default().to_owned();
+    let line =
+        |command: &str| text.lines().find(|line| line.contains(command)).unwrap_or_default().to_owned();
     let first = line("Shell  ls /nonexistent_dir");
     assert!(first.contains("✕") && first.contains("exit 7"), "{text}");
     let second = line("Shell  kill -9");

@@ -26,7 +26,7 @@ impl Dice {
 fn request(number: u64, kind: u64) -> Event {
     let Event::ApprovalWanted(request) = wanted("rm -rf build") else { unreachable!() };
     let mut request = (*request).clone();
-    request.call = CallId::from_file(&number.to_string());
+    request.call = CallId::from_file(number.to_string());
     let question = |form| Question { header: "Q".to_owned(), text: "Which?".to_owned(), form };
     match kind {
         0 => request.destroys = Some("Deletes build/ and everything in it".to_owned()),
@@ -50,7 +50,7 @@ fn request(number: u64, kind: u64) -> Event {
 
 fn settled(number: u64) -> Event {
     let outcome = Outcome::Refuse;
-    Event::ApprovalSettled { call: CallId::from_file(&number.to_string()), outcome }
+    Event::ApprovalSettled { call: CallId::from_file(number.to_string()), outcome }
 }
 
 /// What a person presses while writing: mostly text, with digits, `y`, `n`, and keys that answer questions.
