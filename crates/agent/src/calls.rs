@@ -5,6 +5,7 @@ mod answer;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -255,17 +256,27 @@ fn context(
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> ToolContext {
-    let sender = events.clone();
-    let id = call.id.clone();
     ToolContext {
         call: call.id.clone(),
         cancel: cancel.child_token(),
         must_ask,
-        // Live output is for watching; a reader that lags behind loses some of it, never the result.
-        live: Arc::new(move |text: &str| {
-            let _ = sender.try_send(Event::CallOutput { call: id.clone(), text: text.to_owned() });
-        }),
+        live: live(call.id.clone(), events.clone()),
     }
+}
+
+/// Live output is for watching; a reader that lags behind loses some of it, never the result, and is told how much.
+fn live(call: CallId, events: mpsc::Sender<Event>) -> Arc<dyn Fn(&str) + Send + Sync> {
+    let lost = AtomicUsize::new(0);
+    Arc::new(move |text: &str| {
+        let before = lost.swap(0, Ordering::Relaxed);
+        let shown = match before {
+            0 => text.to_owned(),
+            lines => format!("… {lines} lines not shown\n{text}"),
+        };
+        if events.try_send(Event::CallOutput { call: call.clone(), text: shown }).is_err() {
+            lost.fetch_add(before + text.lines().count(), Ordering::Relaxed);
+        }
+    })
 }
 
 impl Finished {
@@ -310,5 +321,29 @@ impl Finished {
             answer: answer.iter().map(answer::text).collect(),
             prompt_id: prompt_id.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn output_that_nobody_took_is_told_of() {
+        let (sender, mut events) = mpsc::channel(2);
+        let live = live(CallId::from_file("1"), sender);
+        for number in 0..10 {
+            live(&format!("{number}\n"));
+        }
+        let mut text = |wanted: &str| match events.try_recv() {
+            Ok(Event::CallOutput { text, .. }) => assert_eq!(text, wanted),
+            other => panic!("{other:?}"),
+        };
+        text("0\n");
+        text("1\n");
+        live("10\n");
+        text("… 8 lines not shown\n10\n");
+        live("11\n");
+        text("11\n");
     }
 }

@@ -77,6 +77,7 @@ fn question(
         display_name: spec.display_name.clone(),
         args: pollux_domain::JsonObject::new(),
         subject,
+        destroys: None,
         why: Why::default(),
         offers: offers.collect(),
     }

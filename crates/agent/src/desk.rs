@@ -101,6 +101,7 @@ impl Person for Desk {
             display_name: who.to_owned(),
             args: pollux_domain::JsonObject::new(),
             subject: Subject::Questions(questions),
+            destroys: None,
             why: Why::default(),
             offers: vec![Offer { outcome: Outcome::Refuse, covers: String::new() }],
         };

@@ -120,6 +120,7 @@ impl Session {
             display_name: ready.spec.as_ref().map_or_else(String::new, |spec| spec.display_name.clone()),
             args: request.args.clone(),
             subject: subject(ready, request).await,
+            destroys: always::destruction(request),
             why: why(verdict, ready.rejected_edit.take()),
             offers: grants.offers(request),
         };

@@ -3,10 +3,12 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
+use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
 use crate::report::Failure;
@@ -36,6 +38,11 @@ impl Console {
     /// From now on events are also exported.
     pub(crate) fn export_to(&mut self, exporter: Exporter) {
         self.exporter = Some(exporter);
+    }
+
+    /// What is really in force, for programs that read the output.
+    pub(crate) fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
+        self.renderer.set_conditions(mode, sandbox);
     }
 
     /// A line for the person. Nobody can be told when stderr is gone.

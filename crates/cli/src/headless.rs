@@ -17,11 +17,14 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use pollux_config::groups::{Dialect, OutputFormat};
+use pollux_domain::JsonObject;
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
+use serde_json::Value;
 
 use crate::report::{Colour, Failure};
 use crate::signals::Received;
@@ -70,6 +73,8 @@ struct Run {
     answer: Answer,
     stats: Stats,
     warnings: Vec<String>,
+    /// The approval mode and the sandbox in force, for programs.
+    conditions: JsonObject,
     /// The last call, if it failed.
     failed_call: Option<Trouble>,
     /// The message of the loop that ended the turn, unless a notice brought it before.
@@ -84,6 +89,12 @@ impl Renderer {
             OutputFormat::StreamJson => Form::StreamJson(stream_json::StreamJson::default()),
         };
         Self { form, run: Run::new(style) }
+    }
+
+    /// What is really in force, to be told with the beginning of the run.
+    pub(crate) fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
+        self.run.conditions.insert("approvalMode".to_owned(), mode.to_string().into());
+        self.run.conditions.insert("sandbox".to_owned(), sandbox);
     }
 
     /// Takes one event. An error is one of `out`; nobody can be told when `err` is gone.
@@ -166,6 +177,7 @@ impl Run {
             answer: Answer::default(),
             stats: Stats::default(),
             warnings: Vec::new(),
+            conditions: JsonObject::new(),
             failed_call: None,
             loop_message: None,
         }

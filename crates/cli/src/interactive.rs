@@ -15,7 +15,7 @@ use std::time::Instant;
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
-use pollux_domain::event::{Event, NoticeCode, Op, Severity};
+use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::id::SessionId;
 use pollux_tui::transcript::Item;
@@ -351,9 +351,30 @@ impl Front<'_, '_> {
             }
             Ok(mode) if mode == self.mode => self.face.note(&format!("Mode {mode}")),
             Ok(mode) => {
+                if mode == ApprovalMode::Yolo {
+                    self.confine(conversation);
+                }
                 // The session says whether it took it.
                 let _ = conversation.handle.ops.send(Op::SetMode(mode)).await;
             }
+        }
+    }
+
+    /// Puts the sandbox of `--yolo` in force, however that mode is entered. It stays until the session ends: what
+    /// was started inside may go on, and nobody is less safe for it.
+    fn confine(&mut self, conversation: &wire::Conversation) {
+        let loaded = self.turn.loaded;
+        if self.turn.sandbox.borders.is_some() || !loaded.trust.uses_project() {
+            return;
+        }
+        match wire::check_sandbox(loaded, ApprovalMode::Yolo) {
+            Ok(sandbox) => {
+                sandbox.notes.iter().for_each(|line| self.face.note(line));
+                conversation.sandbox.set(sandbox.borders.clone());
+                self.turn.sandbox = sandbox;
+                self.face.confined(self.turn, &self.model);
+            }
+            Err(failure) => self.face.complain(&failure.message()),
         }
     }
 
@@ -434,6 +455,9 @@ impl Front<'_, '_> {
                     }
                 }
                 Event::TurnEnded(end) => {
+                    if matches!(end, TurnEnd::Finished(_)) {
+                        conversation.name_session();
+                    }
                     self.face.over(&end);
                     return Ok(if leaving { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
                 }

@@ -212,6 +212,8 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
         .and_then(|turn| Ok((read_prompt(options, pipe, loaded.groups.output.dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
+            let sandbox = turn.sandbox.in_force(&loaded.env).to_json();
+            console.set_conditions(turn.permission.approval, sandbox);
             open_telemetry(&turn, false, &mut console);
             let ended = converse(turn, prompt, console);
             if let Some(session) = &ended.session {

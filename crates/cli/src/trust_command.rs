@@ -132,6 +132,11 @@ impl Asked {
         format!("{}{changes}", page::text(&self.view)).lines().map(str::to_owned).collect()
     }
 
+    /// Whether trust would let something of the folder run.
+    pub(crate) fn would_run(&self) -> bool {
+        self.view.inventory.announcements.iter().any(|said| said.role.runs())
+    }
+
     /// The answers: a word, and what it means.
     pub(crate) fn answers(&self) -> Vec<(String, String)> {
         let name = |path: Option<&std::path::Path>| {

@@ -80,7 +80,7 @@ pub(crate) use memory::notebook;
 pub(crate) use models::models;
 pub(crate) use policy_command::rules;
 pub(crate) use pollux_tools::MAX_EXTRA_DIRECTORIES;
-pub(crate) use sandbox::{Sandbox, check_sandbox};
+pub(crate) use sandbox::{Sandbox, SandboxInForce, check_sandbox};
 pub(crate) use sessions::{
     Chosen, Freshness, Said, StoredChat, StoredChats, archive, choose_session, delete_session, list_sessions,
     stored_chats, tidy_up,

@@ -70,6 +70,8 @@ pub struct ApprovalRequest {
     pub args: JsonObject,
     /// What would happen.
     pub subject: Subject,
+    /// What would be lost for good, in words for the person; a front end must not preselect a yes then.
+    pub destroys: Option<String>,
     pub why: Why,
     /// What may be answered. An answer that was not offered counts as [`Answer::Cancel`].
     pub offers: Vec<Offer>,
@@ -150,6 +152,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The digit that chooses it, the same in every question.
+    pub fn digit(self) -> usize {
+        match self {
+            Self::Once => 1,
+            Self::Session => 2,
+            Self::SessionServer => 3,
+            Self::Saved => 4,
+            Self::Edit => 5,
+            Self::Refuse => 6,
+        }
+    }
+
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

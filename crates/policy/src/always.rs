@@ -27,6 +27,9 @@ const RUNS_OTHERS: &[&str] = &[
     "python", "python3", "ruby", "sh", "source", "ssh", "su", "sudo", "xargs", "zsh", ".",
 ];
 
+/// Commands of one line whose damage is told.
+const TOLD: usize = 5;
+
 /// Where rules are from that a person's answers made for the time being.
 const THIS_SESSION: &str = "this session";
 
@@ -265,6 +268,32 @@ impl Engine {
         }
         self.add(rules);
     }
+}
+
+/// What a call would destroy, in one sentence for the person who is asked; `None` where nothing is known to be lost.
+pub fn destruction(request: &Request<'_>) -> Option<String> {
+    if let Some(server) = request.server {
+        let hint =
+            request.annotations.and_then(|given| given.get("destructiveHint")).and_then(Value::as_bool);
+        return (hint == Some(true)).then(|| format!("The server {server} marks this tool as destructive."));
+    }
+    if called(request).canonical() != SHELL {
+        return None;
+    }
+    let command = request.args.get("command").and_then(Value::as_str)?;
+    let mut told: Vec<String> = Vec::new();
+    for part in &shell::understand(command).parts {
+        told.extend(part.destruction().filter(|sentence| !told.contains(sentence)));
+    }
+    let more = told.len().saturating_sub(TOLD);
+    told.truncate(TOLD);
+    if more > 0 {
+        told.push(format!("and {more} more commands that destroy"));
+    }
+    let text = told.join("; ");
+    let mut letters = text.chars();
+    let first = letters.next()?;
+    Some(first.to_uppercase().chain(letters).collect())
 }
 
 /// The words of a command that an answer covers: the program, and its subcommand where it has one.

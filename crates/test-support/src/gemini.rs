@@ -18,6 +18,9 @@ use crate::validate::validate_request;
 use reply::Reply;
 use request::Request;
 
+/// How a request for a session's title begins.
+const ASKS_FOR_TITLE: &str = "Below is a conversation between a user and a coding agent. It is data";
+
 /// What happens when the script is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
@@ -45,6 +48,7 @@ struct State {
     script: VecDeque<Reply>,
     last: Option<Reply>,
     requests: Vec<Request>,
+    titles: Vec<Request>,
 }
 
 impl Shared {
@@ -55,6 +59,11 @@ impl Shared {
     /// Logs a request and picks its reply.
     pub(crate) fn answer(&self, request: Request) -> Reply {
         let mut state = self.state();
+        // They come in the background, so no script can foresee them.
+        if request.body.to_string().contains(ASKS_FOR_TITLE) {
+            state.titles.push(request);
+            return reply::reply().text("A title");
+        }
         let counts = request.path.ends_with(":countTokens");
         let vectors = embedding::answer(&request);
         state.requests.push(request);
@@ -121,6 +130,11 @@ impl FakeGemini {
     /// Every request so far.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
+    }
+
+    /// The requests for a session's title, which are not among the others and are always answered.
+    pub fn titles(&self) -> Vec<Request> {
+        self.shared.state().titles.clone()
     }
 
     /// The n-th request from 0; panics if there is none.

@@ -16,6 +16,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 const LIMIT: Duration = Duration::from_secs(30);
 /// Nobody presses Enter sooner after a letter; what comes closer together counts as a paste.
 const BREATH: Duration = Duration::from_millis(35);
+/// What a question says while it takes no key.
+const PAUSE: &str = "pause to answer";
 /// Lines that the emulator keeps above its window.
 const KEPT: usize = 5_000;
 
@@ -153,11 +155,19 @@ impl Screen {
         self.type_text(text).expect(text).key("Enter")
     }
 
+    /// Waits as a person does who is told that a question takes no key yet.
+    fn heed_question(&self) {
+        if self.text().contains(PAUSE) {
+            self.expect_gone(PAUSE);
+        }
+    }
+
     /// Presses a key: a letter, `Enter`, `Esc`, `Tab`, `Up`, or one of them with `Ctrl+`, `Alt+` or `Shift+`.
     pub fn key(&self, name: &str) -> &Self {
         if name == "Enter" {
             std::thread::sleep(BREATH);
         }
+        self.heed_question();
         self.send(&bytes_of(name))
     }
 

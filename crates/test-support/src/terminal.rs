@@ -81,6 +81,13 @@ impl Terminal {
         self
     }
 
+    /// Types without ending the line.
+    pub fn type_text(&mut self, text: &str) -> &mut Self {
+        self.keys.write_all(text.as_bytes()).expect("type");
+        self.keys.flush().expect("type");
+        self
+    }
+
     /// Presses Ctrl+C.
     pub fn interrupt(&mut self) -> &mut Self {
         self.keys.write_all(b"\x03").expect("type");

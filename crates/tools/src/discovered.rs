@@ -16,6 +16,8 @@ use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnd, ProgramEnding};
 use pollux_exec::sandbox::Sandbox;
 use serde_json::Value;
+
+use crate::SandboxSlot;
 use tokio_util::sync::CancellationToken;
 
 pub use words::UnclosedQuote;
@@ -38,7 +40,7 @@ pub struct DiscoverySetup {
     pub child_env: Vec<(String, String)>,
     pub background: Arc<Background>,
     /// The borders both commands run in.
-    pub sandbox: Option<Arc<Sandbox>>,
+    pub sandbox: SandboxSlot,
 }
 
 /// Why no tools were discovered.
@@ -96,7 +98,7 @@ pub async fn discover(
         input: Vec::new(),
         time_limit: Some(DISCOVERY_LIMIT),
         output_limit: OUTPUT_LIMIT,
-        sandbox: setup.sandbox.clone(),
+        sandbox: setup.sandbox.get(),
     };
     let end = program::run(&program, &setup.background, cancel)
         .await
@@ -170,7 +172,7 @@ struct Caller {
     directory: PathBuf,
     environment: Vec<(String, String)>,
     background: Arc<Background>,
-    sandbox: Option<Arc<Sandbox>>,
+    sandbox: SandboxSlot,
 }
 
 struct DiscoveredTool {
@@ -219,7 +221,7 @@ impl Invocation for Call {
                 Err(why) => return failed(why),
             };
             match program::run(&program, &self.caller.background, &context.cancel).await {
-                Ok(end) => outcome(&end, self.caller.sandbox.as_deref()),
+                Ok(end) => outcome(&end, program.sandbox.as_deref()),
                 Err(error) => failed(report(b"", b"", Some(&error.to_string()), None, None)),
             }
         })
@@ -255,7 +257,7 @@ impl Call {
             input: Value::Object(self.args.clone()).to_string().into_bytes(),
             time_limit: None,
             output_limit: OUTPUT_LIMIT,
-            sandbox: self.caller.sandbox.clone(),
+            sandbox: self.caller.sandbox.get(),
         })
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::{ArgError, ToolContext, ToolErrorKind, ToolOutcome};
-use pollux_exec::sandbox::Sandbox;
 use tokio_util::sync::CancellationToken;
 
+use crate::SandboxSlot;
 use crate::ToolSetup;
 use crate::arguments::Arguments;
 use crate::ignore_rules::{IgnoreRules, Respect};
@@ -20,7 +20,7 @@ pub(crate) struct FileScope {
     pub(crate) rules: IgnoreRules,
     pub(crate) respect: Respect,
     pub(crate) clock: Arc<dyn Clock>,
-    sandbox: Option<Arc<Sandbox>>,
+    sandbox: SandboxSlot,
 }
 
 impl FileScope {
@@ -32,7 +32,7 @@ impl FileScope {
     pub(crate) fn of(workspace: Arc<Workspace>, filtering: &FileFiltering, clock: Arc<dyn Clock>) -> Self {
         let rules = IgnoreRules::new(workspace.directories(), &filtering.custom_ignore_files);
         let respect = Respect { git: filtering.respect_git_ignore, gemini: filtering.respect_gemini_ignore };
-        Self { workspace, rules, respect, clock, sandbox: None }
+        Self { workspace, rules, respect, clock, sandbox: SandboxSlot::default() }
     }
 
     /// Resolves and tests a path argument.
@@ -42,7 +42,7 @@ impl FileScope {
 
     /// Writes a file. The sandbox is told, which would take a new `.vscode` for one that a command made.
     pub(crate) fn save(&self, location: &Location, content: &[u8]) -> Result<(), SaveError> {
-        if let Some(sandbox) = &self.sandbox {
+        if let Some(sandbox) = self.sandbox.get() {
             sandbox.permit(location.path());
         }
         self.workspace.save(location, content)

@@ -28,6 +28,7 @@ mod read_file;
 mod read_many_files;
 mod replace;
 mod run_shell_command;
+mod sandbox_slot;
 mod save_memory;
 mod shown;
 mod untrusted;
@@ -45,12 +46,12 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
-use pollux_exec::sandbox::Sandbox;
 use pollux_net::client::ClientError;
 
 pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
 pub use path_list::list_paths;
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
+pub use sandbox_slot::SandboxSlot;
 pub use web_fetch::WebFetchSetup;
 pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};
 
@@ -67,7 +68,7 @@ pub struct ToolSetup {
     /// Holds what outlives its call; whoever owns the run shuts it down.
     pub background: Arc<Background>,
     /// The borders shell commands run in.
-    pub sandbox: Option<Arc<Sandbox>>,
+    pub sandbox: SandboxSlot,
     pub clock: Arc<dyn Clock>,
 }
 

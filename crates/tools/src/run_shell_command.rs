@@ -10,14 +10,13 @@ use pollux_domain::tool::{
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
-use pollux_exec::sandbox::Sandbox;
 use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
 use serde_json::{Value, json};
 
-use crate::ToolSetup;
 use crate::arguments::Arguments;
 use crate::untrusted;
 use crate::workspace::{Location, Workspace};
+use crate::{SandboxSlot, ToolSetup};
 
 /// How long a background command is watched before it is left alone; upstream's value.
 const DEFAULT_DELAY_MS: u64 = 200;
@@ -36,7 +35,7 @@ pub(crate) struct RunShellCommand {
     background: Arc<Background>,
     environment: Vec<(String, String)>,
     inactivity: Option<Duration>,
-    sandbox: Option<Arc<Sandbox>>,
+    sandbox: SandboxSlot,
 }
 
 struct Call {
@@ -44,6 +43,8 @@ struct Call {
     location: Location,
     background: Arc<Background>,
     command: ShellCommand,
+    /// Asked when it runs: a question before may have changed it.
+    sandbox: SandboxSlot,
     description: Option<String>,
 }
 
@@ -143,8 +144,9 @@ impl Tool for RunShellCommand {
                 environment: self.environment.clone(),
                 inactivity: self.inactivity,
                 background_after: is_background.then(|| Duration::from_millis(delay)),
-                sandbox: self.sandbox.clone(),
+                sandbox: None,
             },
+            sandbox: self.sandbox.clone(),
             location,
             background: Arc::clone(&self.background),
             description: arguments.text("description")?.map(str::to_owned),
@@ -179,7 +181,7 @@ impl Invocation for Call {
                 let partial = "Command was cancelled by user before it could start.".to_owned();
                 return ToolOutcome::Cancelled { partial: Some(partial) };
             }
-            let mut command = self.command;
+            let mut command = ShellCommand { sandbox: self.sandbox.get(), ..self.command };
             // The folder may have become a link to somewhere else.
             match self.workspace.admit_again(&self.location) {
                 Ok(location) => command.directory = location.path().to_owned(),

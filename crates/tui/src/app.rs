@@ -3,6 +3,7 @@
 //! Nothing here touches the terminal, the disk or the clock, so every journey can be played in a test. The program
 //! carries the actions out and tells what came of them.
 
+mod dialogs;
 mod footer;
 mod header;
 mod input;
@@ -23,6 +24,7 @@ use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
 use pollux_domain::terminal_text::one_line;
 
+pub use dialogs::STILL;
 pub use footer::{Facts, Footer, FooterItem};
 pub use header::Header;
 pub use phrases::{TIPS, WIT};
@@ -30,20 +32,19 @@ pub use status::Phrases;
 pub use title::Titles;
 
 use crate::composer::{Candidates, Composer, Submission, Wanted};
-use crate::dialog::{Dialog, Entry, Picker};
 use crate::keys::KeyMap;
+use crate::places::Places;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
+use self::dialogs::{Standing, Typing};
 use self::footer::Tally;
 use self::page::Page;
 use self::status::Status;
 use self::todos::Todos;
 
-/// How long a second Ctrl+C or Ctrl+D counts as the second of two.
-const TWICE: Duration = Duration::from_secs(3);
-/// How long a toast stays.
-const TOAST: Duration = Duration::from_secs(3);
+/// How long a toast stays, and with it the chance that it tells of.
+const TOAST: Duration = crate::composer::TWICE;
 
 /// How it is to look and behave.
 #[derive(Debug, Clone)]
@@ -152,6 +153,15 @@ pub enum Action {
     Quit,
 }
 
+/// A word for a moment.
+#[derive(Debug)]
+struct Toast {
+    text: String,
+    until: Instant,
+    /// It asks for the same key once more; any other key ends it.
+    again: bool,
+}
+
 /// The state of the screen.
 #[derive(Debug)]
 pub struct App {
@@ -159,10 +169,12 @@ pub struct App {
     header: Header,
     pub footer: Footer,
     pub facts: Facts,
+    places: Places,
     transcript: Transcript,
     composer: Composer,
     /// Questions in the order in which they came; the first is shown.
-    dialogs: VecDeque<Dialog>,
+    dialogs: VecDeque<Standing>,
+    typing: Typing,
     requests: Vec<Arc<ApprovalRequest>>,
     /// Questions of calls that were answered since the first of those that wait came.
     answered: usize,
@@ -171,7 +183,7 @@ pub struct App {
     todos: Todos,
     status: Status,
     mode: ApprovalMode,
-    toast: Option<(String, Instant)>,
+    toast: Option<Toast>,
     /// The key that leaves was pressed once.
     leaving: Option<Instant>,
     /// Long outputs are shown whole.
@@ -204,9 +216,11 @@ impl App {
             header,
             footer,
             facts: Facts::default(),
+            places: Places::default(),
             transcript: Transcript::default(),
             composer,
             dialogs: VecDeque::new(),
+            typing: Typing::default(),
             requests: Vec::new(),
             answered: 0,
             queue: Vec::new(),
@@ -246,6 +260,12 @@ impl App {
         self.composer.set_text(text);
     }
 
+    /// Where paths are seen from, from now on.
+    pub fn set_places(&mut self, places: Places) {
+        self.transcript.places = places.clone();
+        self.places = places;
+    }
+
     /// Something to be read.
     pub fn say(&mut self, item: Item) {
         self.transcript.push(item);
@@ -255,40 +275,10 @@ impl App {
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
         self.transcript.thoughts = self.settings.thoughts;
+        self.transcript.places = self.places.clone();
         self.todos = Todos::default();
         self.page = Page::default();
         self.tally = Tally::default();
-    }
-
-    /// A list to choose from, in place of one that is open; questions of calls go before it.
-    pub fn pick(&mut self, picker: Picker) {
-        let picker = match self.picker() {
-            Some(before) => picker.after(before),
-            None => picker,
-        };
-        self.close();
-        self.dialogs.push_back(Dialog::Picker(Box::new(picker)));
-    }
-
-    /// The list that is open.
-    pub fn picker(&mut self) -> Option<&mut Picker> {
-        self.dialogs.iter_mut().find_map(|dialog| match dialog {
-            Dialog::Picker(picker) => Some(&mut **picker),
-            _ => None,
-        })
-    }
-
-    /// A line to be typed. A list that stays waits behind it.
-    pub fn enter(&mut self, entry: Entry) {
-        let stays = |dialog: &Dialog| dialog.call().is_some() || dialog.stays();
-        self.dialogs.retain(stays);
-        let place = self.dialogs.iter().position(|dialog| dialog.call().is_none());
-        self.dialogs.insert(place.unwrap_or(self.dialogs.len()), Dialog::Entry(entry));
-    }
-
-    /// Takes away what [`App::pick`] or [`App::enter`] opened.
-    pub fn close(&mut self) {
-        self.dialogs.retain(|dialog| dialog.call().is_some());
     }
 
     /// Whether the model is at work.
@@ -402,6 +392,19 @@ impl App {
         self.focused
     }
 
+    /// What was typed ahead goes back into the prompt, before what stands there. Nothing is sent.
+    pub(crate) fn unqueue(&mut self) {
+        let queued = std::mem::take(&mut self.queue);
+        if let [only] = queued.as_slice()
+            && self.composer.is_empty()
+        {
+            self.composer.set_shell_mode(only.shell);
+        }
+        let texts: Vec<&str> = queued.iter().map(|queued| queued.text.as_str()).collect();
+        self.composer.prepend(&texts.join("\n\n"));
+        self.set_conditions();
+    }
+
     /// What was typed ahead, all together; to be sent when the turn is over.
     pub fn take_queue(&mut self) -> Option<Submission> {
         let shell = self.queue.first()?.shell;
@@ -430,9 +433,7 @@ impl App {
             Event::ApprovalWanted(request) => {
                 let line = format!("{} waits for an answer", one_line(&request.display_name));
                 self.attention = Some(("Action required".to_owned(), line));
-                self.requests.push(Arc::clone(request));
-                self.dialogs.push_back(Dialog::approval(request));
-                self.bring_calls_forward();
+                self.ask(request);
             }
             Event::ApprovalSettled { call, .. } => self.settle(call),
             Event::ModeChanged(mode) => self.mode = *mode,
@@ -443,45 +444,12 @@ impl App {
             Event::TurnEnded(_) => {
                 let line = self.transcript.answer().lines().next().unwrap_or_default();
                 self.attention = Some(("Done".to_owned(), one_line(line)));
-                self.dialogs.retain(|dialog| dialog.call().is_none());
-                self.requests.clear();
-                self.answered = 0;
+                self.settle_all();
             }
             _ => {}
         }
+        self.notice_question(now);
         self.set_conditions();
-    }
-
-    /// A question of a call is asked before a list that somebody opened.
-    fn bring_calls_forward(&mut self) {
-        self.dialogs.make_contiguous().sort_by_key(|dialog| dialog.call().is_none());
-        self.count_calls();
-    }
-
-    /// Says which of how many questions is asked.
-    fn count_calls(&mut self) {
-        let waiting = self.dialogs.iter().filter(|dialog| dialog.call().is_some()).count();
-        if waiting == 0 {
-            self.answered = 0;
-        }
-        let (which, all) = (self.answered + 1, self.answered + waiting);
-        if let Some(dialog) = self.dialogs.front_mut() {
-            dialog.set_position(which, all);
-        }
-    }
-
-    /// The question of a call stands no longer.
-    pub fn settle(&mut self, call: &CallId) {
-        let before = self.dialogs.len();
-        self.dialogs.retain(|dialog| dialog.call() != Some(call));
-        self.answered += before - self.dialogs.len();
-        self.count_calls();
-        self.requests.retain(|request| request.call != *call);
-    }
-
-    /// The call that the person wants to change, as it was asked about.
-    pub fn request(&self, call: &CallId) -> Option<&Arc<ApprovalRequest>> {
-        self.requests.iter().find(|request| request.call == *call)
     }
 
     fn set_conditions(&mut self) {
@@ -507,15 +475,21 @@ impl App {
 
     /// A word for a moment.
     pub fn toast(&mut self, text: impl Into<String>, now: Instant) {
-        self.toast = Some((text.into(), now + TOAST));
+        self.toast = Some(Toast { text: text.into(), until: now + TOAST, again: false });
+    }
+
+    /// A word about what the same key does if it comes again.
+    fn toast_again(&mut self, text: impl Into<String>, now: Instant) {
+        self.toast = Some(Toast { text: text.into(), until: now + TOAST, again: true });
     }
 
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        let toast = self.toast.as_ref().map(|(_, until)| *until);
+        let toast = self.toast.as_ref().map(|toast| toast.until);
+        let question = self.takes_keys_at(now);
         // Nothing turns while a question stands.
         let wheel = self.dialogs.is_empty().then(|| self.status.next_tick(now, self.settings.show.wheel));
-        [toast, wheel.flatten()].into_iter().flatten().min()
+        [toast, question, wheel.flatten()].into_iter().flatten().min()
     }
 }
 

@@ -34,8 +34,8 @@ use paste::Burst;
 use search::Search;
 use vim::Vim;
 
-/// Two Escapes within this are one request; must equal upstream's.
-const DOUBLE_ESCAPE: Duration = Duration::from_millis(500);
+/// The second of two keys counts as long as the hint about it is shown.
+pub const TWICE: Duration = Duration::from_secs(3);
 /// Two Tabs within this are one request; must equal upstream's.
 const DOUBLE_TAB: Duration = Duration::from_millis(350);
 
@@ -93,6 +93,11 @@ pub enum Toast {
 }
 
 impl Toast {
+    /// Whether the same key does something if it comes again.
+    pub fn wants_key_again(self) -> bool {
+        matches!(self, Self::EscapeClears | Self::EscapeRewinds)
+    }
+
     pub fn text(self, keys: &KeyMap) -> String {
         match self {
             Self::EscapeClears => "Press Esc again to clear prompt.".to_owned(),
@@ -211,6 +216,19 @@ impl Composer {
         self.search = None;
         self.completion.close();
         self.buffer.set(text);
+    }
+
+    /// A text before what is there, apart from it; the cursor goes to the end.
+    pub fn prepend(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.search = None;
+        self.completion.close();
+        let apart = if self.buffer.is_empty() { "" } else { "\n\n" };
+        self.buffer.go(Pos::default());
+        self.buffer.insert(&format!("{text}{apart}"));
+        self.buffer.go(self.buffer.end());
     }
 
     /// A text at the cursor, as if it was typed.

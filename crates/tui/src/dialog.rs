@@ -7,7 +7,7 @@ mod entry;
 mod picker;
 mod questions;
 
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
 use pollux_domain::id::CallId;
 use ratatui::text::Line;
@@ -17,6 +17,7 @@ pub use picker::{LEFT, Manner, Picker, RESET, RIGHT, Row, TAB};
 
 use self::approval::Approval;
 use self::questions::Questions;
+use crate::places::Places;
 use crate::theme::Theme;
 
 /// The room that a dialog has.
@@ -59,12 +60,12 @@ pub enum Verdict {
 
 impl Dialog {
     /// The question of a call.
-    pub fn approval(request: &ApprovalRequest) -> Self {
+    pub fn approval(request: &ApprovalRequest, places: &Places) -> Self {
         match &request.subject {
             Subject::Questions(questions) => {
                 Self::Questions(Box::new(Questions::new(request.call.clone(), questions.clone())))
             }
-            _ => Self::Approval(Box::new(Approval::new(request.clone()))),
+            _ => Self::Approval(Box::new(Approval::new(request.clone(), places.clone()))),
         }
     }
 
@@ -74,6 +75,39 @@ impl Dialog {
             Self::Approval(approval) => Some(approval.call()),
             Self::Questions(questions) => Some(questions.call()),
             Self::Picker(_) | Self::Entry(_) => None,
+        }
+    }
+
+    /// Whether it appears without anybody having asked for it.
+    pub fn comes_by_itself(&self) -> bool {
+        match self {
+            Self::Approval(_) | Self::Questions(_) => true,
+            Self::Picker(picker) => picker.is_unbidden(),
+            Self::Entry(_) => false,
+        }
+    }
+
+    /// Whether a key says something to it; letters that do not are meant for the prompt.
+    pub fn takes(&self, key: KeyEvent) -> bool {
+        let KeyCode::Char(letter) = key.code else { return true };
+        let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        let answers = match self {
+            Self::Approval(_) => "ynjk?",
+            Self::Questions(questions) if questions.asks_yes_or_no() => "ynjk",
+            Self::Questions(_) => "jk",
+            Self::Picker(_) => "ynjkgGq",
+            Self::Entry(_) => "",
+        };
+        !is_plain || self.takes_text() || letter.is_ascii_digit() || answers.contains(letter)
+    }
+
+    /// Whether somebody writes into it.
+    pub fn takes_text(&self) -> bool {
+        match self {
+            Self::Approval(approval) => approval.is_written(),
+            Self::Questions(questions) => questions.is_written(),
+            Self::Picker(picker) => picker.is_searched(),
+            Self::Entry(_) => true,
         }
     }
 

@@ -21,8 +21,10 @@ pub use item::{Item, Look};
 pub(crate) use panel::shortened;
 pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
+pub use tool_box::about;
 
 use crate::markdown::Stream;
+use crate::places::Places;
 
 /// The call that stands for a command of the person's; no model's call is named so.
 const SHELL: &str = "!";
@@ -44,6 +46,10 @@ pub struct Transcript {
     last: Option<Box<ToolBox>>,
     /// Thoughts are part of the conversation.
     pub thoughts: bool,
+    /// Where paths are seen from.
+    pub places: Places,
+    /// The questions that stand, and since when the first of them does.
+    asked: (usize, Option<Instant>),
 }
 
 /// Something that can no longer change.
@@ -87,7 +93,7 @@ impl Transcript {
         let mut args = JsonObject::new();
         args.insert("command".to_owned(), command.into());
         self.shells += 1;
-        let shell = ToolBox::new(self.shell(), "Shell Command", &args, now);
+        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.places, now);
         self.open.push_back(Open::Call(Box::new(shell)));
     }
 
@@ -147,14 +153,17 @@ impl Transcript {
             }
             Event::CallRequested { call, name, args } => {
                 self.end_answer();
-                self.open.push_back(Open::Call(Box::new(ToolBox::new(call.clone(), name, args, now))));
+                let call = ToolBox::new(call.clone(), name, args, &self.places, now);
+                self.open.push_back(Open::Call(Box::new(call)));
             }
             Event::ApprovalWanted(request) => {
+                self.asked = (self.asked.0 + 1, self.asked.1.or(Some(now)));
                 if let Some(found) = self.call(&request.call) {
                     found.asked(request);
                 }
             }
             Event::ApprovalSettled { call, .. } => {
+                self.settled_one(now);
                 if let Some(found) = self.call(call) {
                     found.runs();
                 }
@@ -195,6 +204,20 @@ impl Transcript {
         }
     }
 
+    /// One question less stands. While a person is asked no clock runs.
+    fn settled_one(&mut self, now: Instant) {
+        self.asked.0 = self.asked.0.saturating_sub(1);
+        if self.asked.0 > 0 {
+            return;
+        }
+        let Some(since) = self.asked.1.take() else { return };
+        for open in &mut self.open {
+            if let Open::Call(call) = open {
+                call.waited(now.saturating_duration_since(since));
+            }
+        }
+    }
+
     fn text(&mut self, text: &str) {
         self.thought = None;
         self.writing.push_str(text);
@@ -221,7 +244,7 @@ impl Transcript {
 
     fn end_turn(&mut self, end: &TurnEnd) {
         self.end_answer();
-        self.thought = None;
+        (self.thought, self.asked) = (None, (0, None));
         for open in &mut self.open {
             if let Open::Call(call) = open {
                 call.give_up();

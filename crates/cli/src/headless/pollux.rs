@@ -14,8 +14,14 @@ use serde_json::{Map, Value, json};
 use super::ending::Trouble;
 use super::stats::{Stats, millis};
 
-pub(crate) fn init(session: &str, model: &str, at: Timestamp) -> Value {
-    json!({"type": "INIT", "sessionId": session, "model": model, "timestamp": at.to_iso()})
+pub(crate) fn init(session: &str, model: &str, conditions: &JsonObject, at: Timestamp) -> Value {
+    let mut event = Map::new();
+    event.insert("type".into(), "INIT".into());
+    event.insert("sessionId".into(), session.into());
+    event.insert("model".into(), model.into());
+    event.extend(conditions.clone());
+    event.insert("timestamp".into(), at.to_iso().into());
+    event.into()
 }
 
 pub(crate) fn message(role: &str, content: &str, delta: bool, at: Timestamp) -> Value {

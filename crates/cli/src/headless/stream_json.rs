@@ -115,7 +115,9 @@ impl StreamJson {
 fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
     let at = run.now();
     match event {
-        Event::SessionReady { session, model } => Some(pollux::init(session.as_str(), model, at)),
+        Event::SessionReady { session, model } => {
+            Some(pollux::init(session.as_str(), model, &run.conditions, at))
+        },
         Event::PromptAccepted { typed, .. } => Some(pollux::message("user", typed, false, at)),
         Event::Text(_) => (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at)),
         Event::CallRequested { call, name, args } => Some(pollux::tool_use(call, name, args, at)),

@@ -12,7 +12,7 @@ use pollux_tui::theme::Theme;
 use pollux_tui::transcript::{Item, Panel};
 
 use super::lines::{self, Lines, show};
-use super::screen::{Message, Screen};
+use super::screen::{Message, Screen, footer};
 use crate::console::Console;
 use crate::signals::{Received, Signals};
 use crate::wire::{self, Said};
@@ -243,6 +243,17 @@ impl Face {
             && let Some(desk) = &screen.desk
         {
             conversation.offer(desk, loaded);
+        }
+    }
+
+    /// Another sandbox is in force.
+    pub(super) fn confined(&mut self, turn: &wire::Turn<'_>, model: &str) {
+        let in_force = turn.sandbox.in_force(&turn.loaded.env);
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.sandbox = in_force.name(),
+            Kind::Screen(screen) => {
+                screen.tell(Message::Footer(Box::new(footer(turn.loaded, model, Some(&in_force)))));
+            }
         }
     }
 

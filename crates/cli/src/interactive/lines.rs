@@ -11,8 +11,10 @@ mod words;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_tui::places::Places;
 
 pub(crate) use self::keyboard::Keyboard;
 pub(super) use self::words::said;
@@ -29,13 +31,29 @@ pub(super) struct Lines {
     pub(super) leaving: bool,
     /// The list that is put next.
     pub(super) presented: Option<Choice>,
+    /// Where paths are seen from.
+    pub(super) places: Places,
+    /// The sandbox in force.
+    pub(super) sandbox: String,
+    /// The model's answer has begun.
+    speaking: bool,
 }
 
 impl Lines {
     pub(super) fn open(console: Console) -> io::Result<Self> {
         let keyboard = Keyboard::open()?;
         let (ahead, later) = (VecDeque::new(), VecDeque::new());
-        Ok(Self { console, keyboard, ahead, later, leaving: false, presented: None })
+        Ok(Self {
+            console,
+            keyboard,
+            ahead,
+            later,
+            leaving: false,
+            presented: None,
+            places: Places::default(),
+            sandbox: String::new(),
+            speaking: false,
+        })
     }
 
     pub(super) fn event(&mut self, event: &Event) {
@@ -46,11 +64,23 @@ impl Lines {
             }
             return;
         }
+        match event {
+            // Who listens must hear who speaks.
+            Event::Text(text) if !self.speaking && !text.trim().is_empty() => {
+                self.speaking = true;
+                show("Model: ");
+            }
+            Event::StepCommitted | Event::AttemptDiscarded(_) | Event::TurnEnded(_) => self.speaking = false,
+            _ => {}
+        }
         let _ = self.console.take(event);
         match event {
             Event::ModelChanged(model) => self.console.note(&format!("Model {}", one_line(model))),
-            Event::ModeChanged(mode) => self.console.note(&format!("Mode {mode}")),
-            Event::CallFinished(report) => self.console.note(&words::call(report)),
+            Event::ModeChanged(mode) => {
+                let line = self.mode(*mode);
+                self.console.note(&line);
+            }
+            Event::CallFinished(report) => self.console.note(&words::call(report, &self.places)),
             Event::Compressed { tokens_before, tokens_after, status } => {
                 self.console.note(&words::compressed(*tokens_before, *tokens_after, *status));
             }
@@ -63,12 +93,27 @@ impl Lines {
         if let Some(line) = words::end(end) {
             self.console.note(&line);
         }
+        // Whoever stops a turn wants silence: what waited for its end is shown and not sent.
+        if matches!(end, TurnEnd::Cancelled) {
+            for typed in self.ahead.drain(..).chain(self.later.drain(..)) {
+                self.console.note(&format!("Not sent: {}", one_line(&typed)));
+            }
+        }
+    }
+
+    /// The approval mode in words; the one that asks for nothing says what confines it.
+    pub(super) fn mode(&self, mode: ApprovalMode) -> String {
+        match mode {
+            ApprovalMode::Yolo if self.sandbox == "no sandbox" => "Mode yolo, no sandbox".to_owned(),
+            ApprovalMode::Yolo => format!("Mode yolo, sandbox {}", self.sandbox),
+            mode => format!("Mode {mode}"),
+        }
     }
 
     pub(super) fn ready(&mut self) {
         self.ahead.append(&mut self.later);
         if self.ahead.is_empty() {
-            show("> ");
+            show(&format!("{PROMPT}{}", visible(self.keyboard.begun())));
         }
     }
 
@@ -94,6 +139,9 @@ impl Lines {
         self.keyboard.line().await
     }
 }
+
+/// What stands before the person's own words.
+const PROMPT: &str = "User: ";
 
 /// Prints at once, without a line end.
 pub(super) fn show(text: &str) {

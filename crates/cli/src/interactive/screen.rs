@@ -4,6 +4,7 @@
 //! This is the conversation's end of it: messages go there, what the person does comes back.
 
 mod look;
+mod mailbox;
 mod stage;
 mod themes;
 mod watch;
@@ -12,25 +13,34 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pollux_domain::event::Event;
 use pollux_tui::app::{App, Facts, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
 use pollux_tui::dialog::{Entry, Picker, Row};
+use pollux_tui::places::Places;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
+use self::mailbox::Mailbox;
 use self::stage::Stage;
-use self::watch::Manner;
+use self::watch::{Manner, Watchman};
 use super::face::{Choice, Deed, Input};
 use crate::console::Console;
 use crate::headless::Style;
 use crate::wire;
 
-pub(super) use self::look::{first_look, footer, is_on, keys, manner, settings};
+pub(super) use self::look::{first_look, footer, is_on, keys, manner, places, settings};
 pub(super) use self::themes::{chosen_theme, themes};
+
+/// What a person does and nobody has looked at yet; more is refused, and said so.
+const WAITING: usize = 1024;
+/// How long a screen may take to give the terminal back when a person leaves, and when the terminal may be gone.
+pub(super) const IN_ORDER: Duration = Duration::from_secs(10);
+pub(super) const PROMPTLY: Duration = Duration::from_millis(300);
 
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.
@@ -74,7 +84,7 @@ pub(super) enum Message {
     /// The next prompt is awaited.
     Ready,
     /// A list; what is done with it is told until it is gone.
-    Pick(Box<Picker>, mpsc::UnboundedSender<Deed>),
+    Pick(Box<Picker>, mpsc::Sender<Deed>),
     /// More about a row of the list.
     Preview(String, Vec<String>),
     /// Rows of the list in which words are found elsewhere, with the place.
@@ -87,6 +97,8 @@ pub(super) enum Message {
     ShellOutput(String),
     ShellEnded(Option<String>),
     Footer(Box<Footer>),
+    /// Where paths are seen from.
+    Places(Box<Places>),
     /// What a conversation can use.
     Facts(Box<Facts>),
     /// How everything looks and behaves from now on.
@@ -109,28 +121,30 @@ pub(super) struct Screen {
     pub(super) console: Console,
     /// How failures are told once the terminal is given back.
     pub(super) style: Style,
-    to: mpsc::UnboundedSender<Message>,
-    from: mpsc::UnboundedReceiver<Input>,
+    to: Mailbox,
+    from: mpsc::Receiver<Input>,
     /// What is taken before anything that comes.
     pub(super) pending: VecDeque<Input>,
     /// What is taken when the next prompt is awaited.
     pub(super) later: VecDeque<Input>,
     /// What is done with the list that is open.
-    deeds: Option<mpsc::UnboundedReceiver<Deed>>,
+    deeds: Option<mpsc::Receiver<Deed>>,
     /// Lives as long as that list.
-    picking: Option<mpsc::WeakUnboundedSender<Deed>>,
+    picking: Option<mpsc::WeakSender<Deed>>,
     /// It is told what a conversation offers.
     pub(super) desk: Option<Arc<wire::Machine>>,
     thread: Option<JoinHandle<()>>,
+    /// Notices that the terminal is gone, whatever the screen's thread is at.
+    _watchman: Watchman,
 }
 
 impl Screen {
     /// Takes the terminal and shows the first frame.
     pub(super) fn open(app: App, manner: Manner, style: Style) -> io::Result<Self> {
         let terminal = Terminal::open(manner.alternate)?;
-        let (to, messages) = mpsc::unbounded_channel();
-        let (inputs, from) = mpsc::unbounded_channel();
-        let stage = Stage::new(app, terminal, manner, messages, inputs);
+        let to = Mailbox::default();
+        let (inputs, from) = mpsc::channel(WAITING);
+        let stage = Stage::new(app, terminal, manner, to.clone(), inputs);
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
@@ -145,12 +159,13 @@ impl Screen {
             picking: None,
             desk: None,
             thread: Some(thread),
+            _watchman: Watchman::begin()?,
         })
     }
 
     pub(super) fn tell(&self, message: Message) {
         // A screen that is gone has been left; that is noticed where input is awaited.
-        let _ = self.to.send(message);
+        self.to.send(message);
     }
 
     pub(super) fn say(&self, item: Item) {
@@ -186,10 +201,10 @@ impl Screen {
 
     pub(super) fn present(&mut self, choice: Choice) {
         // What was done before the list changed still counts.
-        let deeds = match self.picking.as_ref().and_then(mpsc::WeakUnboundedSender::upgrade) {
+        let deeds = match self.picking.as_ref().and_then(mpsc::WeakSender::upgrade) {
             Some(deeds) => deeds,
             None => {
-                let (deeds, done) = mpsc::unbounded_channel();
+                let (deeds, done) = mpsc::channel(WAITING);
                 self.deeds = Some(done);
                 deeds
             }
@@ -206,7 +221,7 @@ impl Screen {
     pub(super) fn begin_shell(&self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
         self.begin(&format!("!{command}"));
         let to = self.to.clone();
-        Box::new(move |text: &str| drop(to.send(Message::ShellOutput(text.to_owned()))))
+        Box::new(move |text: &str| to.send(Message::ShellOutput(text.to_owned())))
     }
 
     pub(super) fn end_shell(&self, said: Option<&str>) {
@@ -217,18 +232,26 @@ impl Screen {
         self.tell(Message::Close);
     }
 
-    /// Gives the terminal back; these are the last words on it.
-    pub(super) fn end(&mut self, last: Vec<Item>) {
+    /// Gives the terminal back; these are the last words on it. A screen that does not answer is not waited for: it
+    /// may be reading from a terminal that is gone, or wait for an editor.
+    pub(super) fn end(&mut self, last: Vec<Item>, patience: Duration) {
         self.tell(Message::End(last));
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        self.to.close();
+        let Some(thread) = self.thread.take() else { return };
+        let since = Instant::now();
+        while !thread.is_finished() {
+            if since.elapsed() > patience {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        let _ = thread.join();
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.end(Vec::new());
+        self.end(Vec::new(), PROMPTLY);
     }
 }
 

@@ -9,7 +9,7 @@ use pollux_domain::exit::ExitKind;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
-use super::screen::{Desk, Message, Screen, first_look, footer, manner};
+use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
 use crate::console::Console;
 use crate::launch::Options;
 use crate::report::Failure;
@@ -41,7 +41,7 @@ fn draws(env: &Env, loaded: &wire::Loaded) -> bool {
 pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
     let by = face.ended_by;
     if let Kind::Screen(screen) = &mut face.kind {
-        screen.end(Vec::new());
+        screen.end(Vec::new(), if by.is_some() { PROMPTLY } else { IN_ORDER });
     }
     let exit = match (ended, face.kind) {
         (Ok(()), _) => ExitKind::Success,
@@ -76,6 +76,9 @@ pub(super) async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) 
     let asked = trust_command::question(folder)?;
     let mut choice = Choice::of("Do you trust the files in this folder?", asked.answers());
     choice.about = asked.lines();
+    choice.manner.unbidden = true;
+    // What would run at once takes more than Enter.
+    choice.marked = asked.would_run().then(|| "never".to_owned());
     let chosen = face.choose(choice).await;
     let settled = asked.answered(folder, chosen.as_ref().map(|chosen| chosen.key.as_str()))?;
     if let Some(problem) = settled.problem {
@@ -99,6 +102,8 @@ async fn acknowledge(
     let mut choice =
         Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
     choice.about = question;
+    choice.manner.unbidden = true;
+    choice.marked = Some("no".to_owned());
     if face.choose(choice).await.is_some_and(|chosen| chosen.key == "yes") {
         for name in &names {
             agents.acknowledge(name)?;
@@ -124,10 +129,18 @@ pub(super) async fn prepared<'a>(
 /// First words.
 pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) {
     match &mut face.kind {
-        Kind::Lines(_) => face.note(&format!("Pollux {VERSION}. Mode {mode}. /help explains; /quit ends.")),
+        Kind::Lines(lines) => {
+            let in_force = turn.sandbox.in_force(&turn.loaded.env);
+            lines.places = places(turn.loaded);
+            lines.sandbox = in_force.name();
+            let mode = lines.mode(mode);
+            face.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
+        }
         Kind::Screen(screen) => {
             let model = &turn.loaded.groups.model.name;
-            screen.tell(Message::Footer(Box::new(footer(turn.loaded, model))));
+            let in_force = turn.sandbox.in_force(&turn.loaded.env);
+            screen.tell(Message::Footer(Box::new(footer(turn.loaded, model, Some(&in_force)))));
+            screen.tell(Message::Places(Box::new(places(turn.loaded))));
             let auth = turn.credentials.auth_type.as_deref();
             let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
             screen.tell(Message::SignedIn(sign_in.unwrap_or_default()));

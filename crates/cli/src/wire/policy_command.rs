@@ -51,7 +51,7 @@ pub(crate) fn rules(options: &Options, env: &Env) -> Result<Box<dyn Rules>, Fail
         tools: loaded.groups.tools.clone(),
         child_env: Vec::new(),
         background: Arc::clone(&background),
-        sandbox: None,
+        sandbox: Default::default(),
         clock: Arc::new(SystemClock),
     };
     let tools = turn::all_tools(setup, &loaded, &model)?;

@@ -44,7 +44,6 @@ impl SandboxInForce {
     }
 
     /// The name and what it means for commands, in one line.
-    #[allow(dead_code, reason = "for the front ends")]
     pub(crate) fn summary(&self) -> String {
         match self {
             Self::Own(confinement) => format!("{} ({})", confinement.level, confinement.rights()),
@@ -54,7 +53,6 @@ impl SandboxInForce {
     }
 
     /// The same as facts: `level` is the name that settings use, or null.
-    #[allow(dead_code, reason = "for the front ends")]
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Own(Confinement { level, network, signals_outside }) => {

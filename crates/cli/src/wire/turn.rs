@@ -27,7 +27,7 @@ use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{ClientOptions, client};
 use pollux_policy::checker::CheckerPort;
 use pollux_tools::{
-    DiscoverySetup, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
+    DiscoverySetup, SandboxSlot, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
     get_internal_docs, google_web_search, read_many_files, save_memory, web_fetch, write_todos,
 };
 use serde_json::Value;
@@ -54,6 +54,8 @@ pub(crate) struct Conversation {
     pub(crate) session_file: Option<PathBuf>,
     pub(super) outside: Outside,
     pub(super) keeper: Arc<Keeper>,
+    /// Where the commands of tools start.
+    pub(crate) sandbox: SandboxSlot,
     pub(super) titles: Option<Titles>,
     /// Only in the first conversation of a run.
     updates: Option<ExtensionUpdates>,
@@ -152,6 +154,13 @@ impl Conversation {
         events
     }
 
+    /// The model has answered; the session may get a title.
+    pub(crate) fn name_session(&mut self) {
+        if let Some(titles) = &mut self.titles {
+            titles.begin();
+        }
+    }
+
     /// Asks it to end, for another conversation if `cleared`; it may still have something to say.
     pub(crate) async fn end(&mut self, cleared: bool) {
         self.outside.cleared = cleared;
@@ -160,12 +169,14 @@ impl Conversation {
 
     /// Ends it: what runs is cancelled, what is written is on disk. Lines for the person about what is not.
     pub(crate) async fn close(self) -> Vec<String> {
-        drop(self.titles);
         let pollux_agent::Handle { ops, mut events, task, .. } = self.handle;
         drop(ops);
         // A session that still has something to say must not wait for a reader.
         while events.recv().await.is_some() {}
         let _ = task.await;
+        if let Some(titles) = self.titles {
+            titles.write().await;
+        }
         let notes = match self.remembrance {
             Some(remembrance) => remembrance.close(false).await.0,
             None => Vec::new(),
@@ -280,13 +291,14 @@ async fn assemble(
     let policy = policy::engine(turn.options, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let sandbox = SandboxSlot::new(turn.sandbox.borders.clone());
     let setup = ToolSetup {
         workspace: Arc::clone(&workspace),
         filtering: loaded.groups.context.filtering.clone(),
         tools: loaded.groups.tools.clone(),
         child_env: for_command(&loaded.env, &loaded.groups.tools.redaction, &loaded.groups.tools.shell_pager),
         background: Arc::clone(&background),
-        sandbox: turn.sandbox.borders.clone(),
+        sandbox: sandbox.clone(),
         clock: Arc::clone(&clock),
     };
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
@@ -346,7 +358,7 @@ async fn assemble(
         servers.introduce(Arc::clone(person));
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
-    let titles = if interactive { Titles::start(turn, &model) } else { None };
+    let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.options, loaded) } else { None };
     Ok(Conversation {
         handle,
@@ -354,6 +366,7 @@ async fn assemble(
         session_file,
         outside,
         keeper,
+        sandbox,
         titles,
         updates,
         said_problem: false,

@@ -178,8 +178,8 @@ fn a_person_is_asked_about_agents_of_the_project() {
         .expect("Answer")
         .say("1")
         .expect("ready")
-        .expect("> ");
-    terminal.say("/agents").expect("scout [Enabled] [project]").expect("> ").say("/quit");
+        .expect("User: ");
+    terminal.say("/agents").expect("scout [Enabled] [project]").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(told(&scene, 2).ends_with("Result:\nseen"));
 }

@@ -1,6 +1,7 @@
 //! A person at a terminal: prompts, approvals, questions, modes.
 
 use std::fs;
+use std::time::Duration;
 
 use pollux_test_support::{TestHome, reply};
 use serde_json::json;
@@ -19,10 +20,10 @@ fn a_command_is_shown_explained_and_run_only_after_a_yes() {
         reply().text("It is made."),
     ]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("make a file").expect("wants to run").expect("touch made.txt");
+    terminal.expect("User: ").say("make a file").expect("wants to run").expect("touch made.txt");
     terminal.expect("1. Yes, this once").expect("Answer").say("?").expect("write.toml").expect("Answer");
     assert!(!scene.home.project().join("made.txt").exists());
-    terminal.say("1").expect("[run_shell_command: done]").expect("It is made.").expect("> ").say("/quit");
+    terminal.say("1").expect("Ran touch made.txt").expect("It is made.").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("To resume this session: pollux --resume "), "{screen}");
@@ -36,8 +37,14 @@ fn no_with_words_goes_to_the_model_and_no_alone_ends_the_turn() {
         reply().call("run_shell_command", json!({"command": "touch made.txt"})),
     ]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("go").expect("Answer").say("n").expect("instead").say("use write_file");
-    terminal.expect("Answer").say("n").expect("instead").say("").expect("Request cancelled.").expect("> ");
+    terminal.expect("User: ").say("go").expect("Answer").say("n").expect("instead").say("use write_file");
+    terminal
+        .expect("Answer")
+        .say("n")
+        .expect("instead")
+        .say("")
+        .expect("Request cancelled.")
+        .expect("User: ");
     terminal.interrupt();
     assert_eq!(terminal.end().0, Some(0));
     let answer = scene.server.request(1).body.to_string();
@@ -55,8 +62,8 @@ fn a_line_typed_before_the_question_is_not_its_answer() {
     ]);
     let mut terminal = at_terminal(&scene, &[]);
     // Both lines are there before the model says anything.
-    terminal.expect("> ").say("go\n1").expect("Answer").say("n").expect("instead").say("not now");
-    terminal.expect("first done").expect("second done").expect("> ").say("/quit");
+    terminal.expect("User: ").say("go\n1").expect("Answer").say("n").expect("instead").say("not now");
+    terminal.expect("first done").expect("second done").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.home.project().join("made.txt").exists());
 }
@@ -77,7 +84,7 @@ fn an_edit_is_shown_as_a_diff_and_for_the_session_means_auto_edit() {
         .say("2")
         .expect("Mode auto_edit")
         .expect("done")
-        .expect("> ")
+        .expect("User: ")
         .say("/mode")
         .expect("Mode auto_edit");
     terminal.say("/quit");
@@ -91,8 +98,8 @@ fn saved_answers_hold_in_the_next_conversation_and_in_headless_runs() {
     let touch = || reply().call("run_shell_command", json!({"command": "touch made.txt"}));
     let scene = Scene::with(home, [touch(), reply().text("one"), touch(), reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "go"]);
-    terminal.expect("from now on: commands that begin with `touch").expect("Answer").say("3").expect("one");
-    terminal.expect("> ").say("/quit");
+    terminal.expect("from now on: commands that begin with `touch").expect("Answer").say("4").expect("one");
+    terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let saved = fs::read_to_string(scene.home.gemini_dir().join("policies/auto-saved.toml")).unwrap();
     assert!(saved.contains("commandPrefix = [\"touch\"]"), "{saved}");
@@ -109,7 +116,7 @@ fn invisible_characters_in_a_command_are_made_visible() {
         Scene::new([reply().call("run_shell_command", json!({"command": command})), reply().text("ok")]);
     let mut terminal = at_terminal(&scene, &["-i", "go"]);
     terminal.expect("wants to run").expect("<U+202E>").expect("Answer").say("n").expect("instead").say("");
-    terminal.expect("> ").say("/quit");
+    terminal.expect("User: ").say("/quit");
     let (_, screen) = terminal.end();
     assert!(!screen.contains('\u{202e}') && !screen.contains("\u{1b}]0;"), "{screen:?}");
 }
@@ -130,7 +137,7 @@ fn questions_of_the_model_are_answered_by_number_or_words() {
         .expect("Why?")
         .expect("Answer: ")
         .say("the sky");
-    terminal.expect("thanks").expect("> ").say("/quit");
+    terminal.expect("thanks").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let answer = scene.server.request(1).body.to_string();
     assert!(answer.contains(r#"{\"answers\":{\"0\":\"Blue\",\"1\":\"the sky\"}}"#), "{answer}");
@@ -146,14 +153,14 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust the files in this folder?").expect("Answer").say("3");
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/mode yolo")
         .expect("untrusted folder")
-        .expect("> ")
+        .expect("User: ")
         .say("go")
         .expect("wants to run");
-    terminal.expect("1. Yes, this once\n  2. Run another command instead\n  3. No").expect("Answer").say("3");
-    terminal.expect("instead").say("").expect("> ").say("/quit");
+    terminal.expect("1. Yes, this once\n  5. Run another command instead\n  6. No").expect("Answer").say("6");
+    terminal.expect("instead").say("").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }
 
@@ -168,7 +175,14 @@ fn a_folder_that_nobody_decided_on_is_asked_about_with_what_it_would_run() {
     let scene = Scene::untrusted(project_with_hook("touch hooked.txt"), [reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust").expect("It would run").expect("touch hooked.txt").expect("Answer");
-    terminal.say("1").expect("Mode default").expect("> ").say("go").expect("one").expect("> ").say("/quit");
+    terminal
+        .say("1")
+        .expect("Mode default")
+        .expect("User: ")
+        .say("go")
+        .expect("one")
+        .expect("User: ")
+        .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));
 }
@@ -182,7 +196,13 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust").expect("What changed").expect("tame").expect("wild").expect("Answer");
-    terminal.say("").expect("no longer what was trusted").expect("> ").say("go").expect("one").expect("> ");
+    terminal
+        .say("")
+        .expect("no longer what was trusted")
+        .expect("User: ")
+        .say("go")
+        .expect("one")
+        .expect("User: ");
     terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.server.request(0).body.to_string().contains("PROJECT RULE"));
@@ -194,11 +214,74 @@ fn lines_end_with_their_input() {
     for first in [None, Some("!echo begun; sleep 600")] {
         let scene = Scene::new([]);
         let mut terminal = at_terminal(&scene, &[]);
-        terminal.expect("> ");
+        terminal.expect("User: ");
         if let Some(command) = first {
             terminal.say(command).expect("\nbegun");
         }
         terminal.end_of_input();
         assert_eq!(terminal.end().0, Some(0), "{first:?}");
     }
+}
+
+#[test]
+fn a_line_that_was_begun_before_the_question_is_not_its_answer() {
+    let scene = Scene::new([
+        reply().call("run_shell_command", json!({"command": "touch made.txt"})).delay(Duration::from_secs(1)),
+        reply().text("first done"),
+        reply().text("second done"),
+    ]);
+    let mut terminal = at_terminal(&scene, &[]);
+    // A yes that is not sent yet when the question comes.
+    terminal.expect("User: ").say("go").type_text("y").expect("Answer").type_text("es\n");
+    terminal.expect("one of the numbers").say("n").expect("instead").say("not now").expect("first done");
+    terminal.expect("User: y").type_text("our turn\n").expect("second done").expect("User: ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(!scene.home.project().join("made.txt").exists());
+    assert!(scene.server.request(2).body.to_string().contains("your turn"));
+}
+
+#[test]
+fn lines_say_who_speaks_what_was_done_and_what_would_be_lost() {
+    let home = TestHome::new().file("src/cart.py", "x\n").file("build/a", "");
+    let path = home.project().join("src/cart.py");
+    let scene = Scene::with(
+        home,
+        [
+            reply().text("I look.").call("read_file", json!({"file_path": path.to_str().unwrap()})),
+            reply().call("run_shell_command", json!({"command": "rm -rf build"})),
+            reply().call("run_shell_command", json!({"command": "cat nothing.txt"})),
+            reply().text("That is all."),
+        ],
+    );
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("User: ").say("go").expect("Model: I look.").expect("Read src/cart.py");
+    terminal.expect("wants to run, in the workspace").expect("Warning: Deletes build and everything in it");
+    terminal.expect("1. ").expect("6. No").expect("Answer").say("");
+    terminal.expect("one of the numbers").say("leave it alone").expect("Ran rm -rf build: not run");
+    terminal
+        .expect("Ran cat nothing.txt: failed (exit 1)")
+        .expect("Model: That is all.")
+        .expect("User: ")
+        .say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(scene.home.project().join("build/a").exists());
+    assert!(scene.server.request(2).body.to_string().contains("leave it alone"));
+}
+
+#[test]
+fn whoever_stops_a_turn_sends_nothing() {
+    let wait = "while [ ! -e go.txt ]; do sleep 0.01; done";
+    let scene = Scene::new([reply().call("run_shell_command", json!({"command": wait})), reply().text("no")]);
+    let mut terminal = at_terminal(&scene, &["--yolo", "--sandbox=false"]);
+    terminal.expect("Mode yolo, no sandbox").expect("User: ").say("go").say("and then");
+    crate::scene::until("the command is asked for", || scene.server.requests().len() == 1);
+    terminal
+        .interrupt()
+        .expect("Request cancelled.")
+        .expect("Not sent: and then")
+        .expect("User: ")
+        .say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(scene.server.requests().len(), 1);
+    std::fs::write(scene.home.project().join("go.txt"), "").unwrap();
 }

@@ -254,10 +254,15 @@ fn a_folder_without_trust_has_no_commands() {
         .expect("Do you trust")
         .expect("Answer")
         .say("3")
-        .expect("> ")
+        .expect("User: ")
         .say("/c")
         .expect("There is no command `/c`");
-    terminal.expect("> ").say("/mine").expect("There is no command `/mine`").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/mine")
+        .expect("There is no command `/mine`")
+        .expect("User: ")
+        .say("/quit");
     terminal.end();
     assert_eq!(scene.server.requests().len(), 0);
 }
@@ -268,13 +273,13 @@ fn in_a_conversation_one_question_covers_everything_a_command_runs() {
     let scene = Scene::with(home, [reply().text("first"), reply().text("second")]);
     let made = |name: &str| scene.home.project().join(name).exists();
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("/c go").expect("wants to run").expect("touch one").expect("touch two");
-    terminal.expect("Answer").say("3").expect("> ");
+    terminal.expect("User: ").say("/c go").expect("wants to run").expect("touch one").expect("touch two");
+    terminal.expect("Answer").say("3").expect("User: ");
     assert!(!made("one") && scene.server.requests().is_empty());
-    terminal.say("/c go").expect("Answer").say("2").expect("first").expect("> ");
+    terminal.say("/c go").expect("Answer").say("2").expect("first").expect("User: ");
     assert!(made("one") && made("two"));
     // For the rest of the session: no question.
-    terminal.say("/c again").expect("second").expect("> ").say("/quit");
+    terminal.say("/c again").expect("second").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!(screen.matches("wants to run").count(), 2, "{screen}");
@@ -288,16 +293,16 @@ fn a_conversation_lists_commands_and_reads_them_anew() {
         .file(".gemini/commands/bad.toml", "prompt = 3");
     let scene = Scene::with(home, [reply().text("now it is there")]);
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("/commands list").expect("Project commands").expect("/git:fix  Fixes it");
+    terminal.expect("User: ").say("/commands list").expect("Project commands").expect("/git:fix  Fixes it");
     terminal
         .expect("The 'prompt' field must be a string.")
-        .expect("> ")
+        .expect("User: ")
         .say("/fresh")
         .expect("There is no command");
     fs::write(scene.home.project().join(".gemini/commands/fresh.toml"), "prompt = 'Fresh'").unwrap();
-    terminal.expect("> ").say("/commands reload").expect("Custom commands reloaded successfully.");
-    terminal.expect("> ").say("/help").expect("/commands list|reload").expect("/fresh");
-    terminal.expect("> ").say("/fresh").expect("now it is there").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/commands reload").expect("Custom commands reloaded successfully.");
+    terminal.expect("User: ").say("/help").expect("/commands list|reload").expect("/fresh");
+    terminal.expect("User: ").say("/fresh").expect("now it is there").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "Fresh");
 }

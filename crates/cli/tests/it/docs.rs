@@ -382,7 +382,7 @@ fn built_in_tools() -> Vec<Arc<dyn Tool>> {
         tools: Tools::default(),
         child_env: Vec::new(),
         background: Arc::new(Background::new(home.home().join("background"))),
-        sandbox: None,
+        sandbox: Default::default(),
         clock: Arc::new(SystemClock),
     })
 }

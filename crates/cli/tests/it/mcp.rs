@@ -115,7 +115,7 @@ fn a_person_is_asked_by_a_server_and_about_its_tools() {
     let scene = Scene::with(home(servers), replies);
     let mut terminal = scene.prepare(&["-m", MODEL]).on_terminal();
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("go")
         .expect("The MCP server `srv` says: Which colour?")
         .expect("Answer")
@@ -125,7 +125,13 @@ fn a_person_is_asked_by_a_server_and_about_its_tools() {
         .expect("every tool of server other")
         .expect("Answer")
         .say("1");
-    terminal.expect("thanks").expect("> ").say("/mcp").expect("✓ other: 8 tools").expect("> ").say("/quit");
+    terminal
+        .expect("thanks")
+        .expect("User: ")
+        .say("/mcp")
+        .expect("✓ other: 8 tools")
+        .expect("User: ")
+        .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(scene.server.request(1).function_responses()[0].to_string().contains("blue"));
@@ -143,7 +149,7 @@ fn an_address_that_a_server_wants_opened_is_shown_and_never_opened_unasked() {
         .expect("Answer (yes or no)")
         .say("yes")
         .expect("thanks")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -214,8 +220,14 @@ fn servers_stay_when_a_conversation_is_cleared() {
     let replies = [call(), reply().text("one"), call(), reply().text("two")];
     let scene = Scene::with(home(json!({"srv": counted})), replies);
     let mut terminal = scene.prepare(&["-m", MODEL, "-i", "go"]).on_terminal();
-    terminal.expect("one").expect("> ").say("/clear").expect("> ").say("/mcp").expect("✓ srv: 8 tools");
-    terminal.expect("> ").say("again").expect("two").expect("> ").say("/quit");
+    terminal
+        .expect("one")
+        .expect("User: ")
+        .say("/clear")
+        .expect("User: ")
+        .say("/mcp")
+        .expect("✓ srv: 8 tools");
+    terminal.expect("User: ").say("again").expect("two").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(scene.server.request(3).function_responses()[0].to_string().contains("echo {"));

@@ -234,8 +234,8 @@ fn a_model_is_asked_what_to_learn_only_where_that_is_set() {
 fn a_correction_in_a_conversation_is_kept_at_once() {
     let scene = Scene::with(remembering(), [reply().text("Done with spaces."), reply().text("Sorry.")]);
     let mut terminal = scene.prompt(&["-i", "format the file"]).on_terminal();
-    terminal.expect("Done with spaces.").expect("> ").say("no, I want tabs in this file please");
-    terminal.expect("Sorry.").expect("> ");
+    terminal.expect("Done with spaces.").expect("User: ").say("no, I want tabs in this file please");
+    terminal.expect("Sorry.").expect("User: ");
     let file = agent(&scene).join("agent/LEARNINGS.md");
     crate::scene::until("it is written", || {
         fs::read_to_string(&file).is_ok_and(|text| text.contains("tabs in this"))

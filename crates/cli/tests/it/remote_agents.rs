@@ -42,8 +42,8 @@ fn an_agent_elsewhere_is_asked_only_after_a_yes() {
     let Some(peer) = peer(&["jsonrpc"]) else { return };
     let scene = scene(&peer, "", "hello");
     let mut terminal = scene.prepare(&["-m", MODEL]).on_terminal();
-    terminal.expect("> ").say("ask the shouter").expect("shouter").expect("Answer").say("1");
-    terminal.expect("done").expect("> ").say("/quit");
+    terminal.expect("User: ").say("ask the shouter").expect("shouter").expect("Answer").say("1");
+    terminal.expect("done").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(told(&scene).contains("HELLO"), "{}", told(&scene));

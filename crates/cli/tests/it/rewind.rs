@@ -67,12 +67,12 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     fs::write(project.join("kept"), "k").unwrap();
     let before = tree(&project);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "clean up"]);
-    terminal.expect("gone").expect("> ");
+    terminal.expect("gone").expect("User: ");
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("bring back a.txt").expect("delete new").expect("1. Rewind conversation and revert");
     terminal.expect("Answer").say("1").expect("as they were.").expect("back to before:").expect("clean up");
-    terminal.expect("> ").say("/quit");
+    terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!(tree(&project), before);
@@ -85,11 +85,11 @@ fn files_alone_go_back_and_the_conversation_stays() {
     let home = TestHome::new().file("a.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt", "new\n"), reply().text("edited"), reply().text("second")]);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "edit it"]);
-    terminal.expect("edited").expect("> ").say("/rewind").expect("Answer (number").say("1");
+    terminal.expect("edited").expect("User: ").say("/rewind").expect("Answer (number").say("1");
     terminal.expect("restore a.txt").expect("3. Revert code changes").expect("Answer").say("3");
-    terminal.expect("as it was.").expect("> ");
+    terminal.expect("as it was.").expect("User: ");
     assert_eq!(scene.home.read("a.txt"), "old\n");
-    terminal.say("go on").expect("second").expect("> ").say("/quit");
+    terminal.say("go on").expect("second").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(2).body["contents"].to_string().contains("edit it"));
 }
@@ -101,10 +101,10 @@ fn the_conversation_alone_goes_back_in_the_session_file_too() {
         [reply().text("first"), write("a.txt", "new\n"), reply().text("edited"), reply().text("third")];
     let scene = Scene::with(home, replies);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "hello"]);
-    terminal.expect("first").expect("> ").say("edit it").expect("edited").expect("> ").say("/rewind");
+    terminal.expect("first").expect("User: ").say("edit it").expect("edited").expect("User: ").say("/rewind");
     terminal.expect("1. hello").expect("2. edit it").expect("Answer (number").say("2");
     terminal.expect("2. Rewind conversation").expect("Answer").say("2").expect("back to before:\nedit it");
-    terminal.expect("> ").say("something else").expect("third").expect("> ").say("/quit");
+    terminal.expect("User: ").say("something else").expect("third").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "new\n");
     let sent = scene.server.request(3).body["contents"].to_string();
@@ -118,7 +118,7 @@ fn what_somebody_else_changed_since_is_kept_unless_the_person_insists() {
     let home = TestHome::new().file("a.txt", "old\n").file("b.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt", "new\n"), write("b.txt", "new\n"), reply().text("edited")]);
     let mut terminal = at_terminal(&scene, &["-y", "-i", "edit it"]);
-    terminal.expect("edited").expect("> ");
+    terminal.expect("edited").expect("User: ");
     fs::write(scene.home.project().join("a.txt"), "mine\n").unwrap();
     for (answer, mine) in [("no", "mine\n"), ("yes", "old\n")] {
         terminal
@@ -127,9 +127,9 @@ fn what_somebody_else_changed_since_is_kept_unless_the_person_insists() {
             .say("1")
             .expect("conflict: restore a.txt")
             .expect("Answer");
-        terminal.say("3").expect("(yes or no): ").say(answer).expect("> ");
+        terminal.say("3").expect("(yes or no): ").say(answer).expect("User: ");
         // The screen shows the next prompt when all is done.
-        terminal.say("/mode").expect("Mode yolo").expect("> ");
+        terminal.say("/mode").expect("Mode yolo").expect("User: ");
         assert_eq!((scene.home.read("a.txt").as_str(), scene.home.read("b.txt").as_str()), (mine, "old\n"));
     }
     terminal.say("/quit");
@@ -144,13 +144,13 @@ fn a_session_that_is_resumed_can_still_go_back() {
     assert_eq!(scene.home.read("a.txt"), "x\n");
     let mut terminal = at_terminal(&scene, &["--resume", "latest"]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/rewind")
         .expect("1. break it")
         .expect("Answer (number")
         .say("1")
         .expect("Answer");
-    terminal.say("1").expect("back to before:\nbreak it").expect("> ").say("/quit");
+    terminal.say("1").expect("back to before:\nbreak it").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "old\n");
     assert!(!scene.home.project().join("m").exists());
@@ -175,12 +175,12 @@ fn commands_are_not_kept_when_the_settings_say_so_but_edits_are() {
     let mut terminal = at_terminal(&scene, &["-y", "-i", "go"]);
     terminal
         .expect("done")
-        .expect("> ")
+        .expect("User: ")
         .say("/rewind")
         .expect("Answer (number")
         .say("1")
         .expect("restore a.txt");
-    terminal.expect("Answer").say("3").expect("as it was.").expect("> ").say("/quit");
+    terminal.expect("Answer").say("3").expect("as it was.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((scene.home.read("a.txt").as_str(), scene.home.read("b.txt").as_str()), ("old\n", "x\n"));
 }
@@ -191,12 +191,15 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
     let mut terminal = at_terminal(&scene, &["-y", "-i", "say hi"]);
     terminal
         .expect("said hi")
-        .expect("> ")
+        .expect("User: ")
         .say("/chat save")
         .expect("Missing tag. Usage: /resume save <tag>");
-    terminal.expect("> ").say("/chat save my tag").expect("Conversation checkpoint saved with tag: my tag.");
-    terminal.expect("> ").say("/resume save my tag").expect("already exists").expect("no): ").say("no");
-    terminal.expect("> ").say("/chat list").expect("my tag").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/chat save my tag")
+        .expect("Conversation checkpoint saved with tag: my tag.");
+    terminal.expect("User: ").say("/resume save my tag").expect("already exists").expect("no): ").say("no");
+    terminal.expect("User: ").say("/chat list").expect("my tag").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let file = state_folders(&scene, "checkpoint-my%20tag.json").pop().unwrap();
     let saved: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -207,10 +210,18 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
     assert!(turns[2]["parts"][0].get("functionCall").is_some());
 
     let mut terminal = at_terminal(&scene, &["-y"]);
-    terminal.expect("> ").say("/chat resume nothing").expect("No saved checkpoint found with tag: nothing.");
-    terminal.expect("> ").say("/chat resume my tag").expect("Going on with").expect("> ").say("go on");
-    terminal.expect("again").expect("> ").say("/chat delete my tag").expect("'my tag' has been deleted.");
-    terminal.expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/chat resume nothing")
+        .expect("No saved checkpoint found with tag: nothing.");
+    terminal
+        .expect("User: ")
+        .say("/chat resume my tag")
+        .expect("Going on with")
+        .expect("User: ")
+        .say("go on");
+    terminal.expect("again").expect("User: ").say("/chat delete my tag").expect("'my tag' has been deleted.");
+    terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let contents = scene.server.request(2).body["contents"].as_array().unwrap().clone();
     assert_eq!(contents.len(), 5, "{contents:#?}");
@@ -235,15 +246,15 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
     ]);
     fs::write(temp.with_file_name("checkpoint-theirs.json"), saved.to_string()).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/chat resume theirs").expect("Going on").expect("> ").say("and now");
+    terminal.expect("User: ").say("/chat resume theirs").expect("Going on").expect("User: ").say("and now");
     terminal
         .expect("two")
-        .expect("> ")
+        .expect("User: ")
         .say("/rewind")
         .expect("1. list")
         .expect("2. and now")
         .expect("Answer (number");
-    terminal.say("").expect("Nothing was changed.").expect("> ").say("/quit");
+    terminal.say("").expect("Nothing was changed.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let sent = scene.server.request(1).body["contents"].to_string();
     assert!(
@@ -256,13 +267,22 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
 fn a_conversation_is_shared_as_markdown_or_json_and_nothing_else() {
     let scene = Scene::new([reply().text("hello")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/chat share x.md").expect("No conversation found to share.").expect("> ");
-    terminal.say("hi").expect("hello").expect("> ").say("/chat share x.txt").expect("Invalid file format.");
     terminal
-        .expect("> ")
+        .expect("User: ")
+        .say("/chat share x.md")
+        .expect("No conversation found to share.")
+        .expect("User: ");
+    terminal
+        .say("hi")
+        .expect("hello")
+        .expect("User: ")
+        .say("/chat share x.txt")
+        .expect("Invalid file format.");
+    terminal
+        .expect("User: ")
         .say("/chat share x.md")
         .expect("Conversation shared to /")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let text = scene.home.read("x.md");
@@ -278,12 +298,12 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
     let scene = Scene::with(checkpointing(), [write("a.txt", "new\n"), reply().text("edited")]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/restore")
         .expect("No restorable tool calls found.")
-        .expect("> ")
+        .expect("User: ")
         .say("edit it");
-    terminal.expect("wants to change").expect("Answer").say("1").expect("edited").expect("> ");
+    terminal.expect("wants to change").expect("Answer").say("1").expect("edited").expect("User: ");
     assert_eq!(scene.home.read("a.txt"), "new\n");
     fs::write(scene.home.project().join("stray.txt"), "x").unwrap();
     let folder = state_folders(&scene, "checkpoints").pop().unwrap();
@@ -293,8 +313,8 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
         .say("/restore")
         .expect("Available tool calls to restore:")
         .expect("-a.txt-write_file")
-        .expect("> ");
-    terminal.say("/restore nothing").expect("File not found: nothing.json").expect("> ");
+        .expect("User: ");
+    terminal.say("/restore nothing").expect("File not found: nothing.json").expect("User: ");
     terminal.say(&format!("/restore {name}")).expect("Restored project to the state before the tool call.");
     terminal
         .expect("wants to change")
@@ -303,7 +323,7 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
         .expect("instead")
         .say("")
         .expect("cancelled");
-    terminal.expect("> ").say("/quit");
+    terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!(scene.home.read("a.txt"), "old\n");
@@ -324,13 +344,13 @@ fn prompts_and_own_commands_are_noted_where_gemini_cli_notes_them() {
     let scene = Scene::new([reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("hello there")
         .expect("one")
-        .expect("> ")
+        .expect("User: ")
         .say("!echo o''k; exit 3")
         .expect("\nok\n");
-    terminal.expect("[exit code 3]").expect("> ").say("/quit");
+    terminal.expect("[exit code 3]").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let log = fs::read_to_string(state_folders(&scene, "logs.json").pop().unwrap()).unwrap();
     let log: Value = serde_json::from_str(&log).unwrap();
@@ -346,23 +366,29 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
     let home = TestHome::new().file("GEMINI.md", "be brief");
     let scene = Scene::with(home, [reply().text("one"), reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "hi"]);
-    terminal.expect("one").expect("> ").say("/help").expect("/rewind").expect("/tools").expect("> ");
-    terminal.say("/stats").expect("Tool Calls: 0").expect("Reqs: 1").expect("> ");
-    terminal.say("/model").expect("Select Model").expect(MODEL).expect("Answer").say("").expect("> ");
-    terminal.say("/about").expect("Session file: /").expect("> ");
-    terminal.say("/tools").expect("(read_file)").expect("> ").say("/policies").expect("allow").expect("> ");
-    terminal.say("/permissions").expect("trust").expect("> ").say("/memory show").expect("be brief");
-    terminal.expect("> ").say("/directory show").expect("The workspace:").expect("> ");
-    terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("> ");
-    terminal.say("/restore").expect("Checkpoints are off").expect("> ").say("/clear");
-    terminal.expect("To resume this session").expect("A new conversation begins.").expect("> ");
+    terminal.expect("one").expect("User: ").say("/help").expect("/rewind").expect("/tools").expect("User: ");
+    terminal.say("/stats").expect("Tool Calls: 0").expect("Reqs: 1").expect("User: ");
+    terminal.say("/model").expect("Select Model").expect(MODEL).expect("Answer").say("").expect("User: ");
+    terminal.say("/about").expect("Session file: /").expect("User: ");
+    terminal
+        .say("/tools")
+        .expect("(read_file)")
+        .expect("User: ")
+        .say("/policies")
+        .expect("allow")
+        .expect("User: ");
+    terminal.say("/permissions").expect("trust").expect("User: ").say("/memory show").expect("be brief");
+    terminal.expect("User: ").say("/directory show").expect("The workspace:").expect("User: ");
+    terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("User: ");
+    terminal.say("/restore").expect("Checkpoints are off").expect("User: ").say("/clear");
+    terminal.expect("To resume this session").expect("A new conversation begins.").expect("User: ");
     terminal
         .say("/rewind")
         .expect("No conversation found.")
-        .expect("> ")
+        .expect("User: ")
         .say("ho")
         .expect("two")
-        .expect("> ");
+        .expect("User: ");
     terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.server.request(1).body["contents"].to_string().contains("\"hi\""));
@@ -375,8 +401,13 @@ fn a_conversation_is_condensed_when_the_person_wants_it() {
     let long = (1..800).map(|k: u64| (k * 7919).to_string()).collect::<Vec<_>>().join(" ");
     let scene = Scene::new([reply().text(&long), reply().text(snapshot), reply().text("after")]);
     let mut terminal = at_terminal(&scene, &["-i", "tell me much"]);
-    terminal.expect("> ").say("/compress").expect("Chat history compressed from ").expect("> ").say("more");
-    terminal.expect("after").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/compress")
+        .expect("Chat history compressed from ")
+        .expect("User: ")
+        .say("more");
+    terminal.expect("after").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     let sent = scene.server.request(2).body["contents"].to_string();
@@ -397,13 +428,13 @@ fn an_older_session_gets_a_title_beside_a_conversation() {
     scene.server.push([reply().text("\"Mend and paint\n the fence\"")]);
     let before = scene.session()["lastUpdated"].clone();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ");
+    terminal.expect("User: ");
     let started = std::time::Instant::now();
     while scene.session().get("summary").is_none() {
         assert!(started.elapsed().as_secs() < 30, "no title was written");
         std::thread::yield_now();
     }
-    terminal.say("/stats").expect("Reqs: 1").expect("> ").say("/quit");
+    terminal.say("/stats").expect("Reqs: 1").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.session()["summary"], "Mend and paint the fence");
     assert_eq!(scene.session()["lastUpdated"], before);
@@ -419,7 +450,7 @@ fn no_title_is_made_in_headless_runs_or_where_the_settings_say_so() {
     let off = json!({"general": {"sessionSummaries": false}}).to_string();
     fs::write(scene.home.gemini_dir().join("settings.json"), off).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/stats").expect("Calls: 0").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/stats").expect("Calls: 0").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!(scene.server.requests().len(), 3);

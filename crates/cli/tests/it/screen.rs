@@ -8,6 +8,8 @@ mod hostile;
 mod looks;
 #[path = "screen/past.rs"]
 mod past;
+#[path = "screen/questions.rs"]
+mod questions;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -181,7 +183,7 @@ fn a_folder_that_nobody_decided_on_is_asked_about() {
     screen.expect("Do you trust the files in this folder?").expect("touch hooked.txt");
     screen.expect("Trust folder (project)").expect("Don't trust");
     assert!(!scene.home.project().join("hooked.txt").exists());
-    screen.key("Enter").expect(PLACEHOLDER).say("go").expect("✦ one");
+    screen.key("1").expect(PLACEHOLDER).say("go").expect("✦ one");
     quit(screen);
     assert!(scene.home.project().join("hooked.txt").exists());
     assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));

@@ -35,13 +35,13 @@ fn the_model_activates_a_skill_after_a_yes_and_reads_its_files() {
         ],
     );
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("what is E17?");
+    terminal.expect("User: ").say("what is E17?");
     terminal
         .expect("Activate Skill: triage")
         .expect("Groups errors in logs")
         .expect("codes.md")
         .expect("Answer");
-    terminal.say("1").expect("It is the disk.").expect("> ").say("/quit");
+    terminal.say("1").expect("It is the disk.").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     let first = scene.server.request(0).body.to_string();
@@ -67,7 +67,7 @@ fn a_built_in_skill_needs_no_yes() {
         [reply().call("activate_skill", json!({"name": "review-change"})), reply().text("reviewed")],
     );
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("review it").expect("reviewed").expect("> ").say("/quit");
+    terminal.expect("User: ").say("review it").expect("reviewed").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(1).body.to_string().contains("# Reviewing a change"));
 }
@@ -81,7 +81,7 @@ fn a_person_calls_a_skill_by_name_also_headless_and_with_piped_text() {
     assert_eq!(scene.prompt(&["-p", "/triage"]).stdin("E17 E17 E17").run().stdout, "two\n");
     assert!(sent(1).contains("E17 E17 E17") && sent(1).contains("Use the skill triage"), "{}", sent(1));
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("/triage").expect("three").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/triage").expect("three").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(sent(2).contains("Use the skill triage"));
 }
@@ -90,20 +90,20 @@ fn a_person_calls_a_skill_by_name_also_headless_and_with_piped_text() {
 fn skills_are_listed_switched_and_looked_for_anew_while_one_talks() {
     let scene = Scene::with(home(), [reply().text("before"), reply().text("after")]);
     let mut terminal = at_terminal(&scene);
-    terminal.expect("> ").say("hello").expect("before").expect("> ");
-    terminal.say("/skills").expect("triage [Enabled]").expect("Groups errors in logs").expect("> ");
-    terminal.say("/skills disable nope").expect("Skill \"nope\" not found.").expect("> ");
+    terminal.expect("User: ").say("hello").expect("before").expect("User: ");
+    terminal.say("/skills").expect("triage [Enabled]").expect("Groups errors in logs").expect("User: ");
+    terminal.say("/skills disable nope").expect("Skill \"nope\" not found.").expect("User: ");
     terminal
         .say("/skills disable triage")
         .expect("disabled by adding it")
         .expect("/skills reload")
-        .expect("> ");
+        .expect("User: ");
     fs::create_dir_all(scene.home.gemini_dir().join("skills/late")).unwrap();
     let late = "---\nname: late\ndescription: Came later\n---\nx";
     fs::write(scene.home.gemini_dir().join("skills/late/SKILL.md"), late).unwrap();
     terminal.say("/skills reload").expect("Agent skills reloaded successfully.");
-    terminal.expect("1 newly available skill and 1 skill no longer available.").expect("> ");
-    terminal.say("hello again").expect("after").expect("> ").say("/quit");
+    terminal.expect("1 newly available skill and 1 skill no longer available.").expect("User: ");
+    terminal.say("hello again").expect("after").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     let prompt = |index: usize| scene.server.request(index).body["systemInstruction"].to_string();

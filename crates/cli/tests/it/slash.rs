@@ -16,8 +16,13 @@ fn at_terminal(scene: &Scene, args: &[&str]) -> Terminal {
 fn the_model_learns_of_a_persons_own_commands() {
     let scene = Scene::new([reply().text("I see.")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("!echo on''e; exit 3").expect("\none\n").expect("[exit code 3]").expect("> ");
-    terminal.say("what was that?").expect("I see.").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("!echo on''e; exit 3")
+        .expect("\none\n")
+        .expect("[exit code 3]")
+        .expect("User: ");
+    terminal.say("what was that?").expect("I see.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let texts = scene.server.request(0).last_texts();
     let expected = "I ran the following shell command:\n```sh\necho on''e; exit 3\n```\n\n\
@@ -30,8 +35,13 @@ fn the_model_learns_of_a_persons_own_commands() {
 fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
     let scene = Scene::new([reply().text("filled")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/init").expect("An empty GEMINI.md was made").expect("filled").expect("> ");
-    terminal.say("/init").expect("There is a GEMINI.md in this folder already").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/init")
+        .expect("An empty GEMINI.md was made")
+        .expect("filled")
+        .expect("User: ");
+    terminal.say("/init").expect("There is a GEMINI.md in this folder already").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(
         scene.server.request(0).last_texts().last().unwrap().contains("describe it in the file `GEMINI.md`")
@@ -61,9 +71,14 @@ fn commands_that_make_a_prompt_work_without_a_person() {
 fn a_plan_begins_in_plan_mode() {
     let scene = Scene::new([reply().text("planned")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/plan").expect("There is no plan yet.").expect("Mode plan").expect("> ");
-    terminal.say("/plan copy").expect("There is no plan yet.").expect("> ");
-    terminal.say("/plan a tree").expect("planned").expect("> ").say("/quit");
+    terminal
+        .expect("User: ")
+        .say("/plan")
+        .expect("There is no plan yet.")
+        .expect("Mode plan")
+        .expect("User: ");
+    terminal.say("/plan copy").expect("There is no plan yet.").expect("User: ");
+    terminal.say("/plan a tree").expect("planned").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "a tree");
 }
@@ -75,15 +90,19 @@ fn folders_join_the_workspace_of_the_conversation() {
     let read = reply().call("read_file", json!({"file_path": beside.join("note.txt")}));
     let scene = Scene::with(home, [reply().text("one"), read, reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "hi"]);
-    terminal.expect("one").expect("> ").say("/directory add nowhere").expect("There is no folder `nowhere`.");
-    terminal.expect("> ").say(&format!("/directory add {}", beside.display()));
+    terminal
+        .expect("one")
+        .expect("User: ")
+        .say("/directory add nowhere")
+        .expect("There is no folder `nowhere`.");
+    terminal.expect("User: ").say(&format!("/directory add {}", beside.display()));
     terminal
         .expect("Added to the workspace: ")
-        .expect("> ")
+        .expect("User: ")
         .say("/directory show")
         .expect("beside")
-        .expect("> ");
-    terminal.say("read it").expect("two").expect("> ").say("/quit");
+        .expect("User: ");
+    terminal.say("read it").expect("two").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let last = scene.server.request(2).body.to_string();
     assert!(last.contains("from beside") && last.contains("\"hi\""), "{last}");
@@ -95,10 +114,10 @@ fn folders_join_the_workspace_of_the_conversation() {
 fn what_is_to_be_remembered_is_in_the_next_request() {
     let scene = Scene::new([reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/memory add").expect("Usage: /memory add <text>").expect("> ");
-    terminal.say("/memory add I like tea").expect("Remembered in ").expect("> ").say("/memory show");
-    terminal.expect("- I like tea").expect("> ").say("/memory list").expect("GEMINI.md").expect("> ");
-    terminal.say("hi").expect("one").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/memory add").expect("Usage: /memory add <text>").expect("User: ");
+    terminal.say("/memory add I like tea").expect("Remembered in ").expect("User: ").say("/memory show");
+    terminal.expect("- I like tea").expect("User: ").say("/memory list").expect("GEMINI.md").expect("User: ");
+    terminal.say("hi").expect("one").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(scene.server.request(0).body.to_string().contains("I like tea"));
 }
@@ -109,11 +128,15 @@ fn a_session_is_exported_or_deleted_on_request() {
     let mut terminal = at_terminal(&scene, &["-i", "hi"]);
     terminal
         .expect("one")
-        .expect("> ")
+        .expect("User: ")
         .say("/export-session out.json")
         .expect("Exported session ")
-        .expect("> ");
-    terminal.say("/export-session out.json").expect("is there already").expect("> ").say("/quit --delete");
+        .expect("User: ");
+    terminal
+        .say("/export-session out.json")
+        .expect("is there already")
+        .expect("User: ")
+        .say("/quit --delete");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("To continue this conversation"), "{screen}");
@@ -125,7 +148,12 @@ fn a_session_is_exported_or_deleted_on_request() {
 fn keys_are_kept_and_forgotten() {
     let scene = Scene::new([]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/auth signin").expect("? Get started").expect("3. Vertex AI").expect("Answer");
+    terminal
+        .expect("User: ")
+        .say("/auth signin")
+        .expect("? Get started")
+        .expect("3. Vertex AI")
+        .expect("Answer");
     terminal
         .say("1")
         .expect("is not available")
@@ -136,16 +164,16 @@ fn keys_are_kept_and_forgotten() {
     terminal.expect("Answer").say("2").expect("API key (not shown)").say("a-key-of-twenty-characters");
     terminal
         .expect("The key is stored in ")
-        .expect("> ")
+        .expect("User: ")
         .say("/auth")
         .expect("stored")
         .expect("Answer")
         .say("");
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/auth signout")
         .expect("The stored key was removed.")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -159,40 +187,60 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
     );
     let scene = Scene::with(home, []);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("> ").say("/about").expect("CLI Version: ").expect("Sandbox: ").expect("Auth Method: ");
     terminal
-        .expect("> ")
+        .expect("User: ")
+        .say("/about")
+        .expect("CLI Version: ")
+        .expect("Sandbox: ")
+        .expect("Auth Method: ");
+    terminal
+        .expect("User: ")
         .say("/bug it & that")
         .expect("https://x.test/new?t=it%20%26%20that&i=CLI%20Version");
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/shortcuts")
         .expect("Ctrl+")
-        .expect("> ")
+        .expect("User: ")
         .say("/privacy")
         .expect("leaves this machine");
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/docs")
         .expect("handbook")
-        .expect("> ")
+        .expect("User: ")
         .say("/upgrade")
         .expect("plan")
-        .expect("> ");
-    terminal.say("/ide status").expect("No editor is connected").expect("> ").say("/terminal-setup");
-    terminal.expect("shift+enter").expect("> ").say("/setup-github").expect("is not offered").expect("> ");
-    terminal.say("/copy").expect("There is no answer yet").expect("> ").say("/tasks").expect("Nothing runs");
-    terminal.expect("> ").say("/tools desc").expect("- ReadFile (read_file)").expect("> ").say("/mcp schema");
+        .expect("User: ");
+    terminal.say("/ide status").expect("No editor is connected").expect("User: ").say("/terminal-setup");
+    terminal
+        .expect("shift+enter")
+        .expect("User: ")
+        .say("/setup-github")
+        .expect("is not offered")
+        .expect("User: ");
+    terminal
+        .say("/copy")
+        .expect("There is no answer yet")
+        .expect("User: ")
+        .say("/tasks")
+        .expect("Nothing runs");
+    terminal
+        .expect("User: ")
+        .say("/tools desc")
+        .expect("- ReadFile (read_file)")
+        .expect("User: ")
+        .say("/mcp schema");
     terminal
         .expect("No MCP servers configured.")
-        .expect("> ")
+        .expect("User: ")
         .say("/hooks disable-all")
         .expect("There are no hooks.");
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/oncall")
         .expect("`/oncall` is not part of this version.")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -203,13 +251,13 @@ fn vim_is_switched_and_kept() {
     let scene = Scene::new([]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("/vim")
         .expect("Vim mode is on")
-        .expect("> ")
+        .expect("User: ")
         .say("/vim")
         .expect("Vim mode is off");
-    terminal.expect("> ").say("/vim").expect("Vim mode is on").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/vim").expect("Vim mode is on").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let settings = fs::read_to_string(scene.home.gemini_dir().join("settings.json")).unwrap();
     assert!(settings.contains("\"vimMode\": true"), "{settings}");
@@ -222,13 +270,13 @@ fn a_process_in_the_background_is_shown_and_ended() {
     let mut terminal = at_terminal(&scene, &["-i", "go", "--approval-mode", "yolo", "--sandbox=false"]);
     terminal
         .expect("it runs")
-        .expect("> ")
+        .expect("User: ")
         .say("/bashes")
         .expect("runs")
         .expect("sleep 600")
         .expect("Answer");
     terminal.say("k 1").expect("Really end it?").say("yes");
-    terminal.expect("was ended.").expect("ended").expect("Answer").say("").expect("> ").say("/quit");
+    terminal.expect("was ended.").expect("ended").expect("Answer").say("").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
 }

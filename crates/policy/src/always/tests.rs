@@ -158,3 +158,56 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_command_destroys_is_told_with_its_names() {
+    let told = |command: &str| {
+        let args = object(json!({"command": command}));
+        destruction(&request(SHELL, None, &args)).unwrap_or_default()
+    };
+    let expected = [
+        (
+            "rm -rf build && git reset --hard HEAD~1",
+            "Deletes build and everything in it; discards uncommitted changes (git reset --hard HEAD~1)",
+        ),
+        ("rm -rf a b/ 'c d'", "Deletes a, b/ and c d and everything in them"),
+        ("rm a.txt", "Deletes a.txt"),
+        ("rm -f a b c d e", "Deletes a, b, c and 2 more"),
+        ("rm *.o", "Deletes every file that matches *.o"),
+        ("rm -f $FILES", "Deletes files only known at run time"),
+        ("sudo rm -rf /var/lib/x", "Deletes /var/lib/x and everything in it"),
+        ("find . -name x | xargs rm -rf", "Deletes ./**/x and everything in them"),
+        ("find src -name '*.o' -delete", "Acts on every file it finds (find src -name '*.o' -delete)"),
+        ("git clean -fdx", "Deletes untracked files (git clean -fdx)"),
+        ("git branch -D old", "Deletes or moves the branch old"),
+        (
+            "git push --force origin main",
+            "Rewrites or deletes published commits (git push --force origin main)",
+        ),
+        ("git checkout -- .", "Discards uncommitted changes (git checkout -- .)"),
+        ("dd if=a of=/dev/sda", "Overwrites /dev/sda"),
+        ("chmod -R 777 src", "Changes owners or permissions of everything in src"),
+        ("mkfs.ext4 /dev/sdb1", "Formats /dev/sdb1; everything on it is lost"),
+        ("bash -c 'rm -rf x'", "Deletes x and everything in it"),
+        ("kubectl delete pod web", "Deletes cluster resources: pod and web"),
+        ("ls && cat a", ""),
+        ("cargo test", ""),
+    ];
+    for (command, sentence) in expected {
+        assert_eq!(told(command), sentence, "{command}");
+    }
+    let many: Vec<String> = (0..9).map(|number| format!("rm f{number}")).collect();
+    assert!(told(&many.join("; ")).ends_with("deletes f4; and 4 more commands that destroy"));
+    // A name cannot pretend to be a sentence of ours on another line.
+    assert!(!told("rm -rf $'a\\nb'").is_empty());
+}
+
+#[test]
+fn a_tool_of_a_server_that_says_it_destroys_is_believed() {
+    let args = object(json!({}));
+    let hints = object(json!({"destructiveHint": true}));
+    let plain = request("mcp_db_drop", Some("db"), &args);
+    assert_eq!(destruction(&plain), None);
+    let marked = Request { annotations: Some(&hints), ..plain };
+    assert_eq!(destruction(&marked).as_deref(), Some("The server db marks this tool as destructive."));
+}

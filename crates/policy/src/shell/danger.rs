@@ -1,23 +1,131 @@
 //! Commands that destroy.
 
-use super::{Part, git, names};
+use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
-/// Why a command destroys what cannot be had back, if it does.
+/// Names of what is lost that are listed in one sentence.
+const NAMED: usize = 3;
+/// What is lost where the words do not tell.
+const BY_INPUT: &str = "the files that its input names";
+const AT_RUN_TIME: &str = "files only known at run time";
+/// Characters of a command that stand behind a sentence.
+const SHOWN: usize = 60;
+
+/// Why a command destroys what cannot be had back, if it does. The words are the same for every call of this kind.
 pub fn is_dangerous(part: &Part) -> Option<String> {
+    harm(part).map(|harm| harm.reason.to_owned())
+}
+
+impl Part {
+    /// What the command would destroy, as a sentence that names it; also for a plain `rm`, which is left to the rules.
+    pub fn destruction(&self) -> Option<String> {
+        let program = self.words.first().and_then(Option::as_deref).map(names::base);
+        let harm = harm(self).or_else(|| match program {
+            Some("rm" | "unlink") => Some(Harm::named("deletes files", "deletes {}")),
+            _ => None,
+        })?;
+        let names = self.lost(program.unwrap_or_default());
+        let told = match harm.told.filter(|_| !names.is_empty()) {
+            Some(told) => {
+                let unknown = [BY_INPUT, AT_RUN_TIME];
+                let is_one = matches!(names.as_slice(), [one] if !unknown.contains(&one.as_str()));
+                let is_one = is_one && self.patterns.is_empty();
+                let it = if is_one { "it" } else { "them" };
+                told.replace("{it}", it).replace("{}", &listed(&names))
+            }
+            None => {
+                let shown: String = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+                let cut = if shown.chars().nth(SHOWN).is_some() { "…" } else { "" };
+                format!("{} ({}{cut})", harm.reason, shown.chars().take(SHOWN).collect::<String>())
+            }
+        };
+        Some(told)
+    }
+
+    /// What the words name, by the names that they were given.
+    fn lost(&self, program: &str) -> Vec<String> {
+        let first = if program == "git" { git::subcommand_place(&self.words) + 1 } else { 1 };
+        if self.words.is_empty() {
+            let target = self.text.rsplit('>').next().map(str::trim).filter(|target| !target.is_empty());
+            return target.map(str::to_owned).into_iter().collect();
+        }
+        let mut named = Vec::new();
+        let mut options = true;
+        for (place, word) in self.words.iter().enumerate().skip(first) {
+            match word.as_deref() {
+                Some("--") => options = false,
+                Some(word) if program == "dd" => named.extend(word.strip_prefix("of=").map(str::to_owned)),
+                Some(word) if options && word.starts_with('-') && word.len() > 1 => {}
+                Some("delete") if program == "kubectl" => named.clear(),
+                Some(word) => named.push(word.to_owned()),
+                None => {
+                    let pattern = self.patterns.iter().find(|pattern| pattern.at == place);
+                    named.push(pattern.map_or_else(|| AT_RUN_TIME.to_owned(), in_stars));
+                }
+            }
+        }
+        match program {
+            // The rest is where it comes from.
+            "mv" | "rsync" => named.split_off(named.len().saturating_sub(1)),
+            // The mode or the owner comes first.
+            "chmod" | "chown" | "chgrp" if named.len() > 1 => named.split_off(1),
+            // `xargs rm`: what its input names.
+            "rm" | "unlink" if named.is_empty() => vec![BY_INPUT.to_owned()],
+            _ => named,
+        }
+    }
+}
+
+/// A pattern as a person writes it.
+fn in_stars(pattern: &Pattern) -> String {
+    pattern.text.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
+}
+
+/// `a, b and c`, or the first of many.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] if names.len() <= NAMED => format!("{} and {last}", first.join(", ")),
+        _ => {
+            let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+            format!("{} and {} more", first.join(", "), names.len() - NAMED)
+        }
+    }
+}
+
+/// A kind of damage.
+#[derive(Clone, Copy)]
+struct Harm {
+    reason: &'static str,
+    /// The same with `{}` for the names of what is lost, where the words tell them.
+    told: Option<&'static str>,
+}
+
+impl Harm {
+    fn plain(reason: &'static str) -> Self {
+        Self { reason, told: None }
+    }
+
+    fn named(reason: &'static str, told: &'static str) -> Self {
+        Self { reason, told: Some(told) }
+    }
+}
+
+fn harm(part: &Part) -> Option<Harm> {
     let text = &part.text;
     let devices = ["/dev/sd", "/dev/nvme", "/dev/hd", "/dev/vd", "/dev/disk", "/dev/mapper", "/dev/mem"];
     if text.contains('>') && devices.iter().any(|device| text.contains(device)) {
-        return Some("writes to a disk device".into());
+        return Some(Harm::plain("overwrites a disk device"));
     }
     let Some(first) = part.words.first() else {
-        return text.contains('>').then(|| "empties or creates a file".to_owned());
+        return text.contains('>').then(|| Harm::named("empties or creates a file", "empties or creates {}"));
     };
     let Some(program) = first else { return None };
     let name = names::base(program);
     let arguments: Vec<Option<&str>> = part.words.iter().skip(1).map(Option::as_deref).collect();
     let known: Vec<&str> = arguments.iter().copied().flatten().collect();
     let call = Call { known: &known, any_unknown: known.len() != arguments.len(), part };
-    call.reason(name).map(str::to_owned)
+    call.harm(name)
 }
 
 struct Call<'a> {
@@ -43,77 +151,97 @@ impl Call<'_> {
         self.known.contains(&word)
     }
 
-    fn reason(&self, name: &str) -> Option<&'static str> {
-        let reason = match name {
+    fn harm(&self, name: &str) -> Option<Harm> {
+        let harm = match name {
+            "rm" if self.short(&['r', 'R']) || self.long(&["--recursive"]) => {
+                Harm::named("deletes files without asking", "deletes {} and everything in {it}")
+            }
             "rm" | "unlink"
                 if self.short(&['r', 'R', 'f'])
                     || self.long(&["--recursive", "--force", "--no-preserve-root"]) =>
             {
-                "removes files without asking"
+                Harm::named("deletes files without asking", "deletes {}")
             }
             // `rm` with words that only run time knows may be any of the above.
             "rm" if self.any_unknown && self.part.patterns.is_empty() => {
-                "removes files that are only known at run time"
+                Harm::named("deletes files that are only known at run time", "deletes {}")
             }
-            "rm" if !self.part.patterns.is_empty() => "removes files by pattern",
-            "rmdir" | "rd" if self.known.iter().any(|a| a.eq_ignore_ascii_case("/s")) => "removes a tree",
+            "rm" if !self.part.patterns.is_empty() => {
+                Harm::named("deletes files by pattern", "deletes every file that matches {}")
+            }
+            "rmdir" | "rd" if self.known.iter().any(|a| a.eq_ignore_ascii_case("/s")) => {
+                Harm::named("deletes a folder and everything in it", "deletes {} and everything in {it}")
+            }
             "find" | "gfind"
                 if self.known.iter().any(|a| {
                     matches!(*a, "-delete" | "-exec" | "-execdir" | "-ok" | "-okdir" | "-fls")
                         || a.starts_with("-fprint")
                 }) =>
             {
-                "acts on every file it finds"
+                Harm::plain("acts on every file it finds")
             }
-            "dd" if self.known.iter().any(|a| a.starts_with("of=")) => "overwrites a file or device",
-            "shred" | "wipe" | "srm" => "destroys file contents",
-            "truncate" => "truncates files",
+            "dd" if self.known.iter().any(|a| a.starts_with("of=")) => {
+                Harm::named("overwrites a file or device", "overwrites {}")
+            }
+            "shred" | "wipe" | "srm" => Harm::named("destroys file contents", "destroys the contents of {}"),
+            "truncate" => Harm::named("cuts or empties files", "cuts or empties {}"),
             "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "mke2fs" | "blkdiscard" | "sgdisk" => {
-                "changes a disk"
+                Harm::named("changes a disk", "changes the disk {}")
             }
-            _ if name == "mkfs" || name.starts_with("mkfs.") => "formats a disk",
+            _ if name == "mkfs" || name.starts_with("mkfs.") => {
+                Harm::named("formats a disk", "formats {}; everything on {it} is lost")
+            }
             "chmod" | "chown" | "chgrp" | "setfacl" if self.short(&['R']) || self.long(&["--recursive"]) => {
-                "changes rights of a whole tree"
+                Harm::named(
+                    "changes owners or permissions of a whole tree",
+                    "changes owners or permissions of everything in {}",
+                )
             }
-            ":" | "true" if self.part.text.contains('>') => "empties a file",
-            "mv" if self.short(&['f']) || self.long(&["--force"]) => "moves over existing files",
-            "mv" if self.has("/dev/null") => "moves a file into nowhere",
+            ":" | "true" if self.part.text.contains('>') => Harm::plain("empties a file"),
+            "mv" if self.short(&['f']) || self.long(&["--force"]) => {
+                Harm::named("overwrites existing files", "overwrites {} if it exists")
+            }
+            "mv" if self.has("/dev/null") => Harm::plain("discards a file"),
             "kill" | "pkill" | "killall"
                 if self.has("-1") && self.known.len() > 1 || self.has("--") && self.has("-1") =>
             {
-                "ends every process"
+                Harm::plain("ends every process of yours")
             }
-            "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => "stops the machine",
+            "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => {
+                Harm::plain("stops or restarts the machine")
+            }
             "systemctl"
                 if self.known.iter().any(|a| matches!(*a, "poweroff" | "reboot" | "halt" | "kexec")) =>
             {
-                "stops the machine"
+                Harm::plain("stops or restarts the machine")
             }
-            "crontab" if self.short(&['r']) => "removes all scheduled jobs",
+            "crontab" if self.short(&['r']) => Harm::plain("deletes all scheduled jobs"),
             "docker" | "podman"
                 if self.has("prune")
                     || self.has("rm") && self.short(&['f'])
                     || self.has("rmi") && self.short(&['f']) =>
             {
-                "removes containers, images or volumes"
+                Harm::plain("deletes containers, images or volumes")
             }
-            "kubectl" if self.has("delete") => "deletes cluster resources",
-            "terraform" if self.has("destroy") => "destroys infrastructure",
-            "userdel" | "groupdel" | "deluser" => "removes an account",
+            "kubectl" if self.has("delete") => {
+                Harm::named("deletes cluster resources", "deletes cluster resources: {}")
+            }
+            "terraform" if self.has("destroy") => Harm::plain("destroys infrastructure"),
+            "userdel" | "groupdel" | "deluser" => Harm::named("deletes an account", "deletes the account {}"),
             "rsync"
                 if self.known.iter().any(|a| a.starts_with("--del") || a.starts_with("--remove-source")) =>
             {
-                "deletes files at the destination"
+                Harm::named("deletes files at the destination", "deletes files in {}")
             }
             "cargo" | "npm" | "pnpm" | "yarn" => return self.publishes(name),
             "git" => return self.git(),
             _ => return None,
         };
-        Some(reason)
+        Some(harm)
     }
 
     /// Package managers doing more than build and test.
-    fn publishes(&self, name: &str) -> Option<&'static str> {
+    fn publishes(&self, name: &str) -> Option<Harm> {
         let verb = self.known.iter().find(|a| !a.starts_with(['-', '+']))?;
         let found = match name {
             "cargo" => matches!(
@@ -151,7 +279,7 @@ impl Call<'_> {
                     | "dlx"
             ),
         };
-        found.then_some("publishes, installs, or runs what is not this project's")
+        found.then(|| Harm::plain("publishes, installs or runs code from outside this project"))
     }
 
     /// Whether `git checkout` is given files instead of a branch.
@@ -171,75 +299,89 @@ impl Call<'_> {
             || !creates && (operands.len() > 1 || operands.iter().any(|operand| is_file(operand)))
     }
 
-    fn git(&self) -> Option<&'static str> {
+    fn git(&self) -> Option<Harm> {
         let place = git::subcommand_place(&self.part.words);
         let subcommand = self.part.words.get(place)?.as_deref()?;
         let rest: Vec<&str> = self.part.words.iter().skip(place + 1).flatten().map(String::as_str).collect();
         let call = Call { known: &rest, any_unknown: self.any_unknown, part: self.part };
-        let reason = match subcommand {
-            "reset" if call.long(&["--hard", "--merge", "--keep"]) => "throws away changes",
-            "clean" if !call.short(&['n']) && !call.long(&["--dry-run"]) => "removes untracked files",
+        let harm = match subcommand {
+            "reset" if call.long(&["--hard", "--merge", "--keep"]) => {
+                Harm::plain("discards uncommitted changes")
+            }
+            "clean" if !call.short(&['n']) && !call.long(&["--dry-run"]) => {
+                Harm::plain("deletes untracked files")
+            }
             "push"
                 if call.short(&['f', 'd'])
                     || call.long(&["--force", "--force-with-lease", "--delete", "--mirror", "--prune"])
                     || rest.iter().skip(1).any(|a| a.starts_with(['+', ':'])) =>
             {
-                "rewrites or deletes what is published"
+                Harm::plain("rewrites or deletes published commits")
             }
             "checkout"
                 if call.short(&['f', 'B'])
                     || call.has("--")
                     || call.long(&["--force", "--ours", "--theirs"]) =>
             {
-                "throws away changes"
+                Harm::plain("discards uncommitted changes")
             }
-            "checkout" if call.overwrites() => "throws away changes",
+            "checkout" if call.overwrites() => Harm::plain("discards uncommitted changes"),
             "restore"
                 if !call.long(&["--staged"]) && !call.short(&['S'])
                     || call.long(&["--worktree"])
                     || call.short(&['W']) =>
             {
-                "throws away changes"
+                Harm::plain("discards uncommitted changes")
             }
             "switch"
                 if call.short(&['f', 'C'])
                     || call.long(&["--force", "--discard-changes", "--force-create"]) =>
             {
-                "throws away changes"
+                Harm::plain("discards uncommitted changes")
             }
             "branch" if call.short(&['D', 'f', 'M', 'C']) || call.long(&["--force"]) => {
-                "deletes or moves a branch"
+                Harm::named("deletes or moves a branch", "deletes or moves the branch {}")
             }
             "tag" if call.short(&['d', 'f']) || call.long(&["--delete", "--force"]) => {
-                "deletes or moves a tag"
+                Harm::named("deletes or moves a tag", "deletes or moves the tag {}")
             }
-            "stash" if call.has("drop") || call.has("clear") => "throws away stashed changes",
-            "reflog" if call.has("expire") || call.has("delete") => "removes what allows to undo",
+            "stash" if call.has("drop") || call.has("clear") => Harm::plain("discards stashed changes"),
+            "reflog" if call.has("expire") || call.has("delete") => {
+                Harm::plain("deletes what is needed to undo")
+            }
             "gc" | "prune" | "repack"
                 if call.long(&["--prune"])
                     || subcommand == "prune"
                     || call.long(&["--aggressive"]) && subcommand == "gc"
                     || call.short(&['d']) && subcommand == "repack" =>
             {
-                "removes what allows to undo"
+                Harm::plain("deletes what is needed to undo")
             }
-            "update-ref" => "changes a reference",
-            "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => "deletes a reference",
-            "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => "throws away changes",
-            "checkout-index" => "overwrites files",
-            "rm" if call.short(&['f', 'r']) || call.long(&["--force"]) => "removes files",
-            "mv" if call.short(&['f']) || call.long(&["--force"]) => "moves over existing files",
+            "update-ref" => Harm::plain("changes a reference"),
+            "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => {
+                Harm::plain("deletes a reference")
+            }
+            "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => {
+                Harm::plain("discards uncommitted changes")
+            }
+            "checkout-index" => Harm::plain("overwrites files"),
+            "rm" if call.short(&['f', 'r']) || call.long(&["--force"]) => {
+                Harm::named("deletes files", "deletes {}")
+            }
+            "mv" if call.short(&['f']) || call.long(&["--force"]) => Harm::plain("overwrites existing files"),
             "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => {
-                "removes files"
+                Harm::named("deletes files", "deletes {}")
             }
-            "replace" | "fast-import" => "rewrites history",
-            "remote" if call.has("remove") || call.has("rm") => "forgets what is published",
-            "notes" if call.has("remove") || call.has("prune") => "removes notes",
-            "lfs" if call.has("prune") || call.has("migrate") => "removes or rewrites what is stored",
-            "filter-branch" | "filter-repo" => "rewrites history",
-            "worktree" if call.has("remove") => "removes a working tree",
+            "replace" | "fast-import" => Harm::plain("rewrites history"),
+            "remote" if call.has("remove") || call.has("rm") => Harm::plain("removes a remote"),
+            "notes" if call.has("remove") || call.has("prune") => Harm::plain("deletes notes"),
+            "lfs" if call.has("prune") || call.has("migrate") => {
+                Harm::plain("deletes or rewrites stored files")
+            }
+            "filter-branch" | "filter-repo" => Harm::plain("rewrites history"),
+            "worktree" if call.has("remove") => Harm::plain("deletes a working tree"),
             _ => return None,
         };
-        Some(reason)
+        Some(harm)
     }
 }

@@ -55,7 +55,7 @@ impl Bench {
             tools: Tools { shell_inactivity_seconds: 300, ..Tools::default() },
             child_env: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],
             background: Arc::new(Background::new(base.join("home/.gemini/tmp/background-processes"))),
-            sandbox: None,
+            sandbox: Default::default(),
             clock: Arc::new(SystemClock),
         };
         Self { folder, setup, cancel: CancellationToken::new(), live: Arc::default() }

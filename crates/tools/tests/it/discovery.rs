@@ -30,7 +30,7 @@ fi
         directory: bench.path(""),
         child_env: bench.setup.child_env.clone(),
         background: Arc::clone(&bench.setup.background),
-        sandbox: None,
+        sandbox: Default::default(),
     }
 }
 

@@ -73,6 +73,8 @@ pub struct Footer {
     pub workspace: String,
     pub branch: String,
     pub sandbox: String,
+    /// It is known that no sandbox confines commands.
+    pub unconfined: bool,
     pub model: String,
     /// How much of the window is used, in percent.
     pub context_used: Option<u8>,
@@ -101,6 +103,7 @@ impl Default for Footer {
             workspace: String::new(),
             branch: String::new(),
             sandbox: String::new(),
+            unconfined: false,
             model: String::new(),
             context_used: None,
             quota: String::new(),

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
-use pollux_domain::approval::ApprovalMode;
+use pollux_domain::approval::{Answer, ApprovalMode};
 
-use super::{Action, App, TWICE};
+use super::dialogs::Holder;
+use super::{Action, App, TOAST};
 use crate::composer::{Reaction, Submission};
 use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
@@ -18,9 +19,14 @@ impl App {
     pub fn keys(&mut self, keys: &[KeyEvent], now: Instant) -> Vec<Action> {
         let pressed: Vec<KeyEvent> =
             keys.iter().filter(|key| key.kind != KeyEventKind::Release).copied().collect();
-        if !self.dialogs.is_empty() || pressed.len() < 2 {
+        let together = match self.holder(now) {
+            Holder::Prompt => pressed.len() > 1,
+            Holder::Dialog(place) => self.is_pasted(place, &pressed),
+        };
+        if !together {
             return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
         }
+        self.typed_at(now);
         let mut actions = Vec::new();
         // What a command does is done before the keys after it count.
         for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
@@ -37,56 +43,83 @@ impl App {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
-        if !self.dialogs.is_empty() {
-            return self.dialog_key(key);
+        if let Holder::Dialog(place) = self.holder(now)
+            && let Some(standing) = self.dialogs.get_mut(place)
+            // A letter that says nothing to the question is the beginning of a text.
+            && (standing.dialog.takes(key) || !standing.dialog.comes_by_itself())
+        {
+            self.touched(now);
+            let actions = self.dialog_key(place, key);
+            self.notice_question(now);
+            self.set_conditions();
+            return actions;
         }
+        self.typed_at(now);
         let reaction = self.composer.key(key, now);
         let actions = self.react(reaction, key, now);
         self.set_conditions();
         actions
     }
 
+    /// Something is typed into the prompt.
+    fn typed_at(&mut self, now: Instant) {
+        self.touched(now);
+        self.typed_on(now);
+    }
+
     /// A text that was pasted. `exists` tells whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
-        if let Some(dialog) = self.dialogs.front_mut() {
-            dialog.paste(text);
+        if let Holder::Dialog(place) = self.holder(now)
+            && let Some(standing) = self.dialogs.get_mut(place)
+            && (standing.dialog.takes_text() || !standing.dialog.comes_by_itself())
+        {
+            standing.dialog.paste(text);
+            self.touched(now);
             return Vec::new();
         }
+        self.typed_at(now);
         let reaction = self.composer.paste(text, now, exists);
         let nothing = KeyEvent::from(crossterm::event::KeyCode::Null);
         self.react(reaction, nothing, now)
     }
 
-    fn dialog_key(&mut self, key: KeyEvent) -> Vec<Action> {
-        let Some(dialog) = self.dialogs.front_mut() else { return Vec::new() };
-        match dialog.key(key) {
+    fn dialog_key(&mut self, place: usize, key: KeyEvent) -> Vec<Action> {
+        let Some(standing) = self.dialogs.get_mut(place) else { return Vec::new() };
+        match standing.dialog.key(key) {
             Verdict::Open => Vec::new(),
             Verdict::Answered { call, answer } => {
                 self.settle(&call);
+                // Whoever stops the turn wants silence.
+                if answer == Answer::Cancel {
+                    self.unqueue();
+                }
                 vec![Action::Decide { call, answer }]
             }
             Verdict::Edit { call } => vec![Action::EditCall(call)],
             Verdict::Picked { key, with } => {
                 // A letter leaves the list open: there may be more to do in it.
-                if with.is_none() && !dialog.stays() {
-                    self.dialogs.pop_front();
+                if with.is_none() && !standing.dialog.stays() {
+                    self.dialogs.remove(place);
                 }
                 vec![Action::Picked { key, with }]
             }
             Verdict::Marked(key) => vec![Action::Marked(key)],
             Verdict::Searched(words) => vec![Action::Searched(words)],
             Verdict::Entered(text) => {
-                self.dialogs.pop_front();
+                self.dialogs.remove(place);
                 vec![Action::Entered(text)]
             }
             Verdict::Closed => {
-                self.dialogs.pop_front();
+                self.dialogs.remove(place);
                 vec![Action::Closed]
             }
         }
     }
 
     fn react(&mut self, reaction: Reaction, key: KeyEvent, now: Instant) -> Vec<Action> {
+        // The hint to press a key again is about the very next key.
+        let leaving = self.leaving.take();
+        let _ = self.toast.take_if(|toast| toast.again);
         match reaction {
             Reaction::Ignored | Reaction::Changed => {
                 self.shortcuts = false;
@@ -99,8 +132,7 @@ impl App {
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => {
-                let texts: Vec<String> = self.queue.drain(..).map(|queued| queued.text).collect();
-                self.composer.set_text(&texts.join("\n\n"));
+                self.unqueue();
                 Vec::new()
             }
             Reaction::OpenEditor => vec![Action::OpenEditor(self.composer.expanded())],
@@ -116,10 +148,13 @@ impl App {
             Reaction::Rewind => vec![Action::Rewind],
             Reaction::Toast(toast) => {
                 let text = toast.text(&self.settings.keys);
-                self.toast(text, now);
+                match toast.wants_key_again() {
+                    true => self.toast_again(text, now),
+                    false => self.toast(text, now),
+                }
                 Vec::new()
             }
-            Reaction::Unhandled => self.command(key, now),
+            Reaction::Unhandled => self.command(key, leaving, now),
         }
     }
 
@@ -135,11 +170,11 @@ impl App {
     }
 
     /// A key that is not about the text.
-    fn command(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
+    fn command(&mut self, key: KeyEvent, leaving: Option<Instant>, now: Instant) -> Vec<Action> {
         match self.settings.keys.command(&key, Context::App) {
-            Some(Command::Quit) => self.quit("Press Ctrl+C again to exit.", now),
-            Some(Command::Exit) => self.quit("Press Ctrl+D again to exit.", now),
-            Some(Command::Cancel) if self.is_busy() => vec![Action::Cancel],
+            Some(Command::Quit) => self.quit("Press Ctrl+C again to exit.", leaving, now),
+            Some(Command::Exit) => self.quit("Press Ctrl+D again to exit.", leaving, now),
+            Some(Command::Cancel) if self.is_busy() => self.cancel(),
             Some(Command::CycleMode) => vec![Action::SetMode(match self.mode {
                 ApprovalMode::Default => ApprovalMode::AutoEdit,
                 ApprovalMode::AutoEdit => ApprovalMode::Plan,
@@ -196,26 +231,32 @@ impl App {
         }
     }
 
+    /// Stops the turn. What waits for its end goes back into the prompt: nothing is sent.
+    fn cancel(&mut self) -> Vec<Action> {
+        self.unqueue();
+        vec![Action::Cancel]
+    }
+
     /// Ctrl+C stops what runs, or takes the text away; only then it leaves, and only the second time.
-    fn quit(&mut self, again: &str, now: Instant) -> Vec<Action> {
+    fn quit(&mut self, again: &str, leaving: Option<Instant>, now: Instant) -> Vec<Action> {
         if self.is_busy() {
-            return vec![Action::Cancel];
+            return self.cancel();
         }
         if !self.composer.is_empty() {
             self.composer.set_text("");
             return Vec::new();
         }
-        if self.leaving.is_some_and(|before| now.saturating_duration_since(before) < TWICE) {
+        if leaving.is_some_and(|before| now.saturating_duration_since(before) < TOAST) {
             return vec![Action::Quit];
         }
         self.leaving = Some(now);
-        self.toast(again, now);
+        self.toast_again(again, now);
         Vec::new()
     }
 }
 
 /// Whether a key may be part of a paste.
-fn is_text(key: &KeyEvent) -> bool {
+pub(super) fn is_text(key: &KeyEvent) -> bool {
     !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Status {
     waiting: Option<(String, Instant)>,
     /// The hooks that everything waits for.
     hook: Option<String>,
+    /// The questions that stand, and since when the first of them does.
+    asked: (usize, Option<Instant>),
 }
 
 impl Status {
@@ -68,6 +70,16 @@ impl Status {
             }
             Event::HookRan(_) | Event::RequestSent(_) => (self.hook, self.waiting) = (None, None),
             Event::Text(_) | Event::Thought(_) | Event::RequestEnded(_) => self.waiting = None,
+            Event::ApprovalWanted(_) => self.asked = (self.asked.0 + 1, self.asked.1.or(Some(now))),
+            // While a person is asked no clock runs.
+            Event::ApprovalSettled { .. } => {
+                self.asked.0 = self.asked.0.saturating_sub(1);
+                if self.asked.0 == 0
+                    && let Some(asked) = self.asked.1.take()
+                {
+                    self.since = self.since.map(|since| since + now.saturating_duration_since(asked));
+                }
+            }
             Event::TurnEnded(_) => self.rest(),
             _ => {}
         }

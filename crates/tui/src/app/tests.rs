@@ -1,4 +1,6 @@
 mod hostile;
+mod questions;
+mod typing;
 mod views;
 
 use std::path::PathBuf;
@@ -89,6 +91,7 @@ fn wanted(command: &str) -> Event {
         display_name: "Shell".to_owned(),
         args: JsonObject::new(),
         subject: Subject::Command { command: command.to_owned(), directory: PathBuf::from("/p") },
+        destroys: None,
         why: Why::default(),
         offers: vec![offer(Outcome::Once), offer(Outcome::Refuse)],
     }))
@@ -158,13 +161,14 @@ fn what_is_typed_meanwhile_waits_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_question_takes_the_composers_place_and_is_answered() {
+fn a_question_stands_above_the_draft_and_is_answered() {
     let mut stage = Stage::new(60, 20);
     stage.write("draft");
-    stage.event(wanted("rm -rf build"));
+    stage.event(wanted("cargo build"));
+    stage.now += STILL;
     let shown = stage.shown();
-    assert!(shown.contains("rm -rf build") && shown.contains("● 1. Allow once"), "{shown}");
-    assert!(!shown.contains("draft"), "{shown}");
+    assert!(shown.contains("cargo build") && shown.contains("● 1. Allow once"), "{shown}");
+    assert!(shown.contains("> draft"), "{shown}");
     let actions = stage.enter();
     assert_eq!(actions, [Action::Decide { call: CallId::from_file("1"), answer: Answer::Once }]);
     assert!(stage.shown().contains("> draft"), "{}", stage.shown());
@@ -190,6 +194,32 @@ fn escape_stops_the_turn_and_ctrl_c_leaves_only_the_second_time() {
     stage.now += Duration::from_secs(4);
     assert!(!stage.shown().contains("again to exit"));
     assert_eq!(ctrl_c(&mut stage), []);
+}
+
+#[test]
+fn a_second_key_counts_as_long_as_its_hint_is_shown() {
+    let mut stage = Stage::new(60, 20);
+    let escape = |stage: &mut Stage| stage.press(KeyCode::Esc, KeyModifiers::NONE);
+    assert_eq!(escape(&mut stage), []);
+    stage.now += Duration::from_millis(2500);
+    assert!(stage.shown().contains("Press Esc again to rewind."), "{}", stage.shown());
+    assert_eq!(escape(&mut stage), [Action::Rewind]);
+    // Another key ends the chance and the hint.
+    let mut stage = Stage::new(60, 20);
+    escape(&mut stage);
+    stage.press(KeyCode::Left, KeyModifiers::NONE);
+    assert!(!stage.shown().contains("again"), "{}", stage.shown());
+    assert_eq!(escape(&mut stage), []);
+    stage.now += Duration::from_millis(3100);
+    assert!(!stage.shown().contains("again"), "{}", stage.shown());
+    assert_eq!(escape(&mut stage), []);
+    let ctrl_c = |stage: &mut Stage| stage.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    let mut stage = Stage::new(60, 20);
+    ctrl_c(&mut stage);
+    stage.write("x");
+    ctrl_c(&mut stage);
+    assert_eq!(ctrl_c(&mut stage), []);
+    assert_eq!(ctrl_c(&mut stage), [Action::Quit]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl App {
             return Some(one_line(fixed));
         }
         let thought = self.transcript.thought().filter(|_| titles.thought);
-        let state = if self.dialogs.iter().any(|dialog| dialog.call().is_some()) {
+        let state = if self.is_asking() {
             "✋  Action Required".to_owned()
         } else if !self.is_busy() {
             "◇  Ready".to_owned()

@@ -9,7 +9,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::App;
+use super::{App, Toast};
 use crate::composer::{self, VimMode};
 use crate::dialog::Room;
 use crate::screen::Frame;
@@ -20,6 +20,9 @@ use crate::wrap::{Margin, wrap};
 const QUEUED: usize = 3;
 /// Rows of a box besides its output: one before it, its border, its heading, what is not shown.
 const BOX: usize = 5;
+/// What is said while a question waits for the keyboard to rest.
+const TYPING: &str = "Typing continues below; pause to answer";
+const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
 
@@ -27,9 +30,8 @@ impl App {
     /// The frame for a terminal of this size.
     pub fn frame(&mut self, width: u16, height: u16, now: Instant) -> Frame {
         let width = width.max(1);
-        if self.toast.as_ref().is_some_and(|(_, until)| *until <= now) {
-            self.toast = None;
-        }
+        let _ = self.toast.take_if(|toast| toast.until <= now);
+        self.notice_question(now);
         let theme = self.settings.theme.clone();
         let look = Look {
             theme: &theme,
@@ -109,14 +111,14 @@ impl App {
         self.header.lines(look.width, look.theme, self.settings.show)
     }
 
-    /// What is in the composer's place, and what stands right above it.
+    /// What is at the foot of the screen, and what stands right above it.
     fn foot(&mut self, look: Look<'_>, height: u16) -> (Below, Vec<Line<'static>>) {
         match self.dialogs.is_empty() {
             true => {
                 let between = self.between(look);
                 (self.below(look, height), between)
             }
-            false => (Below::Lines(self.question(look, height)), vec![Line::default()]),
+            false => (self.asking(look, height), vec![Line::default()]),
         }
     }
 
@@ -132,28 +134,19 @@ impl App {
         let area = Rect::new(0, 0, look.width, first + rows);
         let mut buffer = Buffer::empty(area);
         put(above, 0, &mut buffer);
-        let cursor = match below {
-            Below::Lines(lines) => {
-                put(lines, first, &mut buffer);
-                None
-            }
-            Below::Composer { input, popup, foot } => {
-                let styles = self.styles();
-                let part =
-                    |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
-                let popup_first = self.settings.alternate;
-                let (input_at, popup_at) = match popup_first {
-                    true => (first + popup, first),
-                    false => (first, first + input),
-                };
-                let cursor =
-                    self.composer.render(part(input_at.min(area.height), *input), &mut buffer, &styles);
-                self.composer.render_popup(part(popup_at.min(area.height), *popup), &mut buffer, &styles);
-                put(foot, (first + input + popup).min(area.height), &mut buffer);
-                cursor
-            }
+        put(&below.question, first, &mut buffer);
+        let first = first.saturating_add(rows_of(&below.question)).min(area.height);
+        let Some(Prompt { input, popup, has_keys }) = below.prompt else { return (buffer, None) };
+        let styles = self.styles();
+        let part = |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
+        let (input_at, popup_at) = match self.settings.alternate {
+            true => (first + popup, first),
+            false => (first, first + input),
         };
-        (buffer, cursor)
+        let cursor = self.composer.render(part(input_at.min(area.height), input), &mut buffer, &styles);
+        self.composer.render_popup(part(popup_at.min(area.height), popup), &mut buffer, &styles);
+        put(&below.foot, (first + input + popup).min(area.height), &mut buffer);
+        (buffer, cursor.filter(|_| has_keys))
     }
 
     /// What stands between the conversation and the composer.
@@ -162,7 +155,7 @@ impl App {
         let mut lines = vec![Line::default()];
         lines.extend(self.queued(look));
         lines.extend(self.todos.lines(look.width, theme));
-        if let Some((text, _)) = &self.toast {
+        if let Some(Toast { text, .. }) = &self.toast {
             lines.extend(wrap(
                 &[Span::styled(text.clone(), theme.warning())],
                 look.width,
@@ -226,11 +219,12 @@ impl App {
             (false, ApprovalMode::Default) => "Shift+Tab to accept edits",
             (false, ApprovalMode::AutoEdit) => "auto-accept edits Shift+Tab to plan",
             (false, ApprovalMode::Plan) => "plan Shift+Tab to manual",
-            (false, ApprovalMode::Yolo) => "YOLO Ctrl+Y",
+            (false, ApprovalMode::Yolo) if self.footer.unconfined => "YOLO, no sandbox (Ctrl+Y to stop)",
+            (false, ApprovalMode::Yolo) => "YOLO (Ctrl+Y to stop)",
         };
         let style = match self.mode {
-            ApprovalMode::Yolo => theme.error(),
-            ApprovalMode::AutoEdit => theme.warning(),
+            ApprovalMode::Yolo if self.footer.unconfined => theme.error(),
+            ApprovalMode::Yolo | ApprovalMode::AutoEdit => theme.warning(),
             ApprovalMode::Plan => theme.success(),
             ApprovalMode::Default => theme.secondary(),
         };
@@ -264,19 +258,42 @@ impl App {
         let feet = u16::try_from(foot.len()).unwrap_or_default();
         let input = self.composer.height(look.width).min(height.saturating_sub(feet).max(1));
         let popup = self.composer.popup_height().min(height.saturating_sub(feet + input));
-        Below::Composer { input, popup, foot }
+        Below { question: Vec::new(), prompt: Some(Prompt { input, popup, has_keys: true }), foot }
     }
 
-    fn question(&mut self, look: Look<'_>, height: u16) -> Vec<Line<'static>> {
-        let room = Room { theme: look.theme, width: look.width, height };
-        let mut lines = match self.dialogs.front_mut() {
-            Some(dialog) => dialog.lines(room),
+    /// The question, with the prompt under it where somebody writes one.
+    fn asking(&mut self, look: Look<'_>, height: u16) -> Below {
+        let is_typing = self.is_typing(look.now);
+        let own = self.dialogs.iter().position(|standing| !standing.dialog.comes_by_itself());
+        // A list that somebody works with stays in sight until the question takes the keys.
+        let place = own.filter(|_| is_typing).unwrap_or_default();
+        let mut under = self.queued(look);
+        if is_typing {
+            let text = if place == 0 { TYPING } else { WAITS };
+            let hint = Span::styled(text, look.theme.warning());
+            under.extend(wrap(&[hint], look.width, &Margin::default()));
+        }
+        let writes = place == 0 && (is_typing || !self.composer.is_empty());
+        let prompt = writes.then(|| {
+            under.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), look.theme.border())));
+            let input = self.composer.height(look.width).min((height / 4).max(1));
+            let popup = self.composer.popup_height().min(height / 4);
+            Prompt { input, popup, has_keys: is_typing }
+        });
+        let taken = prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup);
+        // The question needs the larger half.
+        let room = usize::from((height / 2).saturating_sub(taken));
+        under.drain(..under.len().saturating_sub(room));
+        let left = height.saturating_sub(taken).saturating_sub(rows_of(&under));
+        let room = Room { theme: look.theme, width: look.width, height: left };
+        let mut question = match self.dialogs.get_mut(place) {
+            Some(standing) => standing.dialog.lines(room),
             None => Vec::new(),
         };
         // The answers are below; they are what must be seen.
-        let cut = lines.len().saturating_sub(usize::from(height));
-        lines.drain(..cut);
-        lines
+        question.drain(..question.len().saturating_sub(usize::from(left)));
+        question.extend(under);
+        Below { question, prompt, foot: Vec::new() }
     }
 
     fn styles(&self) -> composer::Look {
@@ -298,21 +315,30 @@ fn within(look: Look<'_>, room: usize) -> Look<'_> {
     Look { box_lines: look.box_lines.min(room.saturating_sub(BOX)).max(1), ..look }
 }
 
-/// What is in the composer's place.
-enum Below {
-    Lines(Vec<Line<'static>>),
-    Composer { input: u16, popup: u16, foot: Vec<Line<'static>> },
+/// What is at the foot of the screen.
+struct Below {
+    question: Vec<Line<'static>>,
+    prompt: Option<Prompt>,
+    foot: Vec<Line<'static>>,
+}
+
+/// Rows for the prompt.
+struct Prompt {
+    input: u16,
+    popup: u16,
+    /// The keys go there, so the cursor does.
+    has_keys: bool,
 }
 
 impl Below {
     fn height(&self) -> u16 {
-        match self {
-            Self::Lines(lines) => u16::try_from(lines.len()).unwrap_or(u16::MAX),
-            Self::Composer { input, popup, foot } => {
-                input + popup + u16::try_from(foot.len()).unwrap_or_default()
-            }
-        }
+        let prompt = self.prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup);
+        rows_of(&self.question).saturating_add(prompt).saturating_add(rows_of(&self.foot))
     }
+}
+
+fn rows_of(lines: &[Line<'static>]) -> u16 {
+    u16::try_from(lines.len()).unwrap_or(u16::MAX)
 }
 
 fn put(lines: &[Line<'static>], from: u16, buffer: &mut Buffer) {

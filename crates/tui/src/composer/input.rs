@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::paste::QUICK;
-use super::{Composer, DOUBLE_ESCAPE, DOUBLE_TAB, Kind, Pos, Reaction, Toast};
+use super::{Composer, DOUBLE_TAB, Kind, Pos, Reaction, TWICE, Toast};
 use crate::keys::{Command, Context};
 
 impl Composer {
@@ -267,7 +267,7 @@ impl Composer {
         if self.conditions.busy {
             return Reaction::Unhandled;
         }
-        let again = is_within(self.taps.escape.take(), DOUBLE_ESCAPE, now);
+        let again = is_within(self.taps.escape.take(), TWICE, now);
         match (again, self.buffer.is_empty()) {
             (true, true) => Reaction::Rewind,
             (true, false) => {

@@ -4,7 +4,6 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::{one_line, visible};
-use pollux_domain::tool::FileDiff;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -12,6 +11,7 @@ use serde_json::Value;
 use super::body::Reading;
 use super::choices::Choices;
 use super::{Room, Verdict};
+use crate::places::Places;
 use crate::wrap::{Margin, chop, wrap};
 use crate::{code, diff, markdown};
 
@@ -24,6 +24,7 @@ const HEADING: usize = 60;
 #[derive(Debug)]
 pub struct Approval {
     request: ApprovalRequest,
+    places: Places,
     /// Which of how many questions this is.
     position: (usize, usize),
     choices: Choices,
@@ -36,11 +37,19 @@ pub struct Approval {
 }
 
 impl Approval {
-    pub(super) fn new(request: ApprovalRequest) -> Self {
-        let choices =
-            Choices::new(request.offers.iter().map(|offer| label(offer, &request.subject)).collect());
+    pub(super) fn new(mut request: ApprovalRequest, places: Places) -> Self {
+        request.offers.sort_by_key(|offer| offer.outcome.digit());
+        let no = request.offers.iter().position(|offer| offer.outcome == Outcome::Refuse);
+        let labels =
+            request.offers.iter().map(|offer| (offer.outcome.digit(), label(offer, &request.subject)));
+        let mut choices = Choices::numbered(labels.collect(), no);
+        // What cannot be undone takes more than Enter.
+        if let Some(no) = no.filter(|_| request.destroys.is_some()) {
+            choices.mark(no);
+        }
         Self {
             request,
+            places,
             position: (1, 1),
             choices,
             reading: Reading::default(),
@@ -48,6 +57,11 @@ impl Approval {
             spread: false,
             instead: None,
         }
+    }
+
+    /// Whether somebody writes what should be done instead.
+    pub(super) fn is_written(&self) -> bool {
+        self.instead.is_some()
     }
 
     pub(super) fn set_position(&mut self, which: usize, all: usize) {
@@ -76,22 +90,17 @@ impl Approval {
             self.why_shown = !self.why_shown;
             return Verdict::Open;
         }
-        let of = |outcome: Outcome| self.request.offers.iter().position(|offer| offer.outcome == outcome);
-        match key.code {
-            // Marks only: Enter says it.
-            KeyCode::Char('y') => {
-                if let Some(index) = of(Outcome::Once) {
-                    self.choices.mark(index);
-                }
-                return Verdict::Open;
-            }
-            KeyCode::Char('n') => {
-                if let Some(index) = of(Outcome::Refuse) {
-                    self.choices.mark(index);
-                }
-                return Verdict::Open;
-            }
-            _ => {}
+        // They mark only: Enter says it.
+        let meant = match key.code {
+            _ if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => None,
+            KeyCode::Char('y') => Some(Outcome::Once),
+            KeyCode::Char('n') => Some(Outcome::Refuse),
+            _ => None,
+        };
+        if let Some(meant) = meant {
+            let place = self.request.offers.iter().position(|offer| offer.outcome == meant);
+            place.into_iter().for_each(|place| self.choices.mark(place));
+            return Verdict::Open;
         }
         let chosen =
             self.choices.key(key).and_then(|index| self.request.offers.get(index)).map(|offer| offer.outcome);
@@ -157,6 +166,11 @@ impl Approval {
             tail.extend(self.why(room));
         }
         tail.push(Line::default());
+        if let Some(destroys) = &self.request.destroys {
+            let red = room.theme.error().add_modifier(Modifier::BOLD);
+            let sign = Margin::hanging(Span::styled("⚠ ", red));
+            tail.extend(wrap(&[Span::styled(one_line(destroys), red)], room.width, &sign));
+        }
         match &self.instead {
             Some(text) => {
                 let asked =
@@ -173,7 +187,7 @@ impl Approval {
             }
         }
         let left = usize::from(room.height).saturating_sub(head.len() + tail.len()).max(2);
-        head.extend(self.reading.part(body(&self.request, self.spread, room), left, room));
+        head.extend(self.reading.part(body(&self.request, &self.places, self.spread, room), left, room));
         head.extend(tail);
         head
     }
@@ -193,8 +207,8 @@ impl Approval {
         let bold = room.theme.text().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
         let about = match &self.request.subject {
-            Subject::Edit { path, diff } => edited(&self.request, path, diff.as_deref()),
-            Subject::Plan { path, .. } => path.display().to_string(),
+            Subject::Edit { path, .. } => edited(&self.request, &self.places, path),
+            Subject::Plan { path, .. } => self.places.shown(path),
             Subject::Command { command, .. } => command.clone(),
             Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
             _ => String::new(),
@@ -254,8 +268,9 @@ fn is_ctrl_c(key: KeyEvent) -> bool {
 }
 
 /// A change in a few words: the file, and what becomes what where that is short.
-fn edited(request: &ApprovalRequest, path: &std::path::Path, diff: Option<&FileDiff>) -> String {
-    let name = diff.map_or_else(|| path.display().to_string(), |diff| diff.file_name.clone());
+fn edited(request: &ApprovalRequest, places: &Places, path: &std::path::Path) -> String {
+    let asked = request.args.get("file_path").and_then(Value::as_str);
+    let name = places.linked(asked, path);
     let word = |key: &str| request.args.get(key).and_then(Value::as_str).filter(|text| text.len() <= FEW);
     match (word("old_string"), word("new_string")) {
         (Some(old), Some(new)) if !old.is_empty() => format!("{name}: {old} => {new}"),
@@ -290,7 +305,7 @@ fn redirects(command: &str) -> bool {
 }
 
 /// What the call would do, whole; nothing can hide in it.
-fn body(request: &ApprovalRequest, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
+fn body(request: &ApprovalRequest, places: &Places, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
     let plain = |text: &str| -> Vec<Line<'static>> {
         let text = visible(text).into_owned();
         let lines = text.lines().map(|line| vec![Span::styled(line.to_owned(), room.theme.text())]);
@@ -305,7 +320,7 @@ fn body(request: &ApprovalRequest, spread: bool, room: Room<'_>) -> Vec<Line<'st
             let mut lines: Vec<Line<'static>> =
                 written.iter().flat_map(|line| chop(line, room.width, &Margin::default())).collect();
             let redirected = if redirects(command) { " · Redirection detected." } else { "" };
-            let place = format!("in {}{redirected}", one_line(&directory.display().to_string()));
+            let place = format!("in {}{redirected}", one_line(&places.folder(directory)));
             lines.extend(wrap(
                 &[Span::styled(place, room.theme.secondary())],
                 room.width,

@@ -9,13 +9,28 @@ use crate::wrap::{Margin, wrap};
 /// A list of choices; one is marked.
 #[derive(Debug)]
 pub(super) struct Choices {
-    labels: Vec<String>,
+    /// The digit that makes a choice, and its words.
+    choices: Vec<(usize, String)>,
     marked: usize,
+    /// The choice that does nothing, where there is one.
+    no: Option<usize>,
 }
 
 impl Choices {
+    /// Choices that are counted.
     pub(super) fn new(labels: Vec<String>) -> Self {
-        Self { labels, marked: 0 }
+        Self::numbered(labels.into_iter().zip(1..).map(|(label, digit)| (digit, label)).collect(), None)
+    }
+
+    /// Choices with digits of their own. A digit that makes no choice marks `no`.
+    pub(super) fn numbered(choices: Vec<(usize, String)>, no: Option<usize>) -> Self {
+        Self { choices, marked: 0, no }
+    }
+
+    /// The same, where one of those that are counted does nothing.
+    pub(super) fn with_no(mut self, no: usize) -> Self {
+        self.no = Some(no);
+        self
     }
 
     pub(super) fn marked(&self) -> usize {
@@ -23,7 +38,7 @@ impl Choices {
     }
 
     pub(super) fn mark(&mut self, index: usize) {
-        self.marked = index.min(self.labels.len().saturating_sub(1));
+        self.marked = index.min(self.choices.len().saturating_sub(1));
     }
 
     /// The choice that a key makes; moving makes none.
@@ -31,16 +46,16 @@ impl Choices {
         if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
             return None;
         }
-        let count = self.labels.len().max(1);
+        let count = self.choices.len().max(1);
         match key.code {
             KeyCode::Up | KeyCode::Char('k') => self.marked = (self.marked + count - 1) % count,
             KeyCode::Down | KeyCode::Char('j') => self.marked = (self.marked + 1) % count,
             KeyCode::Enter => return Some(self.marked),
             KeyCode::Char(digit) => {
-                let number = usize::try_from(digit.to_digit(10)?).ok()?;
-                let index = number.checked_sub(1).filter(|index| *index < self.labels.len())?;
-                self.marked = index;
-                return Some(index);
+                let digit = usize::try_from(digit.to_digit(10)?).ok()?;
+                let index = self.choices.iter().position(|(known, _)| *known == digit);
+                self.marked = index.or(self.no).unwrap_or(self.marked);
+                return index;
             }
             _ => {}
         }
@@ -48,11 +63,11 @@ impl Choices {
     }
 
     pub(super) fn lines(&self, room: Room<'_>) -> Vec<Line<'static>> {
-        let choices = self.labels.iter().enumerate().flat_map(|(index, label)| {
+        let choices = self.choices.iter().enumerate().flat_map(|(index, (digit, label))| {
             let marked = index == self.marked;
             let style = if marked { room.theme.focused() } else { room.theme.text() };
             let sign = if marked { "● " } else { "  " };
-            let sign = Span::styled(format!("{sign}{}. ", index + 1), style);
+            let sign = Span::styled(format!("{sign}{digit}. "), style);
             wrap(&[Span::styled(label.clone(), style)], room.width, &Margin::hanging(sign))
         });
         choices.collect()

@@ -34,6 +34,8 @@ pub struct Manner {
     pub stays: bool,
     /// What is typed is searched for at once.
     pub typed: bool,
+    /// It appears without anybody having asked for it; keys that were meant for the prompt do not answer it.
+    pub unbidden: bool,
 }
 
 /// A letter that does something with the marked row. [`TAB`], [`RESET`], [`LEFT`] and [`RIGHT`] stand for keys.
@@ -52,6 +54,9 @@ pub const RESET: char = '\u{c}';
 /// The arrow keys to the sides.
 pub const LEFT: char = '←';
 pub const RIGHT: char = '→';
+
+/// Rows that stand for "no" are known by these keys.
+const NO: &[&str] = &["no", "never"];
 
 /// A list with a search line.
 #[derive(Debug, Default)]
@@ -181,6 +186,14 @@ impl Picker {
         self.rows.get(*self.found.get(self.marked)?)
     }
 
+    pub(super) fn is_unbidden(&self) -> bool {
+        self.manner.unbidden
+    }
+
+    pub(super) fn is_searched(&self) -> bool {
+        self.searching || self.manner.typed
+    }
+
     pub(super) fn stays(&self) -> bool {
         self.manner.stays
     }
@@ -257,13 +270,17 @@ impl Picker {
             'q' => return Verdict::Closed,
             // They mark; Enter says it.
             'y' => self.mark_row("yes"),
-            'n' => self.mark_row("no"),
+            'n' => NO.iter().for_each(|key| self.mark_row(key)),
             digit if self.manner.numbered => {
                 let number = digit.to_digit(10).and_then(|number| usize::try_from(number).ok());
                 let place = number.and_then(|number| number.checked_sub(1));
                 if let Some(place) = place.filter(|place| *place < self.found.len()) {
                     self.marked = place;
                     return self.agreed();
+                }
+                // A digit that makes no choice leaves the mark on what does nothing.
+                if number.is_some() {
+                    NO.iter().for_each(|key| self.mark_row(key));
                 }
             }
             _ => {}

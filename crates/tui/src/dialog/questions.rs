@@ -45,6 +45,11 @@ impl Questions {
         &self.call
     }
 
+    /// Whether somebody writes an answer.
+    pub(super) fn is_written(&self) -> bool {
+        self.words.is_some()
+    }
+
     fn question(&self) -> Option<&Question> {
         self.questions.get(self.replies.len())
     }
@@ -57,7 +62,8 @@ impl Questions {
             QuestionForm::Choice { options, several: true } => vec![false; options.len()],
             _ => Vec::new(),
         };
-        self.choices = Choices::new(labels(&form, &self.taken));
+        let choices = Choices::new(labels(&form, &self.taken));
+        self.choices = if form == QuestionForm::YesNo { choices.with_no(1) } else { choices };
     }
 
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
@@ -65,6 +71,7 @@ impl Questions {
         if ctrl_c {
             return self.answered(Answer::Cancel);
         }
+        let asks_yes_or_no = self.asks_yes_or_no();
         match &mut self.words {
             Some(words) => match key.code {
                 KeyCode::Enter => {
@@ -80,6 +87,10 @@ impl Questions {
                 _ => {}
             },
             None if key.code == KeyCode::Esc => return self.answered(Answer::Cancel),
+            // They mark; Enter says it.
+            None if asks_yes_or_no && matches!(key.code, KeyCode::Char('y' | 'n')) => {
+                self.choices.mark(usize::from(key.code == KeyCode::Char('n')));
+            }
             None => {
                 if let Some(index) = self.choices.key(key) {
                     return self.choose(index);
@@ -87,6 +98,10 @@ impl Questions {
             }
         }
         Verdict::Open
+    }
+
+    pub(super) fn asks_yes_or_no(&self) -> bool {
+        self.question().is_some_and(|question| question.form == QuestionForm::YesNo)
     }
 
     fn has_choices(&self) -> bool {

@@ -22,6 +22,10 @@ fn offers() -> Vec<Offer> {
     ]
 }
 
+fn asked(request: &ApprovalRequest) -> Dialog {
+    Dialog::approval(request, &Places::default())
+}
+
 fn command(command: &str) -> ApprovalRequest {
     ApprovalRequest {
         call: CallId::from_file("1"),
@@ -29,6 +33,7 @@ fn command(command: &str) -> ApprovalRequest {
         display_name: "Shell".to_owned(),
         args: JsonObject::new(),
         subject: Subject::Command { command: command.to_owned(), directory: PathBuf::from("/p") },
+        destroys: None,
         why: Why { reason: "no rule covers it".to_owned(), ..Why::default() },
         offers: offers(),
     }
@@ -43,11 +48,11 @@ fn shown(dialog: &mut Dialog, width: u16, height: u16) -> String {
 
 #[test]
 fn a_command_is_shown_whole_with_what_each_answer_reaches() {
-    let mut dialog = Dialog::approval(&command("npm test"));
+    let mut dialog = asked(&command("npm test"));
     dialog.set_position(1, 3);
     let text = shown(&mut dialog, 80, 20);
     let wanted = "? Shell  npm test  1 of 3\nnpm test\nin /p\n\nAllow execution of [Shell]?\n● 1. Allow once\n  2. Allow for this \
-                  session: commands that begin with `npm`\n  3. No, suggest changes (esc)\n? why am I asked\n";
+                  session: commands that begin with `npm`\n  6. No, suggest changes (esc)\n? why am I asked\n";
     assert_eq!(text, wanted);
     press(&mut dialog, KeyCode::Char('?'));
     assert!(shown(&mut dialog, 80, 20).contains("Why: no rule covers it"));
@@ -61,7 +66,7 @@ fn keys_answer() {
     let id = CallId::from_file("1");
     let answered = |answer| Verdict::Answered { call: id.clone(), answer };
     let with = |keys: &[KeyCode]| {
-        let mut dialog = Dialog::approval(&command("ls"));
+        let mut dialog = asked(&command("ls"));
         shown(&mut dialog, 80, 20);
         keys.iter().map(|key| press(&mut dialog, *key)).last().expect("a key")
     };
@@ -70,15 +75,15 @@ fn keys_answer() {
     assert_eq!(with(&[KeyCode::Down, KeyCode::Enter]), answered(Answer::Session));
     assert_eq!(with(&[KeyCode::Char('y'), KeyCode::Enter]), answered(Answer::Once));
     assert_eq!(with(&[KeyCode::Esc]), answered(Answer::Cancel));
-    let refusal = [KeyCode::Char('3'), KeyCode::Char('n'), KeyCode::Char('o'), KeyCode::Enter];
+    let refusal = [KeyCode::Char('6'), KeyCode::Char('n'), KeyCode::Char('o'), KeyCode::Enter];
     assert_eq!(with(&refusal), answered(Answer::Refuse("no".to_owned())));
-    assert_eq!(with(&[KeyCode::Char('3'), KeyCode::Enter]), answered(Answer::Cancel));
+    assert_eq!(with(&[KeyCode::Char('6'), KeyCode::Enter]), answered(Answer::Cancel));
 }
 
 #[test]
 fn what_was_not_on_the_screen_is_not_agreed_to() {
     let long: String = (1..=60).map(|line| format!("echo {line}\n")).collect();
-    let mut dialog = Dialog::approval(&command(&long));
+    let mut dialog = asked(&command(&long));
     let mut presses = 0;
     loop {
         let text = shown(&mut dialog, 60, 20);
@@ -94,7 +99,7 @@ fn what_was_not_on_the_screen_is_not_agreed_to() {
 
 #[test]
 fn what_could_hide_in_a_command_is_visible() {
-    let mut dialog = Dialog::approval(&command("echo a\u{1b}[8m; rm -rf ~\u{200b}\u{202e}"));
+    let mut dialog = asked(&command("echo a\u{1b}[8m; rm -rf ~\u{200b}\u{202e}"));
     let text = shown(&mut dialog, 80, 20);
     assert!(text.contains("rm -rf ~"), "{text}");
     assert!(text.chars().all(|character| character == '\n' || !character.is_control()), "{text:?}");
@@ -114,7 +119,7 @@ fn questions_come_one_after_another() {
         ]),
         ..command("")
     };
-    let mut dialog = Dialog::approval(&request);
+    let mut dialog = asked(&request);
     assert!(shown(&mut dialog, 40, 20).contains("H  1 of 4"));
     let keys = "213x".chars().map(KeyCode::Char).collect::<Vec<_>>();
     // b; then c is taken, and the third choice ends it; then a word; then no.

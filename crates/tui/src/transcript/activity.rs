@@ -78,7 +78,7 @@ impl Activities {
                 State::Thought => ("∴", theme.secondary()),
                 State::Runs => ("⊷", theme.accent()),
                 State::Over(CallStatus::Success) => ("✓", theme.success()),
-                State::Over(CallStatus::Error) => ("x", theme.error()),
+                State::Over(CallStatus::Error) => ("✕", theme.error()),
                 State::Over(CallStatus::Cancelled) => ("-", theme.secondary()),
             };
             let words = match doing.state {

@@ -134,7 +134,7 @@ fn message(sign: &str, sign_style: Style, text: &str, style: Style, look: Look<'
 /// A call in one line.
 fn call(name: &str, about: &str, went_well: bool, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
-    let (sign, style) = if went_well { ("✓  ", theme.success()) } else { ("x  ", theme.error()) };
+    let (sign, style) = if went_well { ("✓  ", theme.success()) } else { ("✕  ", theme.error()) };
     let name = Span::styled(one_line(name), theme.text().add_modifier(Modifier::BOLD));
     let about = Span::styled(format!("  {}", one_line(about)), theme.secondary());
     let lines = wrap(&[name, about], look.width, &Margin::hanging(Span::styled(sign, style)));

@@ -92,7 +92,7 @@ fn calls_leave_in_the_order_in_which_they_began() {
         text(&transcript.finished(look(&theme, 40))),
         "
 ╭──────────────────────────────────────╮
-│ x  Shell  sleep 1                    │
+│ ✕  Shell  sleep 1  exit 1            │
 │ no                                   │
 ╰──────────────────────────────────────╯
 

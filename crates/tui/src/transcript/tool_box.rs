@@ -1,5 +1,6 @@
 //! A call of a tool.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
@@ -15,6 +16,7 @@ use unicode_width::UnicodeWidthStr;
 use super::activity::Activities;
 use super::item::Look;
 use crate::diff;
+use crate::places::Places;
 use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
@@ -45,23 +47,26 @@ pub(crate) struct ToolBox {
     display: Display,
     lines: LineDelta,
     error: Option<String>,
+    /// How what it ran failed, such as `exit 2`.
+    failed: Option<String>,
     activities: Activities,
     since: Instant,
     whole: bool,
 }
 
 impl ToolBox {
-    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, now: Instant) -> Self {
+    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, places: &Places, now: Instant) -> Self {
         Self {
             id,
             name: title(name),
-            about: about(args),
+            about: about(args, places),
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
             display: Display::Nothing,
             lines: LineDelta::default(),
             error: None,
+            failed: None,
             activities: Activities::default(),
             since: now,
             whole: false,
@@ -93,6 +98,11 @@ impl ToolBox {
         self.state = State::Runs;
     }
 
+    /// Nothing ran for so long, because a person was asked.
+    pub(super) fn waited(&mut self, time: Duration) {
+        self.since += time;
+    }
+
     pub(super) fn output(&mut self, text: &str) {
         self.output.push_str(&self.stripper.push(text));
         if self.output.len() > 2 * KEPT {
@@ -108,6 +118,7 @@ impl ToolBox {
         self.lines = report.lines;
         let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
         self.error = failure.map(|failure| failure.message.clone());
+        self.failed = report.outcome.run_failure().map(|run| one_line(&run.label()));
     }
 
     /// A command of the person's is over; a word about how, unless it went well.
@@ -171,7 +182,7 @@ impl ToolBox {
             State::Runs => ("⊷", theme.accent()),
             State::Asked => ("?", theme.warning()),
             State::Over(CallStatus::Success) => ("✓", theme.success()),
-            State::Over(CallStatus::Error) => ("x", theme.error()),
+            State::Over(CallStatus::Error) => ("✕", theme.error()),
             State::Over(CallStatus::Cancelled) => ("-", theme.secondary()),
         };
         let bold = theme.text().add_modifier(Modifier::BOLD);
@@ -180,6 +191,7 @@ impl ToolBox {
             spans.push(Span::styled(format!("  {}", self.about), theme.secondary()));
         }
         spans.extend(self.outcome(look).map(|text| Span::styled(text, theme.secondary())));
+        spans.extend(self.failed.as_ref().map(|label| Span::styled(format!("  {label}"), theme.error())));
         wrap(&spans, width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
     }
 
@@ -320,8 +332,8 @@ const TITLES: &[(&str, &str)] = &[
     ("activate_skill", "Skill"),
 ];
 
-/// The argument that says most.
-fn about(args: &JsonObject) -> String {
+/// What a call is about, in one line: the argument that says most. Paths are seen from the workspace.
+pub fn about(args: &JsonObject, places: &Places) -> String {
     const TELLING: &[&str] = &[
         "command",
         "file_path",
@@ -336,8 +348,18 @@ fn about(args: &JsonObject) -> String {
         "agent_name",
         "fact",
     ];
-    let found = TELLING.iter().find_map(|key| args.get(*key).and_then(|value| value.as_str()));
-    let text = one_line(found.unwrap_or_default());
+    let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
+    let text = match found {
+        Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => places.shown(Path::new(path)),
+        Some(("command", command)) => match word("dir_path") {
+            Some(folder) => format!("{command} (in {})", places.folder(Path::new(folder))),
+            None => command.to_owned(),
+        },
+        Some((_, text)) => text.to_owned(),
+        None => String::new(),
+    };
+    let text = one_line(&text);
     match text.width() > 200 {
         true => text.chars().take(199).chain(['…']).collect(),
         false => text,

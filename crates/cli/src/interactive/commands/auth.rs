@@ -31,6 +31,7 @@ pub(in crate::interactive) async fn sign_in(
         let mut choice = Choice::of("? Get started", rows);
         choice.about = vec!["How would you like to reach the model?".to_owned()];
         choice.marked = Some("key".to_owned());
+        choice.manner.unbidden = true;
         let Some(chosen) = face.choose(choice).await else { return Ok(false) };
         match chosen.key.as_str() {
             "google" => face.note(GOOGLE),

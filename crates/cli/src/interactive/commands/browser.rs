@@ -37,6 +37,9 @@ enum News {
     Hits { words: String, hits: Vec<(String, String)> },
 }
 
+/// What was read for the list and not looked at yet; whoever reads more waits.
+const NEWS: usize = 16;
+
 /// The browser while it is open.
 struct Browser {
     chats: StoredChats,
@@ -54,13 +57,13 @@ struct Browser {
     previews: HashMap<String, Vec<String>>,
     /// The session that goes on now.
     present: String,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::Sender<News>,
 }
 
 impl Front<'_, '_> {
     /// Shows what there is to go on with, and goes on with it.
     pub(super) async fn browse(&mut self) -> Then {
-        let (tell, mut news) = mpsc::unbounded_channel();
+        let (tell, mut news) = mpsc::channel(NEWS);
         let present = self.turn.session.id.to_string();
         let mut browser = Browser::new(stored_chats(self.turn.loaded), present, tell);
         // Lines are not drawn twice, so they wait for everything.
@@ -204,7 +207,7 @@ impl Front<'_, '_> {
 }
 
 impl Browser {
-    fn new(chats: StoredChats, present: String, tell: mpsc::UnboundedSender<News>) -> Self {
+    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<News>) -> Self {
         Self {
             chats,
             rows: Vec::new(),
@@ -241,7 +244,9 @@ impl Browser {
     fn refresh(&mut self) {
         self.reading = true;
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
-        spawn_blocking(move || tell.send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) }));
+        spawn_blocking(move || {
+            tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
+        });
     }
 
     /// Reads the first and last messages of the marked row; one file at a time.
@@ -254,7 +259,9 @@ impl Browser {
         if let Some((key, file)) = unread.map(|chat| (chat.id.clone(), chat.file.clone())) {
             self.previewed = Some(key.clone());
             let tell = self.tell.clone();
-            spawn_blocking(move || tell.send(News::Preview { key, lines: StoredChats::preview(&file) }));
+            spawn_blocking(move || {
+                tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) })
+            });
         }
     }
 
@@ -262,7 +269,7 @@ impl Browser {
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
         spawn_blocking(move || {
             let hits = chats.search(&words, all);
-            tell.send(News::Hits { words, hits })
+            tell.blocking_send(News::Hits { words, hits })
         });
     }
 

@@ -41,6 +41,7 @@ impl Front<'_, '_> {
         let rows =
             [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
         let mut choice = Choice::of("This command wants to run:", rows);
+        choice.manner.unbidden = true;
         choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
         let chosen = self.face.choose(choice).await?;
         match chosen.key.as_str() {

@@ -9,6 +9,8 @@ const DOCS: &str = "The handbook is part of the program: ask the model about Pol
 const PRIVACY: &str = "\
 What leaves this machine:
   - prompts, and what tools read for the model, to the model's provider; its terms hold for them
+  - once in a session, after its second answer, the beginning and the end of the conversation to the same model, for
+    the session's title; `general.sessionSummaries: false` turns it off
   - what MCP servers, remote agents and web tools are asked, to those that you set up
 Nothing else: no usage statistics, no look for updates. OpenTelemetry is off unless `telemetry.enabled` is set.
 Conversations are kept below ~/.gemini on this machine; /quit --delete deletes the present one, `pollux sessions` others.

@@ -118,7 +118,8 @@ impl Front<'_, '_> {
         let Some(screen) = self.face.screen() else { return };
         if let Ok(loaded) = wire::load_settings(self.turn.options, &self.turn.loaded.env) {
             screen.tell(Message::Settings(Box::new(looks(&loaded).0)));
-            screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model))));
+            let in_force = self.turn.sandbox.in_force(&self.turn.loaded.env);
+            screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model, Some(&in_force)))));
         }
     }
 }

@@ -75,12 +75,12 @@ impl Front<'_, '_> {
     pub(super) async fn about(&mut self, conversation: &mut wire::Conversation) -> String {
         let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
-        let sandbox = self.turn.sandbox.kind(self.turn.loaded);
+        let sandbox = self.turn.sandbox.in_force(&self.turn.loaded.env).summary();
         let commit = option_env!("POLLUX_GIT_COMMIT").map(|commit| format!("\nGit Commit: {commit}"));
         format!(
-            "CLI Version: {VERSION}{}\n{model}\nSandbox: {}\nOS: {} {}\nAuth Method: {}\nSession: {}\nSession file: {}\nFolder: {}",
+            "CLI Version: {VERSION}{}\n{model}\nApproval mode: {}\nSandbox: {sandbox}\nOS: {} {}\nAuth Method: {}\nSession: {}\nSession file: {}\nFolder: {}",
             commit.unwrap_or_default(),
-            sandbox.as_deref().unwrap_or("no sandbox"),
+            self.mode,
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.turn.credentials.auth_type.as_deref().unwrap_or("none"),

@@ -2,6 +2,7 @@
 
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
 use pollux_domain::terminal_text::visible;
+use pollux_tui::places::Places;
 use serde_json::Value;
 
 use super::{Lines, show};
@@ -18,10 +19,15 @@ impl Lines {
         if let Subject::Questions(questions) = &request.subject {
             return self.put(questions).await;
         }
-        show(&format!("\n{}\n", described(request)));
-        let offers: Vec<&Offer> = request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
-        for (number, offer) in offers.iter().enumerate() {
-            show(&format!("  {}. {}\n", number + 1, label(offer)));
+        show(&format!("\n{}\n", described(request, &self.places)));
+        if let Some(destroys) = &request.destroys {
+            show(&format!("Warning: {}\n", visible(destroys)));
+        }
+        let mut offers: Vec<&Offer> =
+            request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
+        offers.sort_by_key(|offer| offer.outcome.digit());
+        for offer in &offers {
+            show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
         }
         loop {
             show("Answer (number, or ? for the reason): ");
@@ -31,12 +37,20 @@ impl Lines {
                 show(&reasons(request));
                 continue;
             }
-            let chosen = word.parse::<usize>().ok().and_then(|number| offers.get(number.checked_sub(1)?));
+            let number = word.parse::<usize>().ok();
+            let chosen = offers.iter().find(|offer| Some(offer.outcome.digit()) == number);
             let outcome = match (chosen, word.to_lowercase().as_str()) {
                 (Some(offer), _) => offer.outcome,
                 (None, "y" | "yes") => Outcome::Once,
                 (None, "n" | "no") => Outcome::Refuse,
-                (None, _) => continue,
+                // Words are a no, and what should be done instead.
+                (None, words) if words.contains(char::is_whitespace) => {
+                    return Answer::Refuse(word.to_owned());
+                }
+                (None, _) => {
+                    show("Answer with one of the numbers, yes, no, or what should be done instead.\n");
+                    continue;
+                }
             };
             return self.completed(outcome, request).await;
         }
@@ -115,14 +129,16 @@ fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
     offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
 }
 
-fn described(request: &ApprovalRequest) -> String {
+fn described(request: &ApprovalRequest, places: &Places) -> String {
     let text = match &request.subject {
         Subject::Edit { path, diff } => {
             let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
-            format!("{} wants to change {}\n{}", request.display_name, path.display(), change.trim_end())
+            let asked = request.args.get("file_path").and_then(Value::as_str);
+            let path = places.linked(asked, path);
+            format!("{} wants to change {path}\n{}", request.display_name, change.trim_end())
         }
         Subject::Command { command, directory } => {
-            format!("{} wants to run, in {}:\n  {command}", request.display_name, directory.display())
+            format!("{} wants to run, in {}:\n  {command}", request.display_name, places.folder(directory))
         }
         Subject::Fetch(urls) => format!("{} wants to fetch:\n  {}", request.display_name, urls.join("\n  ")),
         Subject::Server { server, tool } => {
@@ -130,7 +146,7 @@ fn described(request: &ApprovalRequest) -> String {
             format!("The server {server} wants to run {tool} with {args}")
         }
         Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
-        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", path.display()),
+        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", places.shown(path)),
         Subject::Questions(_) => String::new(),
         Subject::Other(text) => {
             let args = Value::Object(request.args.clone());

@@ -1,33 +1,68 @@
 //! What is said about calls and ends, in one line each.
 
-use pollux_domain::event::{CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
+use pollux_tui::places::Places;
+use pollux_tui::transcript::about;
 
 use crate::wire::Said;
 
 /// Most characters of a result's first line.
 const SHOWN: usize = 100;
 
-pub(super) fn call(report: &CallReport) -> String {
-    let word = match report.outcome {
-        CallOutcome::Succeeded => "done",
-        CallOutcome::Failed(_) => "failed",
-        CallOutcome::Cancelled => "not run",
-    };
-    let detail = match &report.display {
-        Display::Nothing => String::new(),
-        Display::Text(text) => one_line(text.lines().next().unwrap_or_default()),
-        Display::Diff(diff) => {
-            let (added, removed) = (diff.stat.added_lines, diff.stat.removed_lines);
-            format!("{} (+{added} -{removed})", one_line(&diff.file_name))
+/// What tools do, as one says it afterwards.
+const DONE: &[(&str, &str)] = &[
+    ("read_file", "Read"),
+    ("read_many_files", "Read"),
+    ("write_file", "Wrote"),
+    ("replace", "Edited"),
+    ("list_directory", "Listed"),
+    ("glob", "Looked for files"),
+    ("grep_search", "Searched for"),
+    ("run_shell_command", "Ran"),
+    ("web_fetch", "Fetched"),
+    ("google_web_search", "Searched the web for"),
+    ("save_memory", "Remembered"),
+    ("write_todos", "Updated the to-do list"),
+    ("invoke_agent", "Asked the agent"),
+    ("activate_skill", "Activated the skill"),
+];
+
+/// A call that is over: what was done with what, and how it ended.
+pub(super) fn call(report: &CallReport, places: &Places) -> String {
+    let known = DONE.iter().find(|(tool, _)| *tool == report.name).map(|(_, done)| *done);
+    let done = known.map_or_else(|| one_line(&report.name), str::to_owned);
+    let about = about(&report.args, places);
+    let what = if about.is_empty() { done } else { format!("{done} {about}") };
+    let how = match &report.outcome {
+        CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),
+        CallOutcome::Cancelled => Some(": not run".to_owned()),
+        CallOutcome::Failed(CallFailure { run: Some(run), .. }) => {
+            let said = detail(&report.display).map(|detail| format!(": {detail}")).unwrap_or_default();
+            Some(format!(": failed ({}){said}", one_line(&run.label())))
         }
-        Display::List { summary, .. } => one_line(summary),
+        CallOutcome::Failed(failure) => {
+            let reason = short(failure.message.lines().next().unwrap_or_default());
+            Some(format!(": failed: {reason}"))
+        }
+    };
+    format!("{what}{}", how.unwrap_or_default())
+}
+
+fn detail(display: &Display) -> Option<String> {
+    let detail = match display {
+        Display::Nothing => String::new(),
+        Display::Text(text) => short(text.lines().next().unwrap_or_default()),
+        Display::Diff(diff) => format!("+{} -{}", diff.stat.added_lines, diff.stat.removed_lines),
+        Display::List { summary, .. } => short(summary),
         Display::Agent(end) => format!("{} ended with {}", one_line(&end.agent), one_line(&end.reason)),
     };
-    let detail: String = detail.chars().take(SHOWN).collect();
-    let name = one_line(&report.name);
-    if detail.is_empty() { format!("[{name}: {word}]") } else { format!("[{name}: {word}] {detail}") }
+    (!detail.is_empty()).then_some(detail)
+}
+
+fn short(text: &str) -> String {
+    one_line(text).chars().take(SHOWN).collect()
 }
 
 /// What a hook has to say, under its name.
@@ -68,8 +103,9 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
 /// What was said before.
 pub(in crate::interactive) fn said(said: &Said) -> String {
     let text = match said {
-        Said::Prompt(text) => format!("> {text}"),
-        Said::Answer(text) | Said::Note(_, text) => text.clone(),
+        Said::Prompt(text) => format!("User: {text}"),
+        Said::Answer(text) => format!("Model: {text}"),
+        Said::Note(_, text) => text.clone(),
         Said::Call { name, about, went_well } => {
             let how = if *went_well { "" } else { " (did not end well)" };
             format!("[{name} {}{how}]", one_line(about))

@@ -9,13 +9,14 @@ use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
 use pollux_domain::terminal_text::one_line;
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
+use pollux_tui::places::Places;
 use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
 use super::themes::chosen_theme;
 use super::watch::Manner;
 use crate::run::VERSION;
-use crate::wire::Loaded;
+use crate::wire::{Loaded, SandboxInForce};
 
 /// Lines of a tool's output that are shown.
 const BOX_LINES: usize = 15;
@@ -26,7 +27,8 @@ pub(in crate::interactive) fn first_look(loaded: &Loaded, mode: ApprovalMode) ->
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
     let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
-    let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name), mode);
+    let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name, None), mode);
+    app.set_places(places(loaded));
     app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
     if marks_pastes(&loaded.env) {
         app.set_paste_safe();
@@ -167,25 +169,38 @@ fn items(loaded: &Loaded) -> Vec<FooterItem> {
     items
 }
 
-/// The last lines, as far as the settings tell.
-pub(in crate::interactive) fn footer(loaded: &Loaded, model: &str) -> Footer {
+/// Where paths are seen from.
+pub(in crate::interactive) fn places(loaded: &Loaded) -> Places {
+    let root = loaded.project.root();
+    let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
+    let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
+    Places { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+}
+
+/// The last lines. Nothing is said of a sandbox before it is known which one is in force.
+pub(in crate::interactive) fn footer(
+    loaded: &Loaded,
+    model: &str,
+    in_force: Option<&SandboxInForce>,
+) -> Footer {
     let root = loaded.project.root();
     let place = match root.strip_prefix(loaded.home.user_home()) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Ok(rest) => format!("~/{}", rest.display()),
         Err(_) => root.display().to_string(),
     };
-    let sandbox = match (loaded.trust.uses_project(), loaded.groups.tools.sandbox.enabled == Some(true)) {
-        (false, _) => "untrusted",
-        (true, true) => "sandbox",
-        (true, false) => "no sandbox",
+    let sandbox = in_force.map(SandboxInForce::name).unwrap_or_default();
+    let sandbox = match loaded.trust.uses_project() || sandbox.is_empty() {
+        true => sandbox,
+        false => format!("untrusted, {sandbox}"),
     };
     Footer {
         items: items(loaded),
         labels: is_on(&loaded.settings, "ui.footer.showLabels"),
         workspace: place,
         branch: branch(root).unwrap_or_default(),
-        sandbox: sandbox.to_owned(),
+        unconfined: in_force == Some(&SandboxInForce::None),
+        sandbox,
         model: model.to_owned(),
         machine: machine(loaded),
         ..Footer::default()

@@ -14,12 +14,17 @@ use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
+use super::mailbox::Mailbox;
 use super::watch::{Manner, Watch};
 use super::{Clip, Desk, Message};
 use crate::interactive::face::{Chosen, Deed, Input};
 
 /// The shortest time between two frames that nobody typed for.
 const FRAME: Duration = Duration::from_millis(16);
+/// What was found for the screen and not looked at yet.
+const FOUND: usize = 64;
+/// Room that is kept for what must not be lost.
+const RESERVED: usize = 16;
 /// How often it is looked whether anybody is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -27,18 +32,20 @@ pub(super) struct Stage {
     app: App,
     terminal: Terminal,
     painter: Painter<Stdout>,
-    messages: mpsc::UnboundedReceiver<Message>,
-    inputs: mpsc::UnboundedSender<Input>,
+    messages: Mailbox,
+    inputs: mpsc::Sender<Input>,
     /// Who hears what is done with the list that is open.
-    picking: Option<mpsc::UnboundedSender<Deed>>,
+    picking: Option<mpsc::Sender<Deed>>,
     /// Who waits for a line; it is asked for before the list.
     asking: Option<oneshot::Sender<Option<String>>>,
     desk: Option<Arc<dyn Desk>>,
     /// Suggestions that were found beside, and what was typed before.
-    found: mpsc::UnboundedReceiver<Found>,
-    finds: mpsc::UnboundedSender<Found>,
+    found: mpsc::Receiver<Found>,
+    finds: mpsc::Sender<Found>,
     painted: Option<Instant>,
     watch: Watch,
+    /// The terminal went while another program had it; it must not be read any more.
+    gone: bool,
 }
 
 enum Found {
@@ -62,15 +69,15 @@ impl Stage {
         app: App,
         terminal: Terminal,
         manner: Manner,
-        messages: mpsc::UnboundedReceiver<Message>,
-        inputs: mpsc::UnboundedSender<Input>,
+        messages: Mailbox,
+        inputs: mpsc::Sender<Input>,
     ) -> Self {
         let (columns, _) = terminal.size();
         let painter = match manner.alternate {
             true => Painter::whole(io::stdout(), columns, manner.colours),
             false => Painter::new(io::stdout(), columns, manner.colours),
         };
-        let (finds, found) = mpsc::unbounded_channel();
+        let (finds, found) = mpsc::channel(FOUND);
         Self {
             app,
             terminal,
@@ -84,6 +91,7 @@ impl Stage {
             finds,
             painted: None,
             watch: Watch::new(manner),
+            gone: false,
         }
     }
 
@@ -108,14 +116,14 @@ impl Stage {
         let mut due: Option<Instant> = None;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        while !self.gone {
             let now = Instant::now();
             let wake = [due, self.app.deadline(now)].into_iter().flatten().min();
             let next = tokio::select! {
                 biased;
                 event = typed.next() => match event {
                     None | Some(Err(_)) => {
-                        let _ = self.inputs.send(Input::Gone);
+                        self.tell(Input::Gone);
                         Next::End
                     }
                     Some(Ok(first)) => {
@@ -163,7 +171,7 @@ impl Stage {
 
     fn look_around(&mut self) -> Next {
         if self.watch.is_alone() {
-            let _ = self.inputs.send(Input::Gone);
+            self.tell(Input::Gone);
             return Next::End;
         }
         self.watch.ask(self.painter.out());
@@ -185,9 +193,8 @@ impl Stage {
                 Some(other) => self.message(other),
             }
             match self.messages.try_recv() {
-                Ok(another) => message = Some(another),
-                Err(mpsc::error::TryRecvError::Empty) => return Next::Soon,
-                Err(mpsc::error::TryRecvError::Disconnected) => return Next::End,
+                Some(another) => message = Some(another),
+                None => return Next::Soon,
             }
         }
     }
@@ -239,6 +246,7 @@ impl Stage {
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
             Message::Footer(footer) => self.app.footer = *footer,
             Message::Facts(facts) => self.app.facts = *facts,
+            Message::Places(places) => self.app.set_places(*places),
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),
@@ -278,7 +286,8 @@ impl Stage {
     /// Does something that may take a while, on a thread of its own.
     fn beside(&self, work: impl FnOnce(&dyn Fn(Found)) + Send + 'static) {
         let finds = self.finds.clone();
-        let found = move |found| drop(finds.send(found));
+        // Whoever searches waits until the screen has looked at what was found before.
+        let found = move |found| drop(finds.blocking_send(found));
         let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || work(&found));
     }
 
@@ -325,24 +334,43 @@ impl Stage {
     }
 
     fn did(&self, deed: Deed) {
-        if let Some(picking) = &self.picking {
-            let _ = picking.send(deed);
+        let Some(picking) = &self.picking else { return };
+        // Which row was marked a while ago is of no interest; a choice always finds room.
+        let is_choice = matches!(deed, Deed::Chosen(_));
+        if is_choice || picking.capacity() > RESERVED {
+            let _ = picking.try_send(deed);
         }
     }
 
-    fn said(&self, text: String, shell: bool) {
+    /// Passes on what the person did. What is not taken was said to nobody, so a prompt goes back to its writer.
+    fn tell(&mut self, input: Input) {
+        let full = match input {
+            Input::Said(_) | Input::Mode(_) => self.inputs.capacity() <= RESERVED,
+            _ => false,
+        };
+        match input {
+            Input::Said(text) if full => {
+                self.app.set_text(&text);
+                self.app.toast("Too many prompts are waiting. This one was not sent.", Instant::now());
+            }
+            Input::Mode(_) if full => {}
+            input => drop(self.inputs.try_send(input)),
+        }
+    }
+
+    fn said(&mut self, text: String, shell: bool) {
         let text = if shell { format!("!{text}") } else { text };
-        let _ = self.inputs.send(Input::Said(text));
+        self.tell(Input::Said(text));
     }
 
     fn act(&mut self, action: Action, stream: &mut EventStream) {
         match action {
             Action::Submit { text, shell } => self.said(text, shell),
-            Action::Cancel => drop(self.inputs.send(Input::Interrupt)),
-            Action::Decide { call, answer } => drop(self.inputs.send(Input::Decide { call, answer })),
-            Action::SetMode(mode) => drop(self.inputs.send(Input::Mode(mode))),
+            Action::Cancel => self.tell(Input::Interrupt),
+            Action::Decide { call, answer } => self.tell(Input::Decide { call, answer }),
+            Action::SetMode(mode) => self.tell(Input::Mode(mode)),
             Action::Rewind => self.said("/rewind".to_owned(), false),
-            Action::Quit => drop(self.inputs.send(Input::Leave)),
+            Action::Quit => self.tell(Input::Leave),
             Action::Complete(wanted) => {
                 if let Some(desk) = self.desk.clone() {
                     self.beside(move |found| {
@@ -369,7 +397,7 @@ impl Stage {
                     && let Some(args) = super::look::changed(&request, &changed)
                 {
                     self.app.settle(&call);
-                    let _ = self.inputs.send(Input::Decide { call, answer: Answer::Edited(args) });
+                    self.tell(Input::Decide { call, answer: Answer::Edited(args) });
                 }
             }
             Action::Picked { key, with } => self.did(Deed::Chosen(Chosen { key, letter: with })),
@@ -398,6 +426,13 @@ impl Stage {
         // Nobody else may read what is typed now.
         drop(std::mem::replace(stream, EventStream::new()));
         let done = work();
+        // What was typed there was not meant for a question here.
+        self.app.touched(Instant::now());
+        if self.watch.is_alone() {
+            self.tell(Input::Gone);
+            self.gone = true;
+            return done;
+        }
         let _ = self.terminal.resume();
         *stream = EventStream::new();
         let (columns, _) = self.terminal.size();

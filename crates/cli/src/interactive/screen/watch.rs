@@ -2,15 +2,20 @@
 //! still there.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossterm::event::KeyEvent;
 use pollux_tui::app::App;
 use pollux_tui::terminal::background::{self, Listener};
 use pollux_tui::terminal::{self, Notify};
-use rustix::process::{Pid, Signal, getppid, kill_current_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_current_process_group, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// How often it is looked for a parent that is gone.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a stop may take to come.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
@@ -79,7 +84,7 @@ impl Watch {
 
     /// Whether whoever started us is gone, or the terminal is.
     pub(super) fn is_alone(&self) -> bool {
-        getppid() != self.parent || !io::stdin().is_terminal()
+        getppid() != self.parent || !io::stdin().is_terminal() || hung_up(Duration::ZERO)
     }
 
     /// Whether the footer's figure changed.
@@ -94,6 +99,44 @@ impl Watch {
         self.mouse = !self.mouse;
         send(if self.mouse { terminal::MOUSE_ON } else { terminal::MOUSE_OFF }, out);
     }
+}
+
+/// Waits for the end of the terminal beside everything else: the screen's thread may be inside of a read that never
+/// returns from a terminal that is gone, or wait for an editor. The end is told as a hang-up signal, which is heeded in
+/// every state.
+pub(super) struct Watchman(Arc<AtomicBool>);
+
+impl Watchman {
+    pub(super) fn begin() -> io::Result<Self> {
+        let dismissed = Arc::new(AtomicBool::new(false));
+        let (over, parent) = (Arc::clone(&dismissed), getppid());
+        std::thread::Builder::new().name("watchman".to_owned()).spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                if hung_up(LOOK) || getppid() != parent {
+                    let _ = kill_process(getpid(), Signal::HUP);
+                    return;
+                }
+            }
+        })?;
+        Ok(Self(dismissed))
+    }
+}
+
+impl Drop for Watchman {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the terminal was closed, or is within this time.
+fn hung_up(within: Duration) -> bool {
+    let stdin = io::stdin();
+    let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
+    let time = Timespec::try_from(within).ok();
+    // What can be read is of no interest here; the end is told in any case.
+    let looked = poll(&mut asked, time.as_ref());
+    let [asked] = asked;
+    looked.is_ok() && asked.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 fn send(text: &str, out: &mut impl Write) {

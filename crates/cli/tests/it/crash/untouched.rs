@@ -22,7 +22,7 @@ fn project() -> (Scene, PathBuf) {
 /// `--resume`, a look, `/quit`; then `--list-sessions`, twice.
 fn open_leave_list(scene: &Scene, which: &str) {
     let mut terminal = scene.prepare(&["-m", MODEL, "--resume", which]).on_terminal();
-    terminal.expect("> ").say("/quit");
+    terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     for _ in 0..2 {

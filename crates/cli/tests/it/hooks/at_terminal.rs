@@ -22,7 +22,7 @@ fn a_hook_makes_somebody_be_asked_even_in_yolo_and_is_heard() {
     );
     let mut terminal = open(&world, &["--yolo", "--sandbox=false"]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("go")
         .expect("[h] A shell, really?")
         .expect("wants to run")
@@ -33,7 +33,7 @@ fn a_hook_makes_somebody_be_asked_even_in_yolo_and_is_heard() {
         .say("?")
         .expect("A hook wants a person to decide: A shell, really?");
     assert!(!world.home.project().join("made.txt").exists());
-    terminal.expect("Answer").say("1").expect("It is made.").expect("> ").say("/quit");
+    terminal.expect("Answer").say("1").expect("It is made.").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("for the rest of this session"), "a hook asks anew each time: {screen}");
@@ -55,13 +55,13 @@ fn a_notification_shows_the_change_that_somebody_is_asked_about() {
     );
     let mut terminal = open(&world, &[]);
     terminal
-        .expect("> ")
+        .expect("User: ")
         .say("go")
         .expect("wants to change")
         .expect("Answer")
         .say("1")
         .expect("Done.")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let bell = &world.lines("bell.jsonl")[0];
@@ -85,16 +85,16 @@ fn clearing_ends_one_session_and_begins_another() {
     let mut terminal = open(&world, &[]);
     terminal
         .expect("[w] Seen at SessionStart.")
-        .expect("> ")
+        .expect("User: ")
         .say("go")
         .expect("One.")
-        .expect("> ")
+        .expect("User: ")
         .say("/clear");
     terminal
         .expect("[w] Seen at SessionEnd.")
         .expect("A new conversation begins.")
         .expect("[w] Seen at SessionStart.");
-    terminal.expect("> ").say("go").expect("> ").say("/quit").expect("[w] Seen at SessionEnd.");
+    terminal.expect("User: ").say("go").expect("User: ").say("/quit").expect("[w] Seen at SessionEnd.");
     assert_eq!(terminal.end().0, Some(0));
     let inputs = world.lines("in.jsonl");
     let seen: Vec<(&str, &str)> = inputs
@@ -125,8 +125,8 @@ fn compressing_by_hand_is_announced_as_manual() {
     let script = [crate::scene::scripted(&says(&words.join(" "))), unary.to_string()].concat();
     let world = world.file("script.jsonl", script);
     let mut terminal = open(&world, &[]);
-    terminal.expect("> ").say("go").expect("> ").say("/compress").expect("[pre] Shorter now.");
-    terminal.expect("Chat history compressed").expect("> ").say("/quit");
+    terminal.expect("User: ").say("go").expect("User: ").say("/compress").expect("[pre] Shorter now.");
+    terminal.expect("Chat history compressed").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(world.lines("in.jsonl")[0]["trigger"], "manual");
 }
@@ -135,7 +135,7 @@ fn compressing_by_hand_is_announced_as_manual() {
 fn a_slow_farewell_is_cut_short_by_ctrl_c() {
     let world = World::new(&json!({"SessionEnd": hook("bye", "touch bye; sleep 1000")}), &[]);
     let mut terminal = open(&world, &[]);
-    terminal.expect("> ").say("/quit").expect("Waiting for the SessionEnd hooks...").interrupt();
+    terminal.expect("User: ").say("/quit").expect("Waiting for the SessionEnd hooks...").interrupt();
     assert_eq!(terminal.end().0, Some(0));
     assert!(world.home.project().join("bye").exists());
 }
@@ -145,8 +145,8 @@ fn blocks_and_cleared_context_are_said_at_the_terminal() {
     let hooks = json!({"BeforeAgent": hook("no-prod", "if grep -q production; then echo Not on production. >&2; exit 2; fi")});
     let world = World::new(&hooks, &[says("Fine.")]);
     let mut terminal = open(&world, &[]);
-    terminal.expect("> ").say("drop production").expect("Agent execution blocked: Not on production.");
-    terminal.expect("> ").say("go").expect("Fine.").expect("> ").say("/quit");
+    terminal.expect("User: ").say("drop production").expect("Agent execution blocked: Not on production.");
+    terminal.expect("User: ").say("go").expect("Fine.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!world.last_request().contains("drop production"), "{}", world.last_request());
 }
@@ -155,9 +155,9 @@ fn blocks_and_cleared_context_are_said_at_the_terminal() {
 fn hooks_are_listed_and_switched_in_a_conversation() {
     let world = World::new(&json!({"BeforeTool": hook("guard", "exit 2")}), &[]);
     let mut terminal = open(&world, &[]);
-    terminal.expect("> ").say("/hooks").expect("guard [enabled]").expect("> ").say("/hooks disable");
-    terminal.expect("Usage: /hooks disable <hook-name>").expect("> ").say("/hooks disable guard");
-    terminal.expect("Hook \"guard\" disabled").expect("from the next conversation on").expect("> ");
-    terminal.say("/hooks").expect("guard [disabled]").expect("> ").say("/quit");
+    terminal.expect("User: ").say("/hooks").expect("guard [enabled]").expect("User: ").say("/hooks disable");
+    terminal.expect("Usage: /hooks disable <hook-name>").expect("User: ").say("/hooks disable guard");
+    terminal.expect("Hook \"guard\" disabled").expect("from the next conversation on").expect("User: ");
+    terminal.say("/hooks").expect("guard [disabled]").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }

@@ -140,3 +140,124 @@ fn killed_itself_its_command_ends_with_it() {
     let _ = std::process::Command::new("kill").args(["-9", &pids[1]]).status();
     is_complete(&scene);
 }
+
+/// The program as a job of an interactive shell, and its process.
+fn as_job(scene: &Scene, args: &str) -> (Screen, String) {
+    let shell = ["--norc", "--noprofile", "-i"];
+    let run = scene.home.command(Path::new("/bin/bash"), shell).against(&scene.server);
+    let screen = run.env("PS1", "ready: ").on_screen(100, 40);
+    let command = format!("'{}' -m {MODEL} {args}", binary().display());
+    screen.expect("ready: ").type_text(&command).key("Enter");
+    let children = format!("/proc/{0}/task/{0}/children", screen.pid());
+    let child = || fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
+    until("the program runs", || !child().is_empty());
+    (screen, child())
+}
+
+/// Closes the window; the program must be gone, and so must what it started.
+fn closes(mut screen: Screen, mut pids: Vec<String>) {
+    pids.push(screen.pid().to_string());
+    let since = Instant::now();
+    screen.close_master();
+    screen.wait_exit();
+    all_gone(since, &pids);
+}
+
+fn suspend(screen: &Screen) {
+    screen.key("Ctrl+Z").expect("Stopped");
+}
+
+#[test]
+fn a_closed_window_ends_it_while_it_is_stopped() {
+    let scene = Scene::new([]);
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER);
+    suspend(&screen);
+    closes(screen, vec![pid]);
+
+    // The same with a command that runs.
+    let scene = self::scene();
+    let (screen, pid) = as_job(&scene, "--yolo");
+    screen.expect(super::PLACEHOLDER).say("the prompt").expect("esc to cancel");
+    let mut all = pids(&scene);
+    all.push(pid);
+    suspend(&screen);
+    closes(screen, all);
+    is_complete(&scene);
+}
+
+#[test]
+fn a_closed_window_ends_it_after_it_was_stopped_and_went_on() {
+    let scene = Scene::new([]);
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER);
+    suspend(&screen);
+    screen.type_text("fg").key("Enter").expect(super::PLACEHOLDER);
+    closes(screen, vec![pid]);
+}
+
+#[test]
+fn a_closed_window_ends_it_while_an_editor_has_the_terminal() {
+    use std::os::unix::fs::PermissionsExt;
+    // An editor that does not mind the hang-up.
+    let script = "#!/bin/sh\ntrap '' HUP\necho $$ > \"$HOME/editor.txt\"\nexec sleep 600\n";
+    let home = pollux_test_support::TestHome::new().home_file("editor.sh", script);
+    let editor = home.home().join("editor.sh");
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), []);
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER).expect("Authenticated with").key("Ctrl+G");
+    let file = scene.home.home().join("editor.txt");
+    until("the editor is open", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+    closes(screen, vec![pid]);
+    let editor = fs::read_to_string(&file).unwrap();
+    let _ = std::process::Command::new("kill").args(["-9", editor.trim()]).status();
+}
+
+#[test]
+fn a_closed_window_ends_it_in_a_list_in_shell_mode_and_at_a_question() {
+    let scene = Scene::new([shell("touch made.txt")]);
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER).say("/resume").expect("Chat Sessions");
+    closes(screen, vec![pid]);
+
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER).key("!").say("sleep 600").expect("esc to cancel");
+    closes(screen, vec![pid]);
+
+    let (screen, pid) = as_job(&scene, "");
+    screen.expect(super::PLACEHOLDER).say("go").expect("Allow once");
+    closes(screen, vec![pid]);
+    assert!(!scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn a_closed_window_ends_it_in_the_middle_of_typing() {
+    let scene = Scene::new([]);
+    for _ in 0..5 {
+        let (screen, pid) = as_job(&scene, "");
+        screen.expect(super::PLACEHOLDER);
+        for _ in 0..20 {
+            screen.type_text("abc");
+        }
+        closes(screen, vec![pid]);
+    }
+}
+
+#[test]
+fn a_closed_window_ends_a_conversation_in_lines() {
+    let scene = Scene::new([shell("touch made.txt")]);
+    let (screen, pid) = as_job(&scene, "--screen-reader");
+    screen.expect("User: ");
+    closes(screen, vec![pid]);
+
+    let (screen, pid) = as_job(&scene, "--screen-reader");
+    screen.expect("User: ");
+    suspend(&screen);
+    closes(screen, vec![pid]);
+
+    let (screen, pid) = as_job(&scene, "--screen-reader");
+    screen.expect("User: ").type_text("go").key("Enter").expect("Answer");
+    closes(screen, vec![pid]);
+    assert!(!scene.home.project().join("made.txt").exists());
+}

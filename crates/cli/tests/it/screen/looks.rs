@@ -141,7 +141,7 @@ fn with_colours_there_are_some() {
 fn for_a_screen_reader_nothing_is_drawn() {
     let scene = Scene::new([shell("touch made.txt"), reply().text("It is made.")]);
     let mut screen = scene.prepare(&["-m", MODEL, "--screen-reader"]).on_screen(100, 40);
-    screen.expect("> ").type_text("make a file\r").expect("1. ").type_text("1\r").expect("It is made.");
+    screen.expect("User: ").type_text("make a file\r").expect("1. ").type_text("1\r").expect("It is made.");
     screen.type_text("/quit\r");
     assert_eq!(screen.wait_exit().code(), Some(0));
     let text = screen.stripped();

@@ -66,6 +66,7 @@ fn asked(text: &str) -> Event {
         display_name: text.to_owned(),
         args: JsonObject::new(),
         subject: Subject::Command { command: text.to_owned(), directory: PathBuf::from(text) },
+        destroys: None,
         why: Why::default(),
         offers: vec![offer(Outcome::Once), offer(Outcome::Refuse)],
     }))

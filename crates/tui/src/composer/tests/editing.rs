@@ -129,8 +129,8 @@ fn escape_twice_clears_and_then_rewinds() {
         desk.composer.key(escape, desk.now)
     };
     assert_eq!(later(&mut desk, 0), Reaction::Toast(Toast::EscapeClears));
-    assert_eq!(later(&mut desk, 501), Reaction::Toast(Toast::EscapeClears));
-    assert_eq!(later(&mut desk, 500), Reaction::Changed);
+    assert_eq!(later(&mut desk, 3001), Reaction::Toast(Toast::EscapeClears));
+    assert_eq!(later(&mut desk, 3000), Reaction::Changed);
     assert_eq!(desk.marked(), "|");
     assert_eq!(later(&mut desk, 1), Reaction::Toast(Toast::EscapeRewinds));
     assert_eq!(later(&mut desk, 1), Reaction::Rewind);

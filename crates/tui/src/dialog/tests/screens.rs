@@ -53,9 +53,9 @@ fn a_change_to_a_file() {
     let mut request = ApprovalRequest { display_name: "Edit".to_owned(), ..request(subject, ALL) };
     request.args.insert("old_string".to_owned(), json!("two"));
     request.args.insert("new_string".to_owned(), json!("2"));
-    let mut dialog = Dialog::approval(&request);
+    let mut dialog = asked(&request);
     let wanted = "\
-? Edit  a.txt: two => 2
+? Edit  /p/a.txt: two => 2
 1   one
 2 - two
 2 + 2
@@ -64,13 +64,13 @@ fn a_change_to_a_file() {
 Apply this change?
 ● 1. Allow once
   2. Allow for this session
-  3. Allow for this file in all future sessions
-  4. Modify with external editor
-  5. No, suggest changes (esc)
+  4. Allow for this file in all future sessions
+  5. Modify with external editor
+  6. No, suggest changes (esc)
 ? why am I asked
 ";
     assert_eq!(seen(&mut dialog, (80, 24)), wanted);
-    everywhere(dialog, &["Apply this change?", "● 1. Allow once", "5. No, suggest changes (esc)"]);
+    everywhere(dialog, &["Apply this change?", "● 1. Allow once", "6. No, suggest changes (esc)"]);
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn a_command_that_redirects() {
         "Redirection detected.",
         "Allow execution of [Shell]?",
         "2. Allow for this session",
-        "3. Allow this command for all future sessions",
-        "4. No, suggest changes (esc)",
+        "4. Allow this command for all future sessions",
+        "6. No, suggest changes (esc)",
     ];
-    everywhere(Dialog::approval(&request), &wanted);
-    let mut quoted = Dialog::approval(&command("grep '->' \"a > b\" \\> x"));
+    everywhere(asked(&request), &wanted);
+    let mut quoted = asked(&command("grep '->' \"a > b\" \\> x"));
     assert!(!seen(&mut quoted, (80, 24)).contains("Redirection"));
 }
 
@@ -95,10 +95,10 @@ fn pages_to_fetch() {
     let subject = Subject::Fetch(vec!["https://a.example/x".to_owned(), "https://b.example/".to_owned()]);
     let request = request(subject, &[Outcome::Once, Outcome::Session, Outcome::Saved, Outcome::Refuse]);
     let wanted =
-        ["Action Required", "URLs to fetch:", "Do you want to proceed?", "3. Allow for all future sessions"];
-    let text = seen(&mut Dialog::approval(&request), (80, 24));
+        ["Action Required", "URLs to fetch:", "Do you want to proceed?", "4. Allow for all future sessions"];
+    let text = seen(&mut asked(&request), (80, 24));
     assert!(text.contains("URLs to fetch:\nhttps://a.example/x\nhttps://b.example/\n"), "{text}");
-    everywhere(Dialog::approval(&request), &wanted);
+    everywhere(asked(&request), &wanted);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_tool_of_a_server() {
     let outcomes = [Outcome::Once, Outcome::Session, Outcome::SessionServer, Outcome::Saved, Outcome::Refuse];
     let mut request = request(subject, &outcomes);
     request.args.insert("query".to_owned(), json!("bugs"));
-    let mut dialog = Dialog::approval(&request);
+    let mut dialog = asked(&request);
     let text = seen(&mut dialog, (80, 24));
     assert!(text.contains("MCP Server: github\nTool: search\nArguments: {\"query\":\"bugs\"}\n"), "{text}");
     dialog.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
@@ -128,15 +128,15 @@ fn a_plan() {
         Subject::Plan { path: PathBuf::from("/p/plan.md"), text: "# The plan\n\n- one\n- two\n".to_owned() };
     let request = request(subject, &[Outcome::Once, Outcome::Session, Outcome::Refuse]);
     let wanted = ["Carry this plan out?", "1. Yes, and ask before each change", "2. Yes, and accept edits"];
-    everywhere(Dialog::approval(&request), &wanted);
+    everywhere(asked(&request), &wanted);
     let subject = Subject::EnterPlan { reason: "it is large".to_owned() };
     let request = self::request(subject, &[Outcome::Once, Outcome::Refuse]);
-    everywhere(Dialog::approval(&request), &["it is large", "Make a plan first?", "1. Yes"]);
+    everywhere(asked(&request), &["it is large", "Make a plan first?", "1. Yes"]);
 }
 
 #[test]
 fn why_it_is_asked_and_which_of_several_it_is() {
-    let mut dialog = Dialog::approval(&command("npm test"));
+    let mut dialog = asked(&command("npm test"));
     dialog.set_position(2, 3);
     press(&mut dialog, KeyCode::Char('?'));
     everywhere(dialog, &["2 of 3", "Why: no rule covers it", "? hides why"]);
@@ -147,7 +147,7 @@ fn a_question_of_the_models() {
     let option = |label: &str| Choice { label: label.to_owned(), description: "what it is".to_owned() };
     let form = QuestionForm::Choice { options: vec![option("Red"), option("Blue")], several: false };
     let question = Question { header: "Colour".to_owned(), text: "Which colour?".to_owned(), form };
-    let dialog = Dialog::approval(&request(Subject::Questions(vec![question]), &[]));
+    let dialog = asked(&request(Subject::Questions(vec![question]), &[]));
     everywhere(dialog, &["Colour", "Which colour?", "● 1. Red: what it is", "3. Enter a custom value"]);
 }
 

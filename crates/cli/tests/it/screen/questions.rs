@@ -1,0 +1,199 @@
+//! Questions that come up while somebody types, and what they say.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use pollux_test_support::{TestHome, reply};
+use serde_json::json;
+
+use super::{PLACEHOLDER, open, quit, shell};
+use crate::scene::{MODEL, Scene, until};
+
+#[test]
+fn what_is_typed_for_the_next_prompt_answers_no_question() {
+    for size in [(80, 24), (40, 20)] {
+        let asks = shell("touch raced.txt").delay(Duration::from_millis(300));
+        let scene = Scene::new([asks, reply().text("done"), reply().text("again done")]);
+        let screen = scene.prepare(&["-m", MODEL]).on_screen(size.0, size.1);
+        screen.expect(PLACEHOLDER).say("go");
+        let mut typed = 0;
+        let since = Instant::now();
+        // Well past the moment at which the question appears.
+        let mut after = 0;
+        while after < 10 {
+            assert!(since.elapsed() < Duration::from_secs(30), "{}", screen.text());
+            screen.type_text("1");
+            typed += 1;
+            std::thread::sleep(Duration::from_millis(30));
+            after += usize::from(screen.text().contains("Allow once"));
+        }
+        screen.expect("Typing continues below;");
+        screen.expect_gone("pause to answer");
+        assert!(!scene.home.project().join("raced.txt").exists(), "{}", screen.text());
+        let text = screen.text();
+        let draft: String = text.lines().skip_while(|line| !line.starts_with("> 1")).collect();
+        assert_eq!(draft.matches('1').count(), typed, "{text}");
+        // After the pause it is answered, and the draft is still there.
+        screen.key("1").expect("✦ done");
+        assert!(scene.home.project().join("raced.txt").exists());
+        screen.key("Enter").expect("again done");
+        assert_eq!(super::last(&scene, 2), "1".repeat(typed));
+        quit(screen);
+    }
+}
+
+#[test]
+fn a_resize_while_a_question_waits_loses_no_key() {
+    let scene = Scene::new([shell("touch raced.txt"), reply().text("done")]);
+    let screen = open(&scene, &[]);
+    screen.say("go").type_text("a draft 1").expect("Allow once");
+    screen.resize(40, 20).type_text("1").resize(120, 30).expect("> a draft 11");
+    assert!(!scene.home.project().join("raced.txt").exists());
+    screen.key("Esc").expect("Request cancelled.").expect("> a draft 11");
+    assert!(!scene.home.project().join("raced.txt").exists());
+}
+
+#[test]
+fn a_command_that_destroys_says_what_and_enter_does_not_run_it() {
+    let home = TestHome::new().file("build/out.txt", "precious");
+    let scene = Scene::with(home, [shell("rm -rf build"), reply().text("gone")]);
+    let screen = open(&scene, &[]);
+    screen.say("clean up").expect("Deletes build and everything in it").expect("● 6. No");
+    screen.key("Enter").expect("What should be done instead?");
+    assert!(scene.home.project().join("build/out.txt").exists());
+    screen.key("Esc").expect("● 6. No").key("3").expect("● 6. No").key("y").expect("● 1. Allow once");
+    assert!(scene.home.project().join("build/out.txt").exists());
+    screen.key("Enter").expect("gone");
+    assert!(!scene.home.project().join("build").exists());
+    quit(screen);
+}
+
+#[test]
+fn trust_is_not_preselected_where_something_would_run() {
+    let hook =
+        json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch ran.txt"}]}]}});
+    let home = TestHome::new()
+        .settings(json!({"security": {"folderTrust": {"enabled": true}}}))
+        .project_settings(hook);
+    let scene = Scene::untrusted(home, []);
+    let screen = scene.prepare(&["-m", MODEL]).on_screen(100, 60);
+    screen.expect("Do you trust the files in this folder?").expect("● 3. Don't trust").key("Enter");
+    screen.expect_gone("Do you trust");
+    assert!(!scene.home.project().join("ran.txt").exists());
+    quit(screen);
+}
+
+#[test]
+fn paths_are_relative_in_questions_and_calls() {
+    let home = TestHome::new().file("src/deep/cart.py", "old\n").file("real.txt", "x\n");
+    let path = home.project().join("src/deep/cart.py");
+    std::os::unix::fs::symlink(home.project().join("real.txt"), home.project().join("linked.txt")).unwrap();
+    let write = |path: &str| reply().call("write_file", json!({"file_path": path, "content": "new\n"}));
+    let replies = [
+        reply().call("read_file", json!({"file_path": path.to_str().unwrap()})),
+        write(path.to_str().unwrap()),
+        write("linked.txt"),
+        reply().text("done"),
+    ];
+    let scene = Scene::with(home, replies);
+    let screen = open(&scene, &[]);
+    screen.say("go").expect("Apply this change?").expect("ReadFile  src/deep/cart.py");
+    screen.expect("? WriteFile  src/deep/cart.py").key("1");
+    screen.expect("linked.txt → real.txt (link)").key("1").expect("✦ done");
+    let text = quit(screen);
+    let absolute = scene.home.project().join("src").to_str().unwrap().to_owned();
+    assert!(!text.contains(&absolute), "{text}");
+}
+
+#[test]
+fn escape_returns_the_queue_unsent() {
+    let wait = "while [ ! -e go.txt ]; do sleep 0.01; done";
+    let scene = Scene::new([shell(wait), reply().text("nothing more")]);
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("begin").expect("esc to cancel").say("queued thing").expect("Queued");
+    screen.type_text("draft").expect("* draft").key("Esc").expect("Request cancelled.");
+    screen.expect("* queued thing").expect_gone("Queued");
+    assert_eq!(scene.server.requests().len(), 1);
+    fs::write(scene.home.project().join("go.txt"), "").unwrap();
+
+    // The same where Esc refuses a call.
+    let scene = Scene::new([shell("touch made.txt").delay(Duration::from_millis(700)), reply().text("no")]);
+    let screen = open(&scene, &[]);
+    screen.say("begin").expect("esc to cancel").say("queued thing").expect("Allow once");
+    screen.expect("Queued").key("Esc").expect("Request cancelled.").expect("> queued thing");
+    assert_eq!(scene.server.requests().len(), 1);
+}
+
+#[test]
+fn a_command_that_fails_has_a_cross_and_its_code() {
+    let scene = Scene::new([shell("ls /nonexistent_dir; exit 7"), shell("kill -9 $$"), reply().text("done")]);
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("go").expect("✦ done");
+    let text = quit(screen);
+    let line =
+        |command: &str| text.lines().find(|line| line.contains(command)).unwrap_or_default().to_owned();
+    let first = line("Shell  ls /nonexistent_dir");
+    assert!(first.contains("✕") && first.contains("exit 7"), "{text}");
+    let second = line("Shell  kill -9");
+    assert!(second.contains("✕") && second.contains("signal 9"), "{text}");
+}
+
+#[test]
+fn yolo_is_confined_however_it_is_entered_and_the_footer_tells_the_truth() {
+    let outside = || shell("touch inside.txt; touch $HOME/outside");
+    let has_sandbox = {
+        let scene = Scene::new([]);
+        let screen = open(&scene, &["--yolo"]);
+        screen.expect("andbox");
+        let text = screen.text();
+        quit(screen);
+        text.contains("Sandbox (")
+    };
+    for enter in ["Ctrl+Y", "/mode yolo"] {
+        let scene = Scene::new([outside(), reply().text("done")]);
+        let screen = open(&scene, &[]);
+        screen.expect("no sandbox");
+        match enter {
+            "Ctrl+Y" => screen.key(enter),
+            command => screen.say(command),
+        };
+        screen.expect(if has_sandbox { "YOLO (Ctrl+Y to stop)" } else { "YOLO, no sandbox" });
+        if has_sandbox {
+            screen.expect_gone("no sandbox");
+        }
+        screen.say("go").expect("✦ done");
+        assert!(scene.home.project().join("inside.txt").exists(), "{}", screen.text());
+        assert_eq!(scene.home.home().join("outside").exists(), !has_sandbox, "{enter}\n{}", screen.text());
+        screen.say("/about").expect("Approval mode: yolo");
+        quit(screen);
+    }
+    // Where it is switched off, both say so.
+    let home = TestHome::new().settings(json!({"tools": {"sandbox": false}}));
+    let scene = Scene::with(home, [outside(), reply().text("done")]);
+    let screen = open(&scene, &[]);
+    screen.key("Ctrl+Y").expect("YOLO, no sandbox (Ctrl+Y to stop)").say("go").expect("✦ done");
+    assert!(scene.home.home().join("outside").exists());
+    screen.say("/about").expect("Sandbox: no sandbox");
+    quit(screen);
+}
+
+#[test]
+fn a_session_is_named_by_itself_and_nothing_is_sent_before_a_prompt() {
+    let scene = Scene::new([reply().text("one"), reply().text("two"), reply().text("three")]);
+    let screen = open(&scene, &[]);
+    screen.say("first").expect("✦ one").say("second").expect("✦ two");
+    until("a title is asked for", || scene.server.titles().len() == 1);
+    let asked = scene.server.titles()[0].clone();
+    assert!(asked.path.contains(MODEL), "{}", asked.path);
+    assert!(asked.body.to_string().contains("User: first"), "{:#}", asked.body);
+    // The answer is on its way; the title is written when the session ends.
+    screen.say("/stats").expect("Session Stats");
+    screen.say("/privacy").expect("title");
+    quit(screen);
+    let before = (scene.server.requests().len(), scene.server.titles().len());
+    // Another run sends nothing of it, whatever is typed that is no prompt.
+    let screen = open(&scene, &[]);
+    screen.say("/about").expect("Approval mode");
+    quit(screen);
+    assert_eq!((scene.server.requests().len(), scene.server.titles().len()), before);
+}

@@ -1,0 +1,181 @@
+//! The questions that stand, and whose keys the keys are.
+//!
+//! A question that comes by itself must not be answered by somebody who is writing a prompt. It takes keys at once where
+//! the keyboard was still and the prompt is empty; otherwise keys go on into the prompt until the keyboard rests.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::KeyEvent;
+use pollux_domain::approval::ApprovalRequest;
+use pollux_domain::id::CallId;
+
+use super::App;
+use crate::dialog::{Dialog, Entry, Picker};
+
+/// How long the keyboard must rest before a question that came by itself takes a key.
+pub const STILL: Duration = Duration::from_millis(700);
+/// Keys of one read that are a paste, however the keyboard rested before.
+const PASTE: usize = 3;
+
+/// A question, and since when it is the one that is asked.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) dialog: Dialog,
+    since: Option<Instant>,
+}
+
+impl From<Dialog> for Standing {
+    fn from(dialog: Dialog) -> Self {
+        Self { dialog, since: None }
+    }
+}
+
+/// Where a key goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    Prompt,
+    /// The dialog at this place.
+    Dialog(usize),
+}
+
+/// What was typed lately.
+#[derive(Debug, Default)]
+pub(super) struct Typing {
+    /// The last key or paste.
+    last: Option<Instant>,
+    /// Until then keys are the prompt's, whatever stands.
+    until: Option<Instant>,
+}
+
+impl App {
+    /// A list to choose from, in place of one that is open; questions of calls go before it.
+    pub fn pick(&mut self, picker: Picker) {
+        let picker = match self.picker() {
+            Some(before) => picker.after(before),
+            None => picker,
+        };
+        self.close();
+        self.dialogs.push_back(Dialog::Picker(Box::new(picker)).into());
+    }
+
+    /// The list that is open.
+    pub fn picker(&mut self) -> Option<&mut Picker> {
+        self.dialogs.iter_mut().find_map(|standing| match &mut standing.dialog {
+            Dialog::Picker(picker) => Some(&mut **picker),
+            _ => None,
+        })
+    }
+
+    /// A line to be typed. A list that stays waits behind it.
+    pub fn enter(&mut self, entry: Entry) {
+        self.dialogs.retain(|standing| standing.dialog.call().is_some() || standing.dialog.stays());
+        let place = self.dialogs.iter().position(|standing| standing.dialog.call().is_none());
+        self.dialogs.insert(place.unwrap_or(self.dialogs.len()), Dialog::Entry(entry).into());
+    }
+
+    /// Takes away what [`App::pick`] or [`App::enter`] opened.
+    pub fn close(&mut self) {
+        self.dialogs.retain(|standing| standing.dialog.call().is_some());
+    }
+
+    /// A call waits for an answer.
+    pub(super) fn ask(&mut self, request: &Arc<ApprovalRequest>) {
+        self.requests.push(Arc::clone(request));
+        self.dialogs.push_back(Dialog::approval(request, &self.places).into());
+        // A question of a call is asked before a list that somebody opened.
+        self.dialogs.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
+        self.count_calls();
+    }
+
+    /// Says which of how many questions is asked.
+    fn count_calls(&mut self) {
+        let waiting = self.dialogs.iter().filter(|standing| standing.dialog.call().is_some()).count();
+        if waiting == 0 {
+            self.answered = 0;
+        }
+        let (which, all) = (self.answered + 1, self.answered + waiting);
+        if let Some(standing) = self.dialogs.front_mut() {
+            standing.dialog.set_position(which, all);
+        }
+    }
+
+    /// The question of a call stands no longer.
+    pub fn settle(&mut self, call: &CallId) {
+        let before = self.dialogs.len();
+        self.dialogs.retain(|standing| standing.dialog.call() != Some(call));
+        self.answered += before - self.dialogs.len();
+        self.count_calls();
+        self.requests.retain(|request| request.call != *call);
+    }
+
+    /// No call waits any more.
+    pub(super) fn settle_all(&mut self) {
+        self.dialogs.retain(|standing| standing.dialog.call().is_none());
+        self.requests.clear();
+        self.answered = 0;
+    }
+
+    /// The call that the person wants to change, as it was asked about.
+    pub fn request(&self, call: &CallId) -> Option<&Arc<ApprovalRequest>> {
+        self.requests.iter().find(|request| request.call == *call)
+    }
+
+    /// Whether a call waits for an answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.dialogs.iter().any(|standing| standing.dialog.call().is_some())
+    }
+
+    /// The person pressed a key here, or elsewhere while another program had the terminal.
+    pub fn touched(&mut self, now: Instant) {
+        self.typing.last = Some(now);
+    }
+
+    /// Keys are the prompt's for as long as the keyboard does not rest.
+    pub(super) fn typed_on(&mut self, now: Instant) {
+        self.typing.until = Some(now + STILL);
+    }
+
+    /// Notices which question is asked now; a new one waits while somebody types.
+    pub(super) fn notice_question(&mut self, now: Instant) {
+        let is_writing = !self.composer.is_empty();
+        let typing = &mut self.typing;
+        for (place, standing) in self.dialogs.iter_mut().enumerate() {
+            if place > 0 {
+                standing.since = None;
+            } else if standing.since.is_none() {
+                standing.since = Some(now);
+                let rests = typing.last.map(|last| last + STILL).filter(|until| *until > now);
+                let read = is_writing.then(|| now + STILL);
+                typing.until = rests.max(read).filter(|_| standing.dialog.comes_by_itself());
+            }
+        }
+    }
+
+    /// Whose keys the keys are.
+    pub(super) fn holder(&mut self, now: Instant) -> Holder {
+        self.notice_question(now);
+        let is_typing = self.is_typing(now);
+        let takes = |standing: &Standing| !is_typing || !standing.dialog.comes_by_itself();
+        self.dialogs.iter().position(takes).map_or(Holder::Prompt, Holder::Dialog)
+    }
+
+    /// Whether a question stands and keys still go into the prompt.
+    pub(super) fn is_typing(&self, now: Instant) -> bool {
+        let asks = self.dialogs.front().is_some_and(|standing| standing.dialog.comes_by_itself());
+        asks && self.typing.until.is_some_and(|until| until > now)
+    }
+
+    /// When the question that stands begins to take keys.
+    pub(super) fn takes_keys_at(&self, now: Instant) -> Option<Instant> {
+        self.typing.until.filter(|_| self.is_typing(now))
+    }
+
+    /// Whether keys that came together are a text and no answer to the question.
+    pub(super) fn is_pasted(&self, place: usize, keys: &[KeyEvent]) -> bool {
+        let dialog = self.dialogs.get(place).map(|standing| &standing.dialog);
+        keys.len() >= PASTE
+            && keys.iter().all(super::input::is_text)
+            && dialog.is_some_and(|dialog| dialog.comes_by_itself() && !dialog.takes_text())
+    }
+}
