@@ -48,8 +48,6 @@ pub(crate) enum UsageError {
     ForgetWhat,
     #[error("`--lines` takes lines from 1 on, such as `10-40`, `10-` or `10`, not `{0}`")]
     NotLines(String),
-    #[error("invalid agent name `{0}`: use lower-case letters, digits, `-` and `_`")]
-    NotAnAgent(String),
     #[error("`{0}` needs `--resume`")]
     OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
@@ -88,7 +86,6 @@ impl UsageError {
                 | Self::RewindWhat
                 | Self::ForgetWhat
                 | Self::NotLines(_)
-                | Self::NotAnAgent(_)
                 | Self::OnlyWithResume(_)
                 | Self::KeyAsArgument
                 | Self::NoExtension

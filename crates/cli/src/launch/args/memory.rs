@@ -1,7 +1,6 @@
 //! `pollux memory …`.
 
 use clap::{Arg, ArgMatches, Command};
-use pollux_memory::AgentId;
 
 use super::super::Launch;
 use super::super::help::Topic;
@@ -89,9 +88,6 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
     options.debug |= given.flag("debug")?;
     options.skip_trust |= given.flag("skip-trust")?;
     if let Some(name) = given.text("agent") {
-        if AgentId::parse(name).is_none() {
-            return Err(UsageError::NotAnAgent(name.to_owned()));
-        }
         options.overrides.push(("memory.agent".to_owned(), name.into()));
     }
     Ok(Launch::Memory { command, options: Box::new(options) })

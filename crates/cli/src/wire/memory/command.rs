@@ -11,7 +11,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_embed::Provider;
 use pollux_exec::environment::sanitised;
 use pollux_memory::{
-    ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
+    AgentId, ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
 };
 use pollux_memory::{Request, Scope, SearchMode, Source, Space, Step, Synced};
 use serde_json::{Value, json};
@@ -40,6 +40,14 @@ const NOTHING_SET_UP: &str = "no embedding model is set up; `pollux memory model
 
 /// The memory that `pollux memory` is about. Opens nothing yet.
 pub(crate) fn notebook(options: &Options, env: &Env) -> Result<Box<dyn Notebook>, Failure> {
+    // A name that was typed wrong must not mean another agent.
+    let named = options.overrides.iter().filter(|(key, _)| key == "memory.agent");
+    for name in named.filter_map(|(_, name)| name.as_str()) {
+        if AgentId::parse(name).is_none() {
+            return Err(Failure::new(ExitKind::Input, format!("invalid agent name `{name}`"))
+                .hint("use lower-case letters, digits, `-` and `_`"));
+        }
+    }
     let loaded = load_settings(options, env)?;
     let mut notes = loaded.notes.clone();
     notes.extend(memory_settings(&loaded).1);
