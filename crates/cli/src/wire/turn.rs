@@ -20,11 +20,7 @@ use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
 use pollux_extend::skills::Shelf;
 use pollux_mcp::Servers;
-use pollux_model::catalogue::Catalogue;
-use pollux_model::gemini::{GeminiClient, GeminiOptions};
-use pollux_model::recording::RecordingClient;
-use pollux_model::scripted::{ScriptedClient, Strictness};
-use pollux_net::client::{ClientOptions, client};
+use pollux_net::client::ClientOptions;
 use pollux_policy::checker::CheckerPort;
 use pollux_tools::{
     DiscoverySetup, SandboxSlot, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
@@ -39,10 +35,9 @@ use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::titles::Titles;
 use super::{
-    Done, Loaded, Sink, Turn, agents, auth, built_in_prompts, checker, extensions, hooks, mcp, policy,
+    Done, Loaded, Sink, Turn, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
     saved_chat, sessions, skills, system_prompt,
 };
-use crate::launch::ReplyOrder;
 use crate::report::Failure;
 use crate::run::VERSION;
 
@@ -276,7 +271,7 @@ async fn assemble(
 ) -> Result<Conversation, Failure> {
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
-    let model = model(turn)?;
+    let model = models::client(turn)?;
     let (workspace, background) = (Arc::clone(&outside.workspace), Arc::clone(&outside.background));
     let mut context = context_files(loaded, &workspace);
     let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
@@ -493,47 +488,6 @@ async fn converse(
             Err(error) => failure.because(&error),
         }
     })
-}
-
-fn model(turn: &Turn<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
-    let loaded = turn.loaded;
-    let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);
-    let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
-        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
-    let catalogue = Arc::new(catalogue);
-    let base: Arc<dyn ModelClient> = match &turn.options.script.replies {
-        Some(replies) => {
-            let strictness = match replies.order {
-                ReplyOrder::Strict => Strictness::Strict,
-                ReplyOrder::FirstFitting => Strictness::NonStrict,
-            };
-            let file = loaded.env.cwd().join(&replies.file);
-            Arc::new(ScriptedClient::from_file(&file, strictness, catalogue).map_err(|error| failed(&error))?)
-        }
-        None => Arc::new(gemini(turn, catalogue)?),
-    };
-    match &turn.options.script.record {
-        None => Ok(base),
-        Some(path) => {
-            let path = loaded.env.cwd().join(path);
-            Ok(Arc::new(RecordingClient::wrap(base, &path).map_err(|error| failed(&error))?))
-        }
-    }
-}
-
-fn gemini(turn: &Turn<'_>, catalogue: Arc<Catalogue>) -> Result<GeminiClient, Failure> {
-    let loaded = turn.loaded;
-    let http = client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
-        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
-    let tokens = auth::google_tokens(&turn.credentials, &http);
-    let mut options = GeminiOptions::new(http, turn.credentials.auth.clone(), catalogue).configured(
-        &loaded.env,
-        &loaded.groups.general,
-        VERSION,
-        &loaded.groups.model.name,
-    );
-    options.tokens = tokens;
-    GeminiClient::new(options).map_err(|error| Failure::from_error(ExitKind::Config, &error))
 }
 
 pub(super) fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
