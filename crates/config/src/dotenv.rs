@@ -219,7 +219,7 @@ pub fn load_dotenv(
                 report.ignored.push(IgnoredName { file: file.clone(), line, name, reason });
             } else if owner == Owner::Project && is_offered(&name) {
                 let value = Secret::new(value);
-                report.offered.push(Offer { name: name.to_ascii_uppercase(), value, file: file.clone() });
+                report.offered.push(Offer { name, value, file: file.clone() });
             } else if env.get(&name).is_none() {
                 names.push(name.clone());
                 env.set_default(name, value);

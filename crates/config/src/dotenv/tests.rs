@@ -142,7 +142,7 @@ fn keys_and_cloud_projects_are_offered_and_never_set() {
         offered,
         [
             ("GEMINI_API_KEY", "near"),
-            ("GEMINI_API_KEY", "lower"),
+            ("gemini_api_key", "lower"),
             ("GOOGLE_CLOUD_PROJECT", "p"),
             ("GOOGLE_CLOUD_LOCATION", "l"),
             ("GEMINI_API_KEY", "far"),
