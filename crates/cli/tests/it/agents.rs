@@ -293,7 +293,8 @@ fn an_agent_brings_servers_that_nobody_else_sees() {
         done("seen"),
         reply().text("fine"),
     ];
-    let scene = Scene::with(with_server(TestHome::new(), &entry), replies);
+    let home = TestHome::new().settings(json!({"mcp": {"firstRequestWaitMs": 60_000}}));
+    let scene = Scene::with(with_server(home, &entry), replies);
     let run = scene.prepare(&["-p", "x"]).env("HUSH", "tops3cret").run();
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "fine\n"), "{}", run.stderr);
     let names = |request: usize| scene.server.request(request).tool_names();

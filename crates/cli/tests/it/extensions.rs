@@ -156,7 +156,8 @@ fn what_an_extension_brings_is_in_effect_while_it_is_on() {
     let manifest = json!({"name": "kit", "version": "1.0.0", "contextFileName": "docs${/}KIT.md", "excludeTools": ["glob"],
         "settings": [{"name": "Word", "envVar": "KIT_WORD"}], "mcpServers": {"srv": server}});
     let home = TestHome::new()
-        .settings(json!({"mcpServers": {"srv": {"excludeTools": ["fail"], "trust": true}}}))
+        .settings(json!({"mcpServers": {"srv": {"excludeTools": ["fail"], "trust": true}},
+            "mcp": {"firstRequestWaitMs": 60_000}}))
         .home_file(".gemini/extensions/kit/gemini-extension.json", &manifest.to_string())
         .home_file(".gemini/extensions/kit/docs/KIT.md", "the kit speaks")
         .home_file(".gemini/extensions/kit/.env", "KIT_WORD=open sesame\n")

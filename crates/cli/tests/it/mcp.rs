@@ -16,7 +16,8 @@ fn trusted(manner: &str) -> Value {
 }
 
 fn home(servers: Value) -> TestHome {
-    TestHome::new().settings(json!({"mcpServers": servers}))
+    // A busy machine takes its time.
+    TestHome::new().settings(json!({"mcpServers": servers, "mcp": {"firstRequestWaitMs": 60_000}}))
 }
 
 #[test]
@@ -64,7 +65,8 @@ fn policy_applies_by_server_and_tool() {
 #[test]
 fn lists_and_flags_decide_which_servers_there_are() {
     let servers = json!({"a": trusted("plain"), "b": trusted("plain")});
-    let used = |settings: Value, args: &[&str]| {
+    let used = |mut settings: Value, args: &[&str]| {
+        settings["mcp"]["firstRequestWaitMs"] = json!(60_000);
         let replies = [reply().call("mcp_x_y", json!({})), reply().text("done")];
         let scene = Scene::with(TestHome::new().settings(settings), replies);
         let args: Vec<&str> = ["-p", "x"].into_iter().chain(args.iter().copied()).collect();
@@ -290,6 +292,12 @@ fn servers_of_an_untrusted_folder_are_told_of_though_there_are_no_others() {
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("this folder is not trusted"), "{}", run.stderr);
     assert!(scene.prepare(&["mcp", "test", "other"]).run().stderr.contains("Server 'other' not found"));
+    let mut terminal = scene.prepare(&["-m", MODEL]).on_terminal();
+    terminal.expect("Don't trust").expect("Answer").say("3");
+    terminal.expect("> ").say("/mcp").expect("No MCP servers are enabled: this folder is not trusted");
+    terminal.expect("> ").say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
     // Where there is nothing at all, nothing is said of trust.
     let scene = Scene::untrusted(TestHome::new(), []);
     let run = scene.prepare(&["mcp", "list"]).run();

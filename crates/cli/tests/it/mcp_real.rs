@@ -42,7 +42,7 @@ fn real_servers_work_over_pipes() {
         // Slow to start on a busy machine.
         "git": {"command": python("mcp-server-git"), "trust": true, "timeout": 30_000},
         "time": {"command": python("mcp-server-time"), "trust": true, "timeout": 30_000},
-    }}));
+    }, "mcp": {"firstRequestWaitMs": 60_000}}));
     let step = reply()
         .call("mcp_everything_echo", json!({"message": "pollux"}))
         .call("mcp_everything_get-sum", json!({"a": 20, "b": 22}))
@@ -122,7 +122,8 @@ fn a_real_server_works_over_both_http_transports() {
         let step = reply()
             .call("mcp_remote_echo", json!({"message": "over the network"}))
             .call("mcp_remote_get-sum", json!({"a": 1, "b": 2}));
-        let home = TestHome::new().settings(json!({"mcpServers": {"remote": entry}}));
+        let home = TestHome::new()
+            .settings(json!({"mcpServers": {"remote": entry}, "mcp": {"firstRequestWaitMs": 60_000}}));
         let scene = Scene::with(home, [step, reply().text("done")]);
         let run = scene.run(&["-p", "go"]);
         assert_eq!((run.code, run.stdout.as_str()), (Some(0), "done\n"), "{manner}: {}", run.stderr);

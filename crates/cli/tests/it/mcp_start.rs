@@ -235,12 +235,12 @@ fn a_server_that_never_answers_costs_nothing_but_its_own_tools() {
     let call = |name: &str| reply().call(name, json!({}));
     let ok = || reply().text("ok");
     let none = || json!({});
-    beside_a_silent_server(none(), vec![ok()], "hallo");
+    beside_a_silent_server(none(), vec![ok()], "hello");
     let shell = reply().call("run_shell_command", json!({"command": "echo hi"}));
     let (scene, _) = beside_a_silent_server(none(), vec![shell, ok()], "x");
     assert!(answer(&scene, 1).contains("hi"));
-    let (scene, _) = beside_a_silent_server(none(), vec![ok()], "/gibtsnicht abc");
-    assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "/gibtsnicht abc");
+    let (scene, _) = beside_a_silent_server(none(), vec![ok()], "/nosuchcommand abc");
+    assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "/nosuchcommand abc");
     let names = ["frobnicate_the_file", "another_invention", "x__echo", "echo"];
     let replies = names.iter().map(|name| call(name)).chain([ok()]).collect();
     let (scene, _) = beside_a_silent_server(none(), replies, "x");

@@ -47,7 +47,13 @@ impl Front<'_, '_> {
             Detail::Names | Detail::Descriptions => Vec::new(),
         };
         let lines = conversation.servers(detail, &tools);
-        let text = if lines.is_empty() { "No MCP servers configured.".to_owned() } else { lines.join("\n") };
+        let text = match lines.is_empty() {
+            true if !self.turn.loaded.trust.uses_project() => {
+                "No MCP servers are enabled: this folder is not trusted (`pollux trust show`).".to_owned()
+            }
+            true => "No MCP servers configured.".to_owned(),
+            false => lines.join("\n"),
+        };
         self.face.note(&visible(&text));
     }
 

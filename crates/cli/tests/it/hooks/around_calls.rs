@@ -230,7 +230,7 @@ fn hooks_of_neighbouring_calls_run_together_and_each_decides_on_its_own() {
 fn a_call_of_a_server_comes_with_what_is_known_of_the_server() {
     let mut entry = pollux_test_support::mcp::server_entry("plain");
     entry["trust"] = json!(true);
-    let settings = json!({"mcpServers": {"srv": entry}, "hooks": {
+    let settings = json!({"mcpServers": {"srv": entry}, "mcp": {"firstRequestWaitMs": 60_000}, "hooks": {
         "BeforeTool": [{"matcher": "mcp_srv_.*", "name": "seen", "command": "cat >> in.jsonl; echo >> in.jsonl"}],
         "AfterTool": [{"matcher": "mcp_srv_.*", "name": "seen", "command": "cat >> in.jsonl; echo >> in.jsonl"}],
     }});
