@@ -4,7 +4,6 @@
 //! protocols that carry files; a repository is held to the same limits as an archive, before it is checked out and
 //! after; and a copy never follows a link out of its folder.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,6 +72,8 @@ const SETTINGS: &[&str] = &[
 
 /// How git is run.
 pub struct Git<'a> {
+    /// Its file. Never one that a repository supplies.
+    pub program: PathBuf,
     /// What it sees.
     pub environment: Vec<(String, String)>,
     pub background: &'a Background,
@@ -262,7 +263,7 @@ impl Call<'_> {
     ) -> Result<Option<String>, CloneError> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", *setting]);
         let program = Program {
-            program: OsString::from("git"),
+            program: self.git.program.clone().into_os_string(),
             arguments: settings.chain(arguments.iter().copied()).map(str::to_owned).collect(),
             directory: self.into.to_owned(),
             environment: self.environment(),

@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, SWITCHED_OFF_BY_ADMIN};
-use super::{Loaded, auth, load_settings, mcp};
+use super::{Loaded, auth, helpers, load_settings, mcp};
 use crate::extensions_command::{Asking, ExtensionSet, Row, Said, SettingRow, Updated};
 use crate::launch::{NewExtension, Options, SwitchScope};
 use crate::report::Failure;
@@ -398,6 +398,7 @@ impl OfAHome {
         let token = env.non_empty("GITHUB_TOKEN").map(str::to_owned);
         let outside = Outside {
             git: Git {
+                program: helpers::git(env),
                 environment: sanitised(env, &self.loaded.groups.tools.redaction),
                 background: &background,
                 token: token.clone(),

@@ -12,6 +12,11 @@ pub(super) fn helper(name: &str, env: &Env) -> Option<PathBuf> {
     SearchPath::new(env.get("PATH").map(OsStr::new), &[workspace]).find_safe(name)
 }
 
+/// Git's file; where there is none, one that will not be found.
+pub(super) fn git(env: &Env) -> PathBuf {
+    helper("git", env).unwrap_or_else(|| PathBuf::from("/usr/bin/git"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

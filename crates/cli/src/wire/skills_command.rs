@@ -19,6 +19,7 @@ use pollux_install::skill::{self, Manner, Obtained, Placed, SkillError, SkillReq
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::helpers;
 use super::skills::{self, off};
 use super::{Loaded, load_settings};
 use crate::launch::{Options, SkillScope, SkillSource};
@@ -125,6 +126,7 @@ impl SkillSet for OfARun {
         let background = Background::new(loaded.home.tmp_dir().join("background-processes"));
         let tools = &loaded.groups.tools;
         let git = Git {
+            program: helpers::git(&loaded.env),
             environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
             background: &background,
             token: loaded.env.non_empty("GITHUB_TOKEN").map(str::to_owned),

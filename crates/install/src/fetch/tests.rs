@@ -56,6 +56,7 @@ impl Remote {
 
     fn access(&self) -> Git<'_> {
         Git {
+            program: "git".into(),
             environment: environment(self.home.path()),
             background: &self.background,
             token: None,

@@ -36,6 +36,7 @@ impl Scene {
 
     async fn obtain(&self, source: &str, path: Option<&str>) -> (Result<Obtained, SkillError>, Vec<String>) {
         let git = Git {
+            program: "git".into(),
             environment: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],
             background: &self.background,
             token: None,

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::report::Failure;
 use crate::wire::Loaded;
-use crate::wire::helpers::helper;
+use crate::wire::helpers::{git, helper};
 
 /// The tools whose calls get a checkpoint; upstream's.
 const EDITORS: [&str; 2] = ["write_file", "replace"];
@@ -39,9 +39,8 @@ pub(in crate::wire) async fn open_shadow(
     if !loaded.groups.general.checkpointing {
         return Ok(None);
     }
-    let git = helper("git", &loaded.env);
     if !interactive {
-        return if git.is_some() { Ok(None) } else { Err(failed(&ShadowError::GitMissing)) };
+        return if helper("git", &loaded.env).is_some() { Ok(None) } else { Err(failed(&ShadowError::GitMissing)) };
     }
     let project = &loaded.project;
     let name = project.temp_dir().file_name().unwrap_or_default();
@@ -50,7 +49,7 @@ pub(in crate::wire) async fn open_shadow(
         folder: loaded.home.history_dir().join(name),
         root: project.root().to_path_buf(),
         environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
-        git: git.unwrap_or_else(|| "git".into()).into_os_string(),
+        git: git(&loaded.env).into_os_string(),
     };
     let repository = ShadowRepository::open(setup, Arc::clone(background), &CancellationToken::new()).await;
     let repository = repository.map_err(|error| failed(&error))?;
