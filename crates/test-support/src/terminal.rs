@@ -88,6 +88,11 @@ impl Terminal {
         self
     }
 
+    /// All that was shown so far.
+    pub fn text(&self) -> String {
+        self.screen.0.lock().expect("the screen").clone()
+    }
+
     /// Presses Ctrl+C.
     pub fn interrupt(&mut self) -> &mut Self {
         self.keys.write_all(b"\x03").expect("type");

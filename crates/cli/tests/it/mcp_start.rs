@@ -140,7 +140,7 @@ fn a_server_that_changed_a_tool_since_the_last_run_is_judged_by_what_it_says_now
         .expect("Answer")
         .say("4")
         .expect("one")
-        .expect("> ")
+        .expect("User: ")
         .say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

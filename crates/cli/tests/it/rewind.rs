@@ -423,23 +423,36 @@ fn talked_twice() -> Scene {
 }
 
 #[test]
-fn an_older_session_gets_a_title_beside_a_conversation() {
+fn the_session_of_this_run_gets_a_title_and_older_ones_do_not() {
     let scene = talked_twice();
-    scene.server.push([reply().text("\"Mend and paint\n the fence\"")]);
-    let before = scene.session()["lastUpdated"].clone();
+    let old = scene.session();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ");
-    let started = std::time::Instant::now();
-    while scene.session().get("summary").is_none() {
-        assert!(started.elapsed().as_secs() < 30, "no title was written");
-        std::thread::yield_now();
-    }
-    terminal.say("/stats").expect("Reqs: 1").expect("User: ").say("/quit");
+    // Nothing is sent before the first prompt, and nothing of the older session ever.
+    terminal.expect("User: ").say("/stats").expect("Calls: 0").expect("User: ");
+    assert!(scene.server.titles().is_empty());
+    scene.server.push([reply().text("three"), reply().text("four")]);
+    terminal.say("dig a well").expect("three").expect("User: ");
+    assert!(scene.server.titles().is_empty());
+    terminal.say("and fill it").expect("four").expect("User: ");
+    until("the request for the title is counted", || {
+        terminal.say("/stats").expect("Reqs: ").expect("User: ");
+        terminal.text().contains("Reqs: 3")
+    });
+    terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
-    assert_eq!(scene.session()["summary"], "Mend and paint the fence");
-    assert_eq!(scene.session()["lastUpdated"], before);
-    let asked = scene.server.request(2).body["contents"].to_string();
-    assert!(asked.contains("User: mend the fence") && asked.contains("Assistant: two"), "{asked}");
+    let titles = scene.server.titles();
+    assert_eq!(titles.len(), 1);
+    assert!(titles[0].path.contains(MODEL), "{}", titles[0].path);
+    let asked = titles[0].body["contents"].to_string();
+    assert!(asked.contains("User: dig a well") && asked.contains("Assistant: four"), "{asked}");
+    assert!(!asked.contains("fence"), "{asked}");
+    let sessions: Vec<_> = scene.sessions();
+    let summary = |prompt: &str| {
+        let session = sessions.iter().find(|session| session.to_string().contains(prompt)).unwrap();
+        session.get("summary").cloned()
+    };
+    assert_eq!(summary("dig a well"), Some(json!("A title")));
+    assert_eq!(summary("mend the fence"), old.get("summary").cloned());
 }
 
 #[test]
