@@ -210,11 +210,11 @@ mod tests {
         assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Ok(true));
         assert!(rules.exposes(&tool("write_file", ToolKind::Edit)));
         assert!(!rules.exposes(&tool("run_shell_command", ToolKind::Execute)));
-        assert!(rules.lacks_approval(&tool("run_shell_command", ToolKind::Execute)));
-        assert!(!rules.lacks_approval(&tool("write_file", ToolKind::Edit)));
+        assert!(rules.lacks_person(&tool("run_shell_command", ToolKind::Execute)));
+        assert!(!rules.lacks_person(&tool("write_file", ToolKind::Edit)));
         // Planning refuses it; approval would not help.
         assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
-        assert!(!rules.lacks_approval(&tool("replace", ToolKind::Edit)));
+        assert!(!rules.lacks_person(&tool("replace", ToolKind::Edit)));
     }
 
     #[test]
