@@ -102,7 +102,7 @@ fn stream_json_in_our_dialect_tells_everything_in_order() {
     assert_eq!(kinds.iter().filter(|kind| **kind == "TOOL_USE").count(), 3);
     assert_eq!(kinds.iter().filter(|kind| **kind == "TOOL_RESULT").count(), 3);
     assert_eq!(kinds.last(), Some(&"RESULT"));
-    assert_eq!(keys(&events[0]), ["type", "sessionId", "model", "timestamp"]);
+    assert_eq!(keys(&events[0]), ["type", "sessionId", "model", "approvalMode", "sandbox", "timestamp"]);
     assert_eq!(keys(&events[1]), ["type", "role", "content", "delta", "timestamp"]);
     assert_eq!((&events[1]["content"], &events[1]["delta"]), (&json!("go"), &json!(false)));
     let use_ = of_type(&events, "TOOL_USE")[0];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pollux_test_support::{Reply, Terminal, TestHome, reply};
 use serde_json::{Value, json};
 
-use crate::scene::{MODEL, Scene};
+use crate::scene::{MODEL, Scene, until};
 
 fn at_terminal(scene: &Scene, args: &[&str]) -> Terminal {
     let args: Vec<&str> = ["-m", MODEL].into_iter().chain(args.iter().copied()).collect();
@@ -446,7 +446,7 @@ fn the_session_of_this_run_gets_a_title_and_older_ones_do_not() {
     let asked = titles[0].body["contents"].to_string();
     assert!(asked.contains("User: dig a well") && asked.contains("Assistant: four"), "{asked}");
     assert!(!asked.contains("fence"), "{asked}");
-    let sessions: Vec<_> = scene.sessions();
+    let sessions = scene.sessions();
     let summary = |prompt: &str| {
         let session = sessions.iter().find(|session| session.to_string().contains(prompt)).unwrap();
         session.get("summary").cloned()

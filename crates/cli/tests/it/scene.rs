@@ -81,6 +81,11 @@ impl Scene {
         read_json(&files[0])
     }
 
+    /// Every session, read as JSON.
+    pub(crate) fn sessions(&self) -> Vec<Value> {
+        self.session_files().iter().map(|file| read_json(file)).collect()
+    }
+
     /// The folder of the project's sessions.
     pub(crate) fn chats(&self) -> PathBuf {
         self.session_files()[0].parent().unwrap().to_path_buf()
@@ -149,7 +154,7 @@ pub(crate) fn panicked(run: &Run) -> bool {
 }
 
 /// Waits until something holds; the condition is one that the program brings about.
-pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
     while !condition() {
         assert!(started.elapsed().as_secs() < 30, "waited in vain until {what}");
