@@ -90,7 +90,7 @@ async fn a_repository_that_unfolds_without_end_is_not_checked_out() {
         let (git, cancel) = (remote.access(), CancellationToken::new());
         let lines: Vec<String> = (0..10).map(|n| format!("{object}\tn{n}\n")).collect();
         let program = Program {
-            program: OsString::from("git"),
+            program: "git".into(),
             arguments: vec!["mktree".to_owned()],
             directory: remote.folder(),
             environment: git.environment.clone(),
