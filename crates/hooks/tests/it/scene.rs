@@ -56,6 +56,7 @@ impl World {
             trust: ProjectTrust::Trusted,
             args: ArgOverrides::default(),
             migration: Migration::InMemory,
+            offered: &[],
         })
         .unwrap();
         let registry = Registry::load(&LoadRequest {
