@@ -45,6 +45,7 @@ impl World {
             trust,
             args: ArgOverrides::default(),
             migration: Migration::InMemory,
+            offered: &[],
         })
         .unwrap();
         Registry::load(&LoadRequest {
