@@ -15,6 +15,7 @@ mod todos;
 mod view;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -268,6 +269,17 @@ impl App {
 
     /// Something to be read.
     pub fn say(&mut self, item: Item) {
+        let item = match item {
+            Item::Call { name, about, went_well } => {
+                let about = self
+                    .places
+                    .inside(Path::new(&about))
+                    .map(|path| path.display().to_string())
+                    .unwrap_or(about);
+                Item::Call { name, about, went_well }
+            }
+            other => other,
+        };
         self.transcript.push(item);
     }
 

@@ -57,7 +57,8 @@ impl Places {
         whole
     }
 
-    fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+    /// The rest of an absolute path in the workspace.
+    pub(crate) fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         self.workspace.iter().find_map(|root| path.strip_prefix(root).ok())
     }
 }

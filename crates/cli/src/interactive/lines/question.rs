@@ -87,6 +87,8 @@ impl Lines {
     async fn put(&mut self, questions: &[Question]) -> Answer {
         let mut replies = Vec::with_capacity(questions.len());
         for question in questions {
+            let before = self.keyboard.typed_before();
+            self.ahead.extend(before);
             match self.put_one(question).await {
                 Some(reply) => replies.push(reply),
                 None => return Answer::Cancel,

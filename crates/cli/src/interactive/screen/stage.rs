@@ -322,7 +322,8 @@ impl Stage {
                 Typed::FocusGained => self.app.set_focused(true),
                 Typed::FocusLost => self.app.set_focused(false),
                 Typed::Mouse(mouse) => self.app.mouse(mouse),
-                Typed::Key(_) | Typed::Resize(..) => {}
+                Typed::Resize(..) => super::watch::announce_keys(),
+                Typed::Key(_) => {}
             }
         }
         let keys = self.watch.hear(keys, &mut self.app);

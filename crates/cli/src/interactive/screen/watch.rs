@@ -12,6 +12,7 @@ use pollux_tui::terminal::background::{self, Listener};
 use pollux_tui::terminal::{self, Notify};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_current_process_group, kill_process};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How often it is looked for a parent that is gone.
@@ -143,6 +144,15 @@ fn send(text: &str, out: &mut impl Write) {
     if !text.is_empty() {
         // A terminal that is gone is noticed elsewhere.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// Makes the system tell again of keys that wait. It tells of them only once, and whoever reads them looks at a change of
+/// the window's size first: keys that come together with it would wait for the next one. Modes that are set to what they
+/// are change nothing and wake every reader.
+pub(super) fn announce_keys() {
+    if let Ok(modes) = tcgetattr(io::stdin()) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
     }
 }
 

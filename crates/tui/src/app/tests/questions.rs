@@ -131,6 +131,9 @@ fn paths_are_seen_from_the_workspace() {
         request.subject = Subject::Command { command: "npm test".to_owned(), directory };
     }));
     assert!(stage.shown().contains("in web/"), "{}", stage.shown());
+    let about = "/home/a/p/lib/old.py".to_owned();
+    stage.app.say(Item::Call { name: "ReadFile".to_owned(), about, went_well: true });
+    assert!(stage.shown().contains("ReadFile  lib/old.py"), "{}", stage.shown());
     let called = |name: &str, key: &str, value: &str| {
         let mut args = JsonObject::new();
         args.insert(key.to_owned(), value.into());
