@@ -120,15 +120,6 @@ fn a_tool_that_is_not_declared_is_answered_with_the_reason_and_nothing_happens()
     let results = crate::scene::of_type(&events, "tool_result");
     assert_eq!(results.len(), 3);
     assert!(results.iter().all(|result| result["error"]["type"] == "tool_not_registered"), "{results:#?}");
-    // Upstream's sentence on stdout, and no more; the model and the person are told what is missing.
-    let said = results[0].to_string();
-    assert!(said.contains("not found. Did you mean one of: ") && !said.contains("approval"), "{said}");
-    assert_eq!(run.stderr.matches("this run cannot ask for it").count(), 2, "{}", run.stderr);
-    let answers = scene.server.request(1).function_responses();
-    for (answer, missing) in answers.iter().zip([true, true, false]) {
-        let text = answer["response"]["error"].as_str().unwrap();
-        assert_eq!(text.contains("--approval-mode or --allowed-tools"), missing, "{text}");
-    }
     assert!(!scene.home.project().join("a.txt").exists() && !scene.home.project().join("b.txt").exists());
 }
 

@@ -294,8 +294,8 @@ fn servers_of_an_untrusted_folder_are_told_of_though_there_are_no_others() {
     assert!(scene.prepare(&["mcp", "test", "other"]).run().stderr.contains("Server 'other' not found"));
     let mut terminal = scene.prepare(&["-m", MODEL]).on_terminal();
     terminal.expect("Don't trust").expect("Answer").say("3");
-    terminal.expect("> ").say("/mcp").expect("No MCP servers are enabled: this folder is not trusted");
-    terminal.expect("> ").say("/quit");
+    terminal.expect("User: ").say("/mcp").expect("No MCP servers are enabled: this folder is not trusted");
+    terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     // Where there is nothing at all, nothing is said of trust.
