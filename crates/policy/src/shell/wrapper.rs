@@ -38,7 +38,8 @@ pub(super) fn emit(
         return;
     };
     let name = names::base(program).to_owned();
-    if program.contains(['\n', '\t', ' ']) || program.starts_with('~') {
+    // `{fd}` before a redirection is a part of it, also where a line is continued inside.
+    if program.contains(['\n', '\t', ' ']) || program.starts_with(['~', '{']) {
         found.doubt("the program's name is odd");
     }
     if is_keyword(program) && !text.starts_with("[[") {

@@ -308,6 +308,7 @@ fn what_was_once_missed_is_found_or_doubted() {
         "nice -n ${x:-5 rm} y",
         "x='-v a[$(rm)]'; [ $(t1)$x ]",
         "jobs $(t1)-x rm",
+        "{\\\nfd}>f rm -rf build",
     ] {
         let understood = understand(command);
         assert!(!understood.doubts.is_empty() || programs(&understood).contains(&"rm"), "{command:?}");
