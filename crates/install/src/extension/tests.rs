@@ -62,7 +62,8 @@ impl World {
             ("GIT_CONFIG_GLOBAL".to_owned(), "/dev/null".to_owned()),
         ];
         let time_limit = Duration::from_secs(60);
-        let git = Git { program: "git".into(), environment, background: &self.background, token: None, time_limit };
+        let git =
+            Git { program: "git".into(), environment, background: &self.background, token: None, time_limit };
         let releases = Releases {
             api: self.api.clone(),
             http: ClientOptions::new("test"),

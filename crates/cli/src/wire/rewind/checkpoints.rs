@@ -40,7 +40,11 @@ pub(in crate::wire) async fn open_shadow(
         return Ok(None);
     }
     if !interactive {
-        return if helper("git", &loaded.env).is_some() { Ok(None) } else { Err(failed(&ShadowError::GitMissing)) };
+        return if helper("git", &loaded.env).is_some() {
+            Ok(None)
+        } else {
+            Err(failed(&ShadowError::GitMissing))
+        };
     }
     let project = &loaded.project;
     let name = project.temp_dir().file_name().unwrap_or_default();
