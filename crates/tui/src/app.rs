@@ -498,7 +498,7 @@ impl App {
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let toast = self.toast.as_ref().map(|toast| toast.until);
-        let question = self.takes_keys_at(now);
+        let question = self.takes_keys_at();
         // Nothing turns while a question stands.
         let wheel = self.dialogs.is_empty().then(|| self.status.next_tick(now, self.settings.show.wheel));
         [toast, question, wheel.flatten()].into_iter().flatten().min()

@@ -46,6 +46,8 @@ pub(super) struct Typing {
     last: Option<Instant>,
     /// Until then keys are the prompt's, whatever stands.
     until: Option<Instant>,
+    /// The screen says so, and must be drawn again when it is no longer true.
+    pub(super) said: bool,
 }
 
 impl App {
@@ -166,9 +168,10 @@ impl App {
         asks && self.typing.until.is_some_and(|until| until > now)
     }
 
-    /// When the question that stands begins to take keys.
-    pub(super) fn takes_keys_at(&self, now: Instant) -> Option<Instant> {
-        self.typing.until.filter(|_| self.is_typing(now))
+    /// When the question that stands begins to take keys, as long as the screen says that it does not. That may be over
+    /// by the time it is asked for.
+    pub(super) fn takes_keys_at(&self) -> Option<Instant> {
+        self.typing.until.filter(|_| self.typing.said)
     }
 
     /// Whether keys that came together are a text and no answer to the question.

@@ -32,6 +32,7 @@ impl App {
         let width = width.max(1);
         let _ = self.toast.take_if(|toast| toast.until <= now);
         self.notice_question(now);
+        self.typing.said = self.is_typing(now);
         let theme = self.settings.theme.clone();
         let look = Look {
             theme: &theme,

@@ -118,7 +118,8 @@ impl Stage {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !self.gone {
             let now = Instant::now();
-            let wake = [due, self.app.deadline(now)].into_iter().flatten().min();
+            // A frame that is due soon shows everything that is due by then.
+            let wake = due.or_else(|| self.app.deadline(now));
             let next = tokio::select! {
                 biased;
                 event = typed.next() => match event {

@@ -206,8 +206,11 @@ fn a_question_waits_until_the_keyboard_rests_and_says_so() {
     assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
     assert_eq!(stage.app.deadline(stage.now), Some(stage.now + STILL));
     assert!(stage.shown().contains("> also 11y n?"), "{}", stage.shown());
-    stage.now += STILL;
+    // However late it is noticed, the hint goes.
+    stage.now += STILL + Duration::from_millis(1);
+    assert!(stage.app.deadline(stage.now).is_some_and(|wake| wake <= stage.now));
     let shown = stage.shown();
+    assert_eq!(stage.app.takes_keys_at(), None);
     assert!(!shown.contains("pause to answer") && shown.contains("> also 11y n?"), "{shown}");
     let answered = stage.press(KeyCode::Char('1'), KeyModifiers::NONE);
     assert!(matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{answered:?}");
