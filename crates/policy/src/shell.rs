@@ -118,6 +118,9 @@ pub fn understand(command: &str) -> Understanding {
     if let Some(what) = unreadable(command) {
         found.doubt(what);
     }
+    if continues_inside_an_operator(command) {
+        found.doubt("a line is continued inside an operator");
+    }
     run(command, &Context::default(), &mut found);
     found.finish()
 }
@@ -255,6 +258,17 @@ fn run(text: &str, context: &Context, found: &mut Found) {
         salvage::names_in(&rest, context, found);
     }
     found.variables.certain = certain;
+}
+
+/// Whether bash would join two characters to an operator over the end of a line, as `(` and `(` to `((`.
+fn continues_inside_an_operator(command: &str) -> bool {
+    let is_operator = |c: char| "(){}<>|&;$[]!#=".contains(c);
+    command.match_indices("\\\n").any(|(at, joint)| {
+        let before = command.get(..at).and_then(|text| text.chars().next_back());
+        let after = command.get(at + joint.len()..).and_then(|text| text.chars().next());
+        matches!((before, after), (Some(a), Some(b))
+            if !a.is_whitespace() && !b.is_whitespace() && (is_operator(a) || is_operator(b)))
+    })
 }
 
 /// Characters that a person does not see as what the shell takes them for.

@@ -309,6 +309,7 @@ fn what_was_once_missed_is_found_or_doubted() {
         "x='-v a[$(rm)]'; [ $(t1)$x ]",
         "jobs $(t1)-x rm",
         "{\\\nfd}>f rm -rf build",
+        "x='a[$(rm)]'; (\\\n( x ))",
     ] {
         let understood = understand(command);
         assert!(!understood.doubts.is_empty() || programs(&understood).contains(&"rm"), "{command:?}");
