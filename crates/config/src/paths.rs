@@ -46,7 +46,7 @@ pub struct Home {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
     #[error(
-        "could not find your home directory: HOME is not an absolute path, and the password database names none"
+        "could not find your home directory: HOME is not an absolute path, and the password database has no entry"
     )]
     NotFound,
     #[error("`{}` belongs to another user (uid {}) and is not used", .0.path.display(), .0.owner)]

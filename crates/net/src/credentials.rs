@@ -78,7 +78,7 @@ impl CredentialError {
             ),
             Self::Keychain(_) => Some("unlock the keychain, or give the key in the environment"),
             Self::Lock(error) => error.hint(),
-            Self::OlderCopy { .. } => Some("make the file writable and store it again"),
+            Self::OlderCopy { .. } => Some("make the file writable, then store the secret again"),
             Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,
         }
     }

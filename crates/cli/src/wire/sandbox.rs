@@ -47,7 +47,7 @@ impl SandboxInForce {
     pub(crate) fn summary(&self) -> String {
         match self {
             Self::Own(confinement) => format!("{} ({})", confinement.level, confinement.rights()),
-            Self::Outer(name) => format!("{name} (made outside; commands share it with the program)"),
+            Self::Outer(name) => format!("{name} (outer sandbox, shared by Pollux and its commands)"),
             Self::None => "no sandbox (commands run with your rights)".to_owned(),
         }
     }

@@ -233,7 +233,7 @@ fn a_line_that_was_begun_before_the_question_is_not_its_answer() {
     let mut terminal = at_terminal(&scene, &[]);
     // A yes that is not sent yet when the question comes.
     terminal.expect("User: ").say("go").type_text("y").expect("Answer").type_text("es\n");
-    terminal.expect("one of the numbers").say("n").expect("instead").say("not now").expect("first done");
+    terminal.expect("Answer with a number").say("n").expect("instead").say("not now").expect("first done");
     terminal.expect("User: y").type_text("our turn\n").expect("second done").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.home.project().join("made.txt").exists());
@@ -257,7 +257,7 @@ fn lines_say_who_speaks_what_was_done_and_what_would_be_lost() {
     terminal.expect("User: ").say("go").expect("Model: I look.").expect("Read src/cart.py");
     terminal.expect("wants to run, in the workspace").expect("Warning: Deletes build and everything in it");
     terminal.expect("1. ").expect("6. No").expect("Answer").say("");
-    terminal.expect("one of the numbers").say("leave it alone").expect("Ran rm -rf build: not run");
+    terminal.expect("Answer with a number").say("leave it alone").expect("Ran rm -rf build: not run");
     terminal
         .expect("Ran cat nothing.txt: failed (exit 1)")
         .expect("Model: That is all.")

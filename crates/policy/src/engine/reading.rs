@@ -88,9 +88,7 @@ impl Engine {
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
-            return Err(Some(
-                "it reads or runs what this folder configures, and the folder is not trusted".into(),
-            ));
+            return Err(Some("it uses this folder's configuration, and the folder is not trusted".into()));
         }
         if let Some(name) = &reads.program
             && let Some(file) = self.options.search_path.as_ref().and_then(|path| path.impostor(name))
@@ -139,7 +137,7 @@ impl Engine {
                 // What is found is named at least; only a link can have led elsewhere.
                 let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
                 if one.linked && !way.is_empty() && !places.holds(self, way) {
-                    return Err(Some(format!("`{}` leads out of the workspace", one.word)));
+                    return Err(Some(format!("`{}` points outside the workspace", one.word)));
                 }
             }
             all.push((pattern, matches));
@@ -237,7 +235,7 @@ impl Engine {
         };
         let unknown = |what: &str| CheckAnswer {
             decision: Decision::Ask,
-            reason: format!("`{what}` may touch files that cannot be told from its text"),
+            reason: format!("`{what}` may touch files that cannot be determined from its text"),
         };
         let mut answer = CheckAnswer { decision: Decision::Allow, reason: String::new() };
         for redirection in &understood.redirections {
@@ -271,7 +269,7 @@ impl Engine {
     fn weigh_config(&self, look: &Look<'_>, config: &Path) -> Result<(), Option<String>> {
         match look.disk.text(config) {
             Some(text) if config_holds_credentials(&text) => {
-                Err(Some("the repository's configuration holds a key to a server".to_owned()))
+                Err(Some("the repository's configuration contains credentials".to_owned()))
             }
             _ => Ok(()),
         }
@@ -397,7 +395,7 @@ fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     while let Some(name) = names.next() {
         let is_last = names.peek().is_none();
         if name.eq_ignore_ascii_case(".git") {
-            return Some(format!("`{}` is inside a repository's own folder", below.display()));
+            return Some(format!("`{}` is inside a repository's `.git` folder", below.display()));
         }
         if is_secret_name(&name) || is_private_folder(&name) && !is_last {
             return Some(format!("it would read `{}`, which may hold secrets", below.display()));
@@ -413,7 +411,7 @@ fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     }
     let falls_apart = |c: char| c.is_whitespace() || "*?[]\\'\"".contains(c);
     if pattern.relayed && found.word.contains(falls_apart) {
-        return Some(format!("the file name `{}` may be taken apart into several", shown(&found.word)));
+        return Some(format!("the file name `{}` may be split into several words", shown(&found.word)));
     }
     None
 }
@@ -457,7 +455,7 @@ fn fixed_start(pattern: &str) -> &str {
 fn untold(why: Untold, what: &str) -> String {
     match why {
         Untold::TooMany => format!("`{}` covers too many files to check", shown(what)),
-        Untold::Name => format!("`{}` finds a file whose name is not text", shown(what)),
+        Untold::Name => format!("`{}` matches a file whose name is not valid UTF-8", shown(what)),
     }
 }
 

@@ -5,7 +5,7 @@ use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 /// Names of what is lost that are listed in one sentence.
 const NAMED: usize = 3;
 /// What is lost where the words do not tell.
-const BY_INPUT: &str = "the files that its input names";
+const BY_INPUT: &str = "the files named in its input";
 const AT_RUN_TIME: &str = "files only known at run time";
 /// Characters of a command that stand behind a sentence.
 const SHOWN: usize = 60;
@@ -184,7 +184,7 @@ impl Call<'_> {
                 Harm::named("overwrites a file or device", "overwrites {}")
             }
             "shred" | "wipe" | "srm" => Harm::named("destroys file contents", "destroys the contents of {}"),
-            "truncate" => Harm::named("cuts or empties files", "cuts or empties {}"),
+            "truncate" => Harm::named("truncates files", "truncates {}"),
             "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "mke2fs" | "blkdiscard" | "sgdisk" => {
                 Harm::named("changes a disk", "changes the disk {}")
             }
@@ -205,7 +205,7 @@ impl Call<'_> {
             "kill" | "pkill" | "killall"
                 if self.has("-1") && self.known.len() > 1 || self.has("--") && self.has("-1") =>
             {
-                Harm::plain("ends every process of yours")
+                Harm::plain("kills all of your processes")
             }
             "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => {
                 Harm::plain("stops or restarts the machine")

@@ -220,7 +220,7 @@ fn choice(token: &'static str) -> Option<(&'static str, Choice)> {
 struct Table {
     programs: HashMap<&'static str, Program>,
     /// Programs and the one word that they may be asked, and whether the folder must be trusted for it.
-    questions: HashMap<(&'static str, &'static str), bool>,
+    questions: HashMap<&'static str, Vec<(&'static str, bool)>>,
     problems: Vec<String>,
 }
 
@@ -299,8 +299,9 @@ impl Table {
         }
         if let Some(words) = names.strip_prefix("ask ") {
             for word in words.split_whitespace() {
-                let asked = kinds.split_whitespace().map(|name| ((name, word), program.traits.trusted));
-                self.questions.extend(asked);
+                for name in kinds.split_whitespace() {
+                    self.questions.entry(name).or_default().push((word, program.traits.trusted));
+                }
             }
             return Vec::new();
         }
@@ -337,12 +338,7 @@ pub(super) fn program(name: &str) -> Option<&'static Program> {
 
 /// Whether a program may be asked this one thing, and whether only in a trusted folder.
 pub(super) fn question(name: &str, word: &str) -> Option<bool> {
-    // The keys outlive every name, so a look-up by a shorter-lived pair needs the pair's own type.
-    table()
-        .questions
-        .iter()
-        .find(|((known, asked), _)| *known == name && *asked == word)
-        .map(|(_, trusted)| *trusted)
+    table().questions.get(name)?.iter().find(|(asked, _)| *asked == word).map(|(_, trusted)| *trusted)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Lines {
                     return Answer::Refuse(word.to_owned());
                 }
                 (None, _) => {
-                    show("Answer with one of the numbers, yes, no, or what should be done instead.\n");
+                    show("Answer with a number, yes, no, or what to do instead.\n");
                     continue;
                 }
             };
