@@ -92,13 +92,24 @@ impl Dialog {
         let KeyCode::Char(letter) = key.code else { return true };
         let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         let answers = match self {
-            Self::Approval(_) => "ynjk?",
-            Self::Questions(questions) if questions.asks_yes_or_no() => "ynjk",
-            Self::Questions(_) => "jk",
+            // Words begin with letters: only those that mark an answer count, and Enter says it.
+            Self::Approval(_) => "yn?",
+            Self::Questions(questions) if questions.asks_yes_or_no() => "yn",
+            Self::Questions(_) => "",
+            Self::Picker(picker) if picker.is_unbidden() => "",
             Self::Picker(_) => "ynjkgGq",
             Self::Entry(_) => "",
         };
         !is_plain || self.takes_text() || letter.is_ascii_digit() || answers.contains(letter)
+    }
+
+    /// Marks what was marked at first, because the keys since were meant for the prompt.
+    pub(crate) fn restart(&mut self) {
+        match self {
+            Self::Approval(approval) => approval.restart(),
+            Self::Questions(questions) => questions.restart(),
+            Self::Picker(_) | Self::Entry(_) => {}
+        }
     }
 
     /// Whether somebody writes into it.

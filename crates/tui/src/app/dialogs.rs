@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::ApprovalRequest;
 use pollux_domain::id::CallId;
 
@@ -46,6 +46,10 @@ pub(super) struct Typing {
     last: Option<Instant>,
     /// Until then keys are the prompt's, whatever stands.
     until: Option<Instant>,
+    /// The person moved in the question that stands, and typed nothing since: Enter is the question's.
+    turned: bool,
+    /// A letter that marked an answer, and begins a word if others follow.
+    letter: Option<KeyEvent>,
     /// The screen says so, and must be drawn again when it is no longer true.
     pub(super) said: bool,
 }
@@ -131,6 +135,46 @@ impl App {
     /// The person pressed a key here, or elsewhere while another program had the terminal.
     pub fn touched(&mut self, now: Instant) {
         self.typing.last = Some(now);
+    }
+
+    /// Whether a key is meant for the question and not for the prompt. While a text stands in the prompt, only keys that
+    /// are of no use there count, and Enter after one of them.
+    pub(super) fn is_meant_for(&self, place: usize, key: KeyEvent) -> bool {
+        let Some(Standing { dialog, .. }) = self.dialogs.get(place) else { return false };
+        if !dialog.comes_by_itself() {
+            return true;
+        }
+        let turns = matches!(key.code, KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Esc);
+        let commands = key.modifiers.contains(KeyModifiers::CONTROL)
+            && matches!(key.code, KeyCode::Char('c' | 'o'));
+        let enters = key.code == KeyCode::Enter && self.typing.turned;
+        let is_free = dialog.takes_text() || self.composer.is_empty();
+        dialog.takes(key) && (is_free || turns || commands || enters)
+    }
+
+    /// A key went to the question.
+    pub(super) fn turned_to_question(&mut self, key: KeyEvent) {
+        let plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        self.typing.turned = matches!(key.code, KeyCode::Up | KeyCode::Down);
+        self.typing.letter =
+            Some(key).filter(|key| plain && matches!(key.code, KeyCode::Char('y' | 'n')) && self.composer.is_empty());
+    }
+
+    /// A key goes into the prompt: the question forgets what was marked, and a letter that it took comes first.
+    pub(super) fn turned_to_prompt(&mut self, key: KeyEvent) -> Option<KeyEvent> {
+        self.typing.turned = false;
+        if let Some(standing) = self.dialogs.front_mut().filter(|standing| standing.dialog.comes_by_itself()) {
+            standing.dialog.restart();
+        }
+        self.typing.letter.take().filter(|_| super::input::is_text(&key) && key.code != KeyCode::Enter)
+    }
+
+    /// Whether a question stands above a text, so that Enter sends the text.
+    pub(super) fn is_drafting(&self) -> bool {
+        let asks = self.dialogs.front().is_some_and(|standing| {
+            standing.dialog.comes_by_itself() && !standing.dialog.takes_text()
+        });
+        asks && !self.composer.is_empty() && !self.typing.turned
     }
 
     /// Keys are the prompt's for as long as the keyboard does not rest.

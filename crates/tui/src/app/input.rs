@@ -26,8 +26,13 @@ impl App {
         if !together {
             return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
         }
+        let first = pressed.first().and_then(|key| self.turned_to_prompt(*key));
         self.typed_at(now);
         let mut actions = Vec::new();
+        if let Some(key) = first {
+            let reaction = self.composer.key(key, now);
+            actions.extend(self.react(reaction, key, now));
+        }
         // What a command does is done before the keys after it count.
         for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
             for (key, reaction) in self.composer.keys(run, now) {
@@ -44,19 +49,23 @@ impl App {
             return Vec::new();
         }
         if let Holder::Dialog(place) = self.holder(now)
-            && let Some(standing) = self.dialogs.get_mut(place)
             // A letter that says nothing to the question is the beginning of a text.
-            && (standing.dialog.takes(key) || !standing.dialog.comes_by_itself())
+            && self.is_meant_for(place, key)
         {
             self.touched(now);
+            self.turned_to_question(key);
             let actions = self.dialog_key(place, key);
             self.notice_question(now);
             self.set_conditions();
             return actions;
         }
+        let first = self.turned_to_prompt(key);
         self.typed_at(now);
-        let reaction = self.composer.key(key, now);
-        let actions = self.react(reaction, key, now);
+        let mut actions = Vec::new();
+        for key in first.into_iter().chain([key]) {
+            let reaction = self.composer.key(key, now);
+            actions.extend(self.react(reaction, key, now));
+        }
         self.set_conditions();
         actions
     }

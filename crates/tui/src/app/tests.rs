@@ -169,6 +169,9 @@ fn a_question_stands_above_the_draft_and_is_answered() {
     let shown = stage.shown();
     assert!(shown.contains("cargo build") && shown.contains("● 1. Allow once"), "{shown}");
     assert!(shown.contains("> draft"), "{shown}");
+    // Enter alone would be about the draft.
+    stage.press(KeyCode::Down, KeyModifiers::NONE);
+    stage.press(KeyCode::Up, KeyModifiers::NONE);
     let actions = stage.enter();
     assert_eq!(actions, [Action::Decide { call: CallId::from_file("1"), answer: Answer::Once }]);
     assert!(stage.shown().contains("> draft"), "{}", stage.shown());

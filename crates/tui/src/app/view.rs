@@ -22,6 +22,8 @@ const QUEUED: usize = 3;
 const BOX: usize = 5;
 /// What is said while a question waits for the keyboard to rest.
 const TYPING: &str = "Typing continues below; pause to answer";
+/// What is said while a text stands below a question.
+const DRAFT: &str = "Enter queues your text; ↑ ↓ and Enter answer the question";
 const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
@@ -274,12 +276,15 @@ impl App {
             let hint = Span::styled(text, look.theme.warning());
             under.extend(wrap(&[hint], look.width, &Margin::default()));
         }
+        if !is_typing && self.is_drafting() {
+            under.extend(wrap(&[Span::styled(DRAFT, look.theme.warning())], look.width, &Margin::default()));
+        }
         let writes = place == 0 && (is_typing || !self.composer.is_empty());
         let prompt = writes.then(|| {
             under.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), look.theme.border())));
             let input = self.composer.height(look.width).min((height / 4).max(1));
             let popup = self.composer.popup_height().min(height / 4);
-            Prompt { input, popup, has_keys: is_typing }
+            Prompt { input, popup, has_keys: is_typing || self.is_drafting() }
         });
         let taken = prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup);
         // The question needs the larger half.

@@ -45,7 +45,7 @@ impl Approval {
         let mut choices = Choices::numbered(labels.collect(), no);
         // What cannot be undone takes more than Enter.
         if let Some(no) = no.filter(|_| request.destroys.is_some()) {
-            choices.mark(no);
+            choices.start_at(no);
         }
         Self {
             request,
@@ -70,6 +70,11 @@ impl Approval {
 
     pub(super) fn call(&self) -> &CallId {
         &self.request.call
+    }
+
+    /// Forgets what was marked: the keys were meant for the prompt.
+    pub(super) fn restart(&mut self) {
+        self.choices.restart();
     }
 
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {

@@ -12,6 +12,8 @@ pub(super) struct Choices {
     /// The digit that makes a choice, and its words.
     choices: Vec<(usize, String)>,
     marked: usize,
+    /// What is marked at first.
+    first: usize,
     /// The choice that does nothing, where there is one.
     no: Option<usize>,
 }
@@ -24,13 +26,24 @@ impl Choices {
 
     /// Choices with digits of their own. A digit that makes no choice marks `no`.
     pub(super) fn numbered(choices: Vec<(usize, String)>, no: Option<usize>) -> Self {
-        Self { choices, marked: 0, no }
+        Self { choices, marked: 0, first: 0, no }
     }
 
     /// The same, where one of those that are counted does nothing.
     pub(super) fn with_no(mut self, no: usize) -> Self {
         self.no = Some(no);
         self
+    }
+
+    /// Marks a choice from the start.
+    pub(super) fn start_at(&mut self, index: usize) {
+        self.mark(index);
+        self.first = self.marked;
+    }
+
+    /// Marks what was marked at first.
+    pub(super) fn restart(&mut self) {
+        self.marked = self.first;
     }
 
     pub(super) fn marked(&self) -> usize {

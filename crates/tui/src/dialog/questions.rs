@@ -66,6 +66,11 @@ impl Questions {
         self.choices = if form == QuestionForm::YesNo { choices.with_no(1) } else { choices };
     }
 
+    /// Forgets what was marked: the keys were meant for the prompt.
+    pub(super) fn restart(&mut self) {
+        self.choices.restart();
+    }
+
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
         let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl_c {

@@ -183,7 +183,8 @@ fn escape_gives_the_queue_back_and_sends_nothing() {
     queue(&mut stage);
     stage.event(wanted("ls"));
     stage.now += STILL;
-    stage.press(KeyCode::Char('6'), KeyModifiers::NONE);
+    stage.press(KeyCode::Up, KeyModifiers::NONE);
+    stage.enter();
     stage.write("use make");
     assert_eq!(decided(&stage.enter()), Some(&Answer::Refuse("use make".to_owned())));
     assert_eq!(stage.app.take_queue().map(|queued| queued.text).as_deref(), Some("first\n\nsecond"));

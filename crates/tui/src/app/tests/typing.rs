@@ -182,8 +182,10 @@ fn whoever_pauses_answers() {
         robot.check();
         robot.stage.now += STILL;
         assert!(!robot.stage.shown().contains("pause to answer"), "{}", robot.stage.shown());
-        let code = if kind == 0 { KeyCode::Esc } else { KeyCode::Char('1') };
-        let actions = robot.stage.app.key(KeyEvent::from(code), robot.stage.now);
+        let codes: &[KeyCode] = if kind == 0 { &[KeyCode::Esc] } else { &[KeyCode::Down, KeyCode::Up, KeyCode::Enter] };
+        let now = robot.stage.now;
+        let press = |code: &KeyCode| robot.stage.app.key(KeyEvent::from(*code), now);
+        let actions: Vec<Action> = codes.iter().flat_map(press).collect();
         let takes_words = robot.stage.app.dialogs.front().is_some_and(|front| front.dialog.takes_text());
         assert!(takes_words || matches!(actions.as_slice(), [Action::Decide { .. }]), "{seed}: {actions:?}");
         // Esc gives the queue back.
@@ -212,7 +214,14 @@ fn a_question_waits_until_the_keyboard_rests_and_says_so() {
     let shown = stage.shown();
     assert_eq!(stage.app.takes_keys_at(), None);
     assert!(!shown.contains("pause to answer") && shown.contains("> also 11y n?"), "{shown}");
-    let answered = stage.press(KeyCode::Char('1'), KeyModifiers::NONE);
+    // What stands in the prompt is still what keys are about, until the person turns to the question.
+    assert!(shown.contains("Enter queues your text"), "{shown}");
+    assert_eq!(stage.press(KeyCode::Char('1'), KeyModifiers::NONE), []);
+    assert_eq!(stage.press(KeyCode::Backspace, KeyModifiers::NONE), []);
+    stage.now += STILL;
+    assert_eq!(stage.press(KeyCode::Down, KeyModifiers::NONE), []);
+    assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
+    let answered = stage.enter();
     assert!(matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{answered:?}");
     assert!(stage.shown().contains("> also 11y n?"), "{}", stage.shown());
 }
@@ -277,6 +286,35 @@ fn what_is_pasted_goes_into_the_prompt_and_answers_nothing() {
     let keys = ['1', 'y', '2', '6'].map(|letter| KeyEvent::from(KeyCode::Char(letter)));
     assert_eq!(stage.app.keys(&keys, stage.now), []);
     assert_eq!(stage.app.composer.text(), "1y26");
+}
+
+#[test]
+fn words_typed_at_an_open_question_stay_whole_and_arm_nothing() {
+    for words in ["just stop", "yes please", "keep it", "no way", "just use 2 spaces", "wait, do not do that", "y", "n"] {
+        let mut stage = Stage::new(60, 20);
+        let now = stage.now;
+        stage.app.begin_turn("go", false, now);
+        stage.now += Duration::from_secs(5);
+        stage.event(request(1, 0));
+        stage.now += Duration::from_secs(2);
+        assert_eq!(stage.write(words), [], "{words}");
+        stage.now += Duration::from_millis(1_100);
+        if words.len() == 1 {
+            // A letter alone marks an answer, and Enter says it.
+            let answered = stage.enter();
+            let once = matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]);
+            assert_eq!(once, words == "y", "{words}: {answered:?}");
+            continue;
+        }
+        assert_eq!(stage.app.composer.text(), words);
+        assert_eq!(stage.enter(), [], "{words}");
+        let queued: Vec<&str> = stage.app.queue.iter().map(|queued| queued.text.as_str()).collect();
+        assert_eq!(queued, [words]);
+        // The next Enter finds *No* marked again.
+        stage.now += Duration::from_secs(1);
+        let answered = stage.enter();
+        assert!(!matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{words}: {answered:?}");
+    }
 }
 
 #[test]
