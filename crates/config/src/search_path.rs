@@ -48,6 +48,10 @@ impl SearchPath {
         }
         for folder in &self.folders {
             let file = folder.path.join(name);
+            // A folder that depends on where a command stands may hold anything there.
+            if !folder.path.is_absolute() {
+                return Lookup::Unsafe(file);
+            }
             if is_program(&file) {
                 return if folder.safe { Lookup::Safe(file) } else { Lookup::Unsafe(file) };
             }

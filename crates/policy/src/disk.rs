@@ -90,6 +90,7 @@ pub(crate) struct Match {
 }
 
 /// How far a pattern was followed.
+#[derive(Clone)]
 struct Way {
     path: PathBuf,
     /// The same as the command gets it.
@@ -222,11 +223,11 @@ impl<'d> Look<'d> {
                 }
                 continue;
             }
-            let wanted = wants(name);
-            if wanted && !is_folder {
-                next.linked |= entry.kind == EntryKind::Link;
-                found.push(next.ends(entry.kind));
-            } else if is_folder {
+            if wants(name) {
+                let found_here = Way { linked: next.linked || entry.kind == EntryKind::Link, ..next.clone() };
+                found.push(found_here.ends(entry.kind));
+            }
+            if is_folder {
                 next.word.push('/');
                 self.below(&next, hidden, rest, found)?;
             }

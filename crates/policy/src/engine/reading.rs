@@ -1,5 +1,6 @@
 //! Judges what commands that only read would read.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::shell_call::Places;
@@ -13,7 +14,7 @@ use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree, 
 /// More folders than this between a file and the top of its repository are not climbed.
 const MOST_PARENTS: usize = 64;
 /// Files in which a folder says what searching programs leave out, or do not.
-const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore"];
+const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore", ".git/info/exclude"];
 
 /// Characters that make a word a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
@@ -90,10 +91,16 @@ impl Engine {
         if reads.needs_trust && !self.options.trusted {
             return Err(Some("it uses this folder's configuration, and the folder is not trusted".into()));
         }
-        if let Some(name) = &reads.program
-            && let Some(file) = self.options.search_path.as_ref().and_then(|path| path.impostor(name))
-        {
-            return Err(Some(format!("`{name}` would run `{}`, which others can change", file.display())));
+        if let Some(path) = &self.options.search_path {
+            let wrappers = part.behind.iter().map(String::as_str);
+            let helpers = reads.program.as_deref().map(started_by).unwrap_or_default();
+            let mut names = wrappers.chain(reads.program.as_deref()).chain(helpers.iter().copied());
+            if let Some((name, file)) = names.find_map(|name| Some((name, path.impostor(name)?))) {
+                return Err(Some(format!(
+                    "`{name}` would run `{}`, which others can change",
+                    file.display()
+                )));
+            }
         }
         for read in &reads.all {
             let matched = found.iter().filter(|(pattern, _)| pattern.text == read.path);
@@ -326,8 +333,13 @@ impl Walk<'_> {
     fn is_passed_over(&self, name: &str) -> bool {
         let hidden = name.starts_with('.') && !self.tree.hidden;
         let revealed = |pattern: &String| finds_any(pattern, name);
-        self.tree.without.iter().any(|not| not.trim_end_matches('/') == name)
-            || hidden && !self.revealed.iter().any(revealed)
+        hidden && !self.revealed.iter().any(revealed)
+    }
+
+    /// Whether a name is left out; patterns and those that end in a slash are not followed.
+    fn is_left_out(&self, name: &str, kind: EntryKind) -> bool {
+        let without = if kind == EntryKind::Folder { &self.tree.without_folders } else { &self.tree.without };
+        without.iter().any(|not| not == name)
     }
 
     fn is_wanted(&self, name: &str) -> bool {
@@ -343,14 +355,13 @@ impl Walk<'_> {
             return Ok(());
         }
         let entries = look.list(folder).map_err(|why| Some(untold(why, &folder.to_string_lossy())))?;
-        if !self.tree.hidden
-            && entries.iter().any(|entry| IGNORE_FILES.iter().any(|name| entry.name == **name))
-        {
+        let tells = |name: &OsStr| name == ".git" || IGNORE_FILES.iter().any(|file| name == *file);
+        if !self.tree.hidden && entries.iter().any(|entry| tells(&entry.name)) {
             self.reveal(folder, look);
         }
         for entry in entries {
             let name = entry.name.to_string_lossy();
-            if self.is_passed_over(&name) {
+            if self.is_passed_over(&name) || self.is_left_out(&name, entry.kind) {
                 continue;
             }
             let path = folder.join(&entry.name);
@@ -385,6 +396,17 @@ impl Walk<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Programs that a program starts by name.
+fn started_by(program: &str) -> &'static [&'static str] {
+    match program {
+        "egrep" | "fgrep" => &["grep"],
+        "zcat" => &["gzip", "gunzip"],
+        "tar" | "gtar" | "bsdtar" => &["gzip", "bzip2", "xz", "zstd", "lzma", "compress"],
+        "fd" | "fdfind" => &["ls"],
+        _ => &[],
     }
 }
 

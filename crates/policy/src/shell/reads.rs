@@ -48,8 +48,10 @@ pub struct Tree {
     pub follows: bool,
     /// Only names that one of these patterns finds; all if there are none.
     pub only: Vec<String>,
-    /// Not these names.
+    /// Not files of these names.
     pub without: Vec<String>,
+    /// Not folders of these names.
+    pub without_folders: Vec<String>,
 }
 
 pub(super) fn is_listed(name: &str) -> bool {
@@ -88,6 +90,7 @@ pub fn reads(part: &Part) -> Option<Reads> {
         return None;
     }
     let mut reads = if let [word] = arguments
+        && part.assignments.is_empty()
         && let Some(needs_trust) = programs::question(name, word)
     {
         Reads { needs_trust, ..Reads::default() }
@@ -148,7 +151,9 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
         _ => arguments.to_vec(),
     };
     let changes = name == "cd" && arguments == ["-"] || name == "set" && arguments.is_empty();
-    if changes || name == "ps" && arguments.iter().any(|a| a.contains("env")) {
+    // `-auxe` is taken for `auxe` where there is no user of the name.
+    let is_doubtful = |a: &str| a.len() > 2 && a.starts_with('-') && !a.starts_with("--") && a.contains('u');
+    if changes || name == "ps" && arguments.iter().any(|a| a.contains("env") || is_doubtful(a)) {
         return None;
     }
     let given = Arguments::read(program, &arguments)?;
@@ -161,9 +166,13 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
         Tree { hidden: given.hidden || !program.traits.visible, follows: name == "diff", ..Tree::default() };
     for (kind, value) in &given.values {
         match (kind, value.strip_prefix('!')) {
-            (Kind::Glob, Some(not)) => tree.without.push(not.to_owned()),
+            (Kind::Glob, Some(not)) => {
+                tree.without.push(not.to_owned());
+                tree.without_folders.push(not.to_owned());
+            }
             (Kind::Glob, None) => tree.only.push((*value).to_owned()),
             (Kind::Skip, _) => tree.without.push((*value).to_owned()),
+            (Kind::SkipFolder, _) => tree.without_folders.push((*value).to_owned()),
             // A type, like a pattern, finds hidden files as well.
             (Kind::Type, _) => {
                 tree.hidden = true;
@@ -173,6 +182,10 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
         }
     }
     tree.hidden |= program.traits.visible && !tree.only.is_empty();
+    // Where names are asked for as well, the order decides which counts.
+    if !tree.only.is_empty() {
+        tree.without.clear();
+    }
     let how = |kind: Kind| match kind {
         Kind::Facts => How::Facts,
         _ if given.names => How::Facts,
@@ -189,6 +202,8 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
             Kind::Command | Kind::Listing => return None,
             Kind::Out if is_sink(value) => {}
             Kind::Out => return None,
+            // A file of arguments.
+            Kind::File if name == "strings" && value.starts_with('@') => return None,
             Kind::File | Kind::Facts | Kind::Tree if *value == "-" => {}
             Kind::File | Kind::Facts | Kind::Tree => all.push(read(value, how(*kind))?),
             Kind::Archive => archive(value, &mut all)?,
@@ -202,7 +217,8 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
             Kind::Bsd if !value.contains('e') => {}
             Kind::Given if value.split_once('=').is_some_and(|(n, v)| is_plain_value(n, v)) => {}
             Kind::Key | Kind::Shown | Kind::Bsd | Kind::Given => return None,
-            Kind::Text | Kind::Plus | Kind::Number | Kind::Glob | Kind::Skip | Kind::Pair | Kind::Type => {}
+            Kind::Text | Kind::Plus | Kind::Number | Kind::Glob | Kind::Skip | Kind::SkipFolder => {}
+            Kind::Pair | Kind::Type => {}
         }
     }
     let is_place = |(kind, _): &&(Kind, &str)| matches!(kind, Kind::File | Kind::Facts | Kind::Tree);
@@ -275,7 +291,7 @@ fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) ->
             part.data.iter().all(|datum| datum.at > 1)
                 && !arguments.first().is_some_and(|a| a.starts_with("-v"))
         }
-        "wait" => !arguments.iter().any(|a| a.starts_with("-p")),
+        "wait" => !arguments.iter().any(|a| a.starts_with('-')),
         "[[" => true,
         _ => program.traits.data && part.patterns.is_empty(),
     }
@@ -316,8 +332,7 @@ fn awk_only_reads(program: &str) -> bool {
 }
 
 fn jq_only_reads(filter: &str) -> bool {
-    !names_env(filter)
-        && !["$ENV", "import", "include", "modulemeta"].iter().any(|word| filter.contains(word))
+    !names_env(filter) && !["ENV", "import", "include", "modulemeta"].iter().any(|word| filter.contains(word))
 }
 
 /// Whether a jq filter calls `env`.

@@ -399,10 +399,13 @@ fn sed_line_is_tame(line: &str) -> bool {
                 current = next()
             }
             Some('#' | 'a' | 'i' | 'c') => return true,
-            // A label ends where the next command may start.
+            // A label ends where the next command may start, or at a blank.
             Some(':' | 'b' | 't' | 'T') => {
                 current = next();
-                while current.is_some_and(|c| !matches!(c, ';' | '}')) {
+                while current == Some(' ') {
+                    current = next();
+                }
+                while current.is_some_and(|c| !c.is_whitespace() && !matches!(c, ';' | '}')) {
                     current = next();
                 }
             }
@@ -482,13 +485,17 @@ fn awk(call: &Call<'_>, found: &mut Found) {
 
 pub(super) fn awk_is_tame(program: &str) -> bool {
     let without_or = program.replace("||", "");
-    let prints_to_file = without_or
-        .split("print")
-        .skip(1)
-        .any(|after| after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'));
+    // The end of a statement is only sure where no string and no expression can hold a sign that looks like one.
+    let plain = !program.contains(['"', '/']);
+    let statement = |after: &'_ str| match plain {
+        true => after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'),
+        false => after.contains('>'),
+    };
+    let prints_to_file = without_or.split("print").skip(1).any(statement);
     !without_or.contains('|')
         && !program.contains("system")
         && !program.contains("getline")
         && !program.contains('@')
+        && !program.contains("SYMTAB")
         && !prints_to_file
 }

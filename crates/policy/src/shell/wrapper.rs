@@ -247,6 +247,12 @@ impl Call<'_> {
     fn xargs(&self, found: &mut Found) -> bool {
         let Some(wrapper) = programs::program("xargs") else { return false };
         let start = self.after_options(wrapper, found).unwrap_or_default();
+        let hides_marker = |text: &str| {
+            !text.starts_with("-I") && !text.starts_with("--") && text.starts_with('-') && text.contains('I')
+        };
+        if self.arguments.iter().take(start).filter_map(Word::text).any(hides_marker) {
+            found.doubt("which words `xargs` replaces cannot be told");
+        }
         let mut inner = self.arguments.get(start..).unwrap_or_default().to_vec();
         if inner.is_empty() {
             return false;

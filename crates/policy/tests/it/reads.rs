@@ -142,6 +142,15 @@ const ASKED: &[&str] = &[
     "diff a .env", "cmp a id_rsa", "comm a .env", "paste a .env", "git show HEAD:.env", "git diff .env", "git log -p -- .env", "git blame .env",
     "cd sub && cat .env", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
     "grep -f .env a", "xargs -a .env echo", "xargs -ra.env echo", "xargs --arg-file=.env echo", "xargs --arg-file .env echo", "xargs echo < .env", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
+    // what a second reading by an attacker found
+    "RANDOM='a[$(cat .env|tee /dev/stderr)]'", "for SECONDS in 'a[$(cat .env)]'; do :; done", "read RANDOM <<< 'a[$(cat .env)]'", "export RANDOM='a[$(id)]'",
+    "wait -fnp 'a[$(cat .env)]'", "wait '-pa[$(cat .env)]' -n", "sed -n ':x e cat .env' a", "sed 'tx w outw' a", "sed 'b x w out' a",
+    "printf x | xargs --replace cat echo .env", "printf x | xargs --max-lines cat echo .env", "printf cat | xargs -tI echo timeout 5 echo .env", "printf x | xargs -io nice echo x",
+    "awk 'BEGIN{print \"pwn;\" > \"/tmp/x\"}'", "awk 'BEGIN{printf \"a}\" > \"x\"}'", "awk '{print /}/ > \"x\"}' a", "xxd -bs a r3", "xxd -pc 5 r2",
+    "strings @.env", "strings @a", "diff -N --to-file=. sub", "diff --from-file=. sub", "grep -r TOP --exclude=.env --include=.env sub", "grep -r TOP --exclude-dir=.env sub", "grep -r TOP --exclude='.env/' sub",
+    "rg TOP --iglob .ENV", "rg TOP -g '!.env' -g '.env' sub", "rg --hidden TOP -g '!.env/' sub", "ps -auxeww", "PS_PERSONALITY=bsd ps -axeww", "jq -n '$ ENV'", "jq -n '$\tENV'",
+    "git grep --untracked TOP", "echo HEAD:.env | git cat-file --batch", "git diff -- '.e*'", "git status -vv", "git log -L1,1:.env", "git diff -- ':(glob).e*'",
+    "CLOUDSDK_PYTHON=./x.sh gcloud --version", "GCC_EXEC_PREFIX=x gcc --version", "awk 'BEGIN{print SYMTAB[\"ENV\" \"IRON\"]}'",
     // other machines, other programs, project files
     "tar tf evil.example:x", "tar -tf evil.example:a.tar", "tar -tvf dev@evil.example:/tmp/a.tar", "tar --list --file=evil.example:a",
     "mvn --version", "gradle --version", "sbt --version", "yarn --version", "pnpm --version", "npx --version", "bundle --version", "mix --version",
@@ -265,7 +274,7 @@ fn in_a_folder_that_is_not_trusted_no_tool_of_the_folder_is_asked_for_its_versio
 fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
     let place = secretive();
     let bin = place.project.join("node_modules/.bin");
-    for name in ["cat", "ls"] {
+    for name in ["cat", "ls", "timeout", "env", "bash", "grep"] {
         write(&bin.join(name), "#!/bin/sh\n");
         fs::set_permissions(bin.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
@@ -275,6 +284,12 @@ fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
         ("{bin}:/usr/bin:/bin", "wc -l a", Decision::Allow),
         ("{bin}:/usr/bin:/bin", "/bin/cat a", Decision::Allow),
         ("{bin}:/usr/bin:/bin", "echo x; pwd", Decision::Allow),
+        ("{bin}:/usr/bin:/bin", "timeout 5 wc -l a", Decision::Ask),
+        ("{bin}:/usr/bin:/bin", "env wc -l a", Decision::Ask),
+        ("{bin}:/usr/bin:/bin", "bash -c 'wc -l a'", Decision::Ask),
+        ("{bin}:/usr/bin:/bin", "fgrep x a", Decision::Ask),
+        (".:/usr/bin:/bin", "wc -l a", Decision::Ask),
+        (":/usr/bin:/bin", "cd src && wc -l lib.rs", Decision::Ask),
         ("/usr/bin:/bin:{bin}", "cat a", Decision::Allow),
         ("/usr/bin:/bin", "cat a", Decision::Allow),
     ] {

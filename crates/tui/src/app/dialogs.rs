@@ -144,9 +144,12 @@ impl App {
         if !dialog.comes_by_itself() {
             return true;
         }
-        let turns = matches!(key.code, KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Esc);
-        let commands = key.modifiers.contains(KeyModifiers::CONTROL)
-            && matches!(key.code, KeyCode::Char('c' | 'o'));
+        let turns = matches!(
+            key.code,
+            KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Esc
+        );
+        let commands =
+            key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'o'));
         let enters = key.code == KeyCode::Enter && self.typing.turned;
         let is_free = dialog.takes_text() || self.composer.is_empty();
         dialog.takes(key) && (is_free || turns || commands || enters)
@@ -156,14 +159,15 @@ impl App {
     pub(super) fn turned_to_question(&mut self, key: KeyEvent) {
         let plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         self.typing.turned = matches!(key.code, KeyCode::Up | KeyCode::Down);
-        self.typing.letter =
-            Some(key).filter(|key| plain && matches!(key.code, KeyCode::Char('y' | 'n')) && self.composer.is_empty());
+        self.typing.letter = Some(key)
+            .filter(|key| plain && matches!(key.code, KeyCode::Char('y' | 'n')) && self.composer.is_empty());
     }
 
     /// A key goes into the prompt: the question forgets what was marked, and a letter that it took comes first.
     pub(super) fn turned_to_prompt(&mut self, key: KeyEvent) -> Option<KeyEvent> {
         self.typing.turned = false;
-        if let Some(standing) = self.dialogs.front_mut().filter(|standing| standing.dialog.comes_by_itself()) {
+        if let Some(standing) = self.dialogs.front_mut().filter(|standing| standing.dialog.comes_by_itself())
+        {
             standing.dialog.restart();
         }
         self.typing.letter.take().filter(|_| super::input::is_text(&key) && key.code != KeyCode::Enter)
@@ -171,9 +175,10 @@ impl App {
 
     /// Whether a question stands above a text, so that Enter sends the text.
     pub(super) fn is_drafting(&self) -> bool {
-        let asks = self.dialogs.front().is_some_and(|standing| {
-            standing.dialog.comes_by_itself() && !standing.dialog.takes_text()
-        });
+        let asks = self
+            .dialogs
+            .front()
+            .is_some_and(|standing| standing.dialog.comes_by_itself() && !standing.dialog.takes_text());
         asks && !self.composer.is_empty() && !self.typing.turned
     }
 

@@ -1,6 +1,7 @@
 //! What git shows without changing anything.
 
 use super::{How, Read, Reads, files, read, subcommand};
+use crate::disk::finds_any;
 use crate::shell::arguments::Arguments;
 use crate::shell::{Part, Pattern, git, programs};
 
@@ -24,9 +25,22 @@ pub(super) fn reads(part: &Part, arguments: &[&str]) -> Option<Reads> {
     Some(Reads { all, needs_trust: true, program: None })
 }
 
+/// Names that a pattern must not find.
+const SECRETS: &[&str] =
+    &[".env", ".env.local", ".envrc", ".netrc", ".npmrc", "id_rsa", "id_ed25519", "a.pem", "a.key"];
+
 /// A commit, a file of one, or a file.
 pub(super) fn named(text: &str) -> Option<Read> {
+    // Git's own ways to choose files.
+    if text.starts_with(':') {
+        return None;
+    }
     let path = text.rsplit_once(':').map_or(text, |(_, path)| path);
+    // Git expands patterns itself.
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if path.contains(['*', '?', '[']) && SECRETS.iter().any(|name| finds_any(last, name)) {
+        return None;
+    }
     read(path, How::Contents)
 }
 

@@ -182,7 +182,8 @@ fn whoever_pauses_answers() {
         robot.check();
         robot.stage.now += STILL;
         assert!(!robot.stage.shown().contains("pause to answer"), "{}", robot.stage.shown());
-        let codes: &[KeyCode] = if kind == 0 { &[KeyCode::Esc] } else { &[KeyCode::Down, KeyCode::Up, KeyCode::Enter] };
+        let codes: &[KeyCode] =
+            if kind == 0 { &[KeyCode::Esc] } else { &[KeyCode::Down, KeyCode::Up, KeyCode::Enter] };
         let now = robot.stage.now;
         let press = |code: &KeyCode| robot.stage.app.key(KeyEvent::from(*code), now);
         let actions: Vec<Action> = codes.iter().flat_map(press).collect();
@@ -290,7 +291,16 @@ fn what_is_pasted_goes_into_the_prompt_and_answers_nothing() {
 
 #[test]
 fn words_typed_at_an_open_question_stay_whole_and_arm_nothing() {
-    for words in ["just stop", "yes please", "keep it", "no way", "just use 2 spaces", "wait, do not do that", "y", "n"] {
+    for words in [
+        "just stop",
+        "yes please",
+        "keep it",
+        "no way",
+        "just use 2 spaces",
+        "wait, do not do that",
+        "y",
+        "n",
+    ] {
         let mut stage = Stage::new(60, 20);
         let now = stage.now;
         stage.app.begin_turn("go", false, now);
@@ -313,7 +323,10 @@ fn words_typed_at_an_open_question_stay_whole_and_arm_nothing() {
         // The next Enter finds *No* marked again.
         stage.now += Duration::from_secs(1);
         let answered = stage.enter();
-        assert!(!matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{words}: {answered:?}");
+        assert!(
+            !matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]),
+            "{words}: {answered:?}"
+        );
     }
 }
 
