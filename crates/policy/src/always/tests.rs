@@ -168,7 +168,7 @@ fn what_a_command_destroys_is_told_with_its_names() {
     let expected = [
         (
             "rm -rf build && git reset --hard HEAD~1",
-            "Deletes build and everything in it; discards uncommitted changes (git reset --hard HEAD~1)",
+            "Deletes build and everything in it; discards uncommitted changes and later commits (git reset --hard HEAD~1)",
         ),
         ("rm -rf a b/ 'c d'", "Deletes a, b/ and c d and everything in them"),
         ("rm a.txt", "Deletes a.txt"),

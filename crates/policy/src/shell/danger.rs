@@ -35,7 +35,16 @@ impl Part {
             None => {
                 let shown: String = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
                 let cut = if shown.chars().nth(SHOWN).is_some() { "…" } else { "" };
-                format!("{} ({}{cut})", harm.reason, shown.chars().take(SHOWN).collect::<String>())
+                // A reset to another commit loses those after it as well.
+                let resets =
+                    program == Some("git") && self.words.iter().flatten().any(|word| word == "reset");
+                let elsewhere = resets
+                    && self.words.last().is_some_and(|word| {
+                        word.as_deref()
+                            .is_none_or(|word| !word.starts_with('-') && word != "HEAD" && word != "reset")
+                    });
+                let more = if elsewhere { " and later commits" } else { "" };
+                format!("{}{more} ({}{cut})", harm.reason, shown.chars().take(SHOWN).collect::<String>())
             }
         };
         Some(told)
@@ -184,7 +193,7 @@ impl Call<'_> {
                 Harm::named("overwrites a file or device", "overwrites {}")
             }
             "shred" | "wipe" | "srm" => Harm::named("destroys file contents", "destroys the contents of {}"),
-            "truncate" => Harm::named("truncates files", "truncates {}"),
+            "truncate" => Harm::plain("truncates files"),
             "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "mke2fs" | "blkdiscard" | "sgdisk" => {
                 Harm::named("changes a disk", "changes the disk {}")
             }

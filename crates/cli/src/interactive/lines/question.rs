@@ -48,7 +48,7 @@ impl Lines {
                     return Answer::Refuse(word.to_owned());
                 }
                 (None, _) => {
-                    show("Answer with a number, yes, no, or what to do instead.\n");
+                    show("Answer with a number, yes, no, or in a few words what to do instead.\n");
                     continue;
                 }
             };
