@@ -35,7 +35,9 @@ impl Engine {
         let mut look = Look::new(disk);
         let mut understood = false;
         for from in &places.all {
-            match self.reading_from(part, places, from, &mut look) {
+            // A folder that a link leads to is judged by its own name.
+            let from = place(from, "", self.options.resolve.as_ref());
+            match self.reading_from(part, places, &from, &mut look) {
                 Ok(()) => understood = true,
                 Err(Some(why)) => return Reading::Closed(why),
                 Err(None) => return Reading::Unknown,

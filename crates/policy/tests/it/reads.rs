@@ -140,7 +140,7 @@ const ASKED: &[&str] = &[
     "cat .env", "cat inner", "cat outlink.md", "cat outdir/passwd", "cat .git/config", "grep url .git/config", "cat repository/config",
     "wc -l < .env", "while read -r l; do echo $l; done < .env", "jq . .env", "awk 1 .env", "sed -n p .env", "cat sub/../.env", "cat ./.env",
     "diff a .env", "cmp a id_rsa", "comm a .env", "paste a .env", "git show HEAD:.env", "git diff .env", "git log -p -- .env", "git blame .env",
-    "cd sub && cat .env", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
+    "cd sub && cat .env", "cd repository && cat $(find . -type f)", "cd repository && cat *", "cd repository; grep -r x .", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
     "grep -f .env a", "xargs -a .env echo", "xargs -ra.env echo", "xargs --arg-file=.env echo", "xargs --arg-file .env echo", "xargs echo < .env", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
     // what a second reading by an attacker found
     "RANDOM='a[$(cat .env|tee /dev/stderr)]'", "for SECONDS in 'a[$(cat .env)]'; do :; done", "read RANDOM <<< 'a[$(cat .env)]'", "export RANDOM='a[$(id)]'",
