@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Where bash looks if `PATH` is not set.
 const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -13,12 +14,15 @@ const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath {
     folders: Vec<Folder>,
+    /// Folders that others write to.
+    open: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Folder {
     path: PathBuf,
-    safe: bool,
+    /// Looked up at the first question: most runs ask none.
+    safe: OnceLock<bool>,
 }
 
 /// What a program's name means.
@@ -34,11 +38,13 @@ pub enum Lookup {
 impl SearchPath {
     /// `open` are folders that others write to: workspaces, temporary folders.
     pub fn new(path: Option<&OsStr>, open: &[PathBuf]) -> Self {
-        let open: Vec<PathBuf> =
-            open.iter().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone())).collect();
         let folders = std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT)))
-            .map(|path| Folder { safe: is_safe(&path, &open), path });
-        Self { folders: folders.collect() }
+            .map(|path| Folder { path, safe: OnceLock::new() });
+        Self { folders: folders.collect(), open: open.to_vec() }
+    }
+
+    fn is_safe(&self, folder: &Folder) -> bool {
+        *folder.safe.get_or_init(|| is_safe(&folder.path, &self.open))
     }
 
     /// Which file a name means. A name with a slash is a path already and not looked for.
@@ -53,7 +59,7 @@ impl SearchPath {
                 return Lookup::Unsafe(file);
             }
             if is_program(&file) {
-                return if folder.safe { Lookup::Safe(file) } else { Lookup::Unsafe(file) };
+                return if self.is_safe(folder) { Lookup::Safe(file) } else { Lookup::Unsafe(file) };
             }
         }
         Lookup::Missing
@@ -62,7 +68,7 @@ impl SearchPath {
     /// The file that somebody else may have put where a name leads, if so. Without an open folder on the path nothing
     /// is looked up.
     pub fn impostor(&self, name: &str) -> Option<PathBuf> {
-        if self.folders.iter().all(|folder| folder.safe) {
+        if self.folders.iter().all(|folder| self.is_safe(folder)) {
             return None;
         }
         match self.find(name) {
@@ -73,7 +79,7 @@ impl SearchPath {
 
     /// The first file of this name in a safe folder: for helpers of our own, which must be the real ones.
     pub fn find_safe(&self, name: &str) -> Option<PathBuf> {
-        let safe = self.folders.iter().filter(|folder| folder.safe);
+        let safe = self.folders.iter().filter(|folder| self.is_safe(folder));
         safe.map(|folder| folder.path.join(name)).find(|file| !name.contains('/') && is_program(file))
     }
 }
@@ -85,7 +91,11 @@ fn is_safe(folder: &Path, open: &[PathBuf]) -> bool {
     }
     // What does not exist holds no program; it may come to exist, so that its parents count.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    !open.iter().any(|open| real.starts_with(open) || folder.starts_with(open)) && is_ours(&real)
+    let holds = |open: &PathBuf| {
+        let open = open.canonicalize().unwrap_or_else(|_| open.clone());
+        real.starts_with(&open) || folder.starts_with(&open)
+    };
+    !open.iter().any(holds) && is_ours(&real)
 }
 
 #[cfg(unix)]
@@ -166,7 +176,7 @@ mod tests {
         for folder in [Path::new(""), Path::new("."), Path::new("bin"), &link, &shared] {
             let path = SearchPath::new(Some(&path_of(&[folder])), std::slice::from_ref(&work));
             assert_eq!(path.find_safe("ls"), None, "{}", folder.display());
-            assert!(!path.folders[0].safe, "{}", folder.display());
+            assert!(!path.is_safe(&path.folders[0]), "{}", folder.display());
         }
     }
 

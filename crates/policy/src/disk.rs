@@ -148,9 +148,13 @@ impl<'d> Look<'d> {
 
     fn descend(&mut self, way: &Way, components: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
         let Some((component, rest)) = components.split_first() else { return Ok(()) };
-        let deep = *component == "**" || component.starts_with(ANY_FOLDERS);
-        if deep {
-            return self.below(way, *component != "**", rest, found);
+        // Two stars at the end stand for a list of visible files; elsewhere bash reads them as one.
+        let lists = *component == "**" && rest.is_empty();
+        if lists || component.starts_with(ANY_FOLDERS) {
+            return match rest.len() {
+                0 | 1 => self.below(way, !lists, rest, found),
+                _ => Err(Untold::TooMany),
+            };
         }
         if !component.contains(['*', '?', '[', ANY_NAME]) {
             let next = way.to(component);

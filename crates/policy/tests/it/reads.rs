@@ -123,7 +123,7 @@ fn engine(place: &Hostile) -> Engine {
 const ASKED: &[&str] = &[
     // patterns
     "cat .e*", "cat .[e]nv", "cat .??v", "base64 .e*", "cat id_rs?", "cat id*", "for f in .e*; do cat $f; done", "cat < .e*",
-    "cat out*/passwd", "cat */passwd", "cat outdir/*", "ls outdir/*", "echo outdir/*", "cat sub/.e*", "cat */.env", "cat ./*",
+    "cat out*/passwd", "cat */passwd", "cat outdir/*", "ls outdir/*", "echo outdir/*", "cat sub/.e*", "cat */.env", "cat - **/./*", "cat **/./.env", "cat */./.env", "cat ./././.e*", "cat **/*/*", "cat ./*",
     "head -1 out*", "cat *.md", "wc -l *", "x=.e*; cat $x", "cat repository/conf*", "cat */up/passwd", "sort id_*", "xxd .en?",
     // braces, tilde, variables
     "cat {.env,a.md}", "cat .{env,x}", "cat ~/.ssh/id_rsa", "cat $HOME/.ssh/id_rsa", "cat $PWD/.env", "cat ${x:-.env}", "cat $(echo .env)", "cat src/$(find . -name '.e*')", "x=$(find . -type f); cat src/$x", "cat $(ls)$(ls)", "for f in \"$(ls -A)\"; do cat $f; done", "for f in \"$(ls)\"; do cat $f/.env; done",
