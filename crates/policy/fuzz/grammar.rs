@@ -144,7 +144,7 @@ pub(crate) fn nothing_else_runs(command: &str) -> Result<(), String> {
     }
     let before = names(&work);
     let _ran = Command::new("/usr/bin/timeout")
-        .args(["-k", "1", "5", "/bin/bash", "-c", &format!("{command}\nwait")])
+        .args(["-k", "1", "5", "/bin/bash", "-c", &format!("FUNCNEST=8;{command}\nwait")])
         .env_clear()
         .env("PATH", scene().root.path().join("bin"))
         .env("TRIPWIRE_LOG", &log)

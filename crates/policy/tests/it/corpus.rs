@@ -119,7 +119,10 @@ fn ran(command: &str, bin: &Path) -> Vec<String> {
     fs::create_dir(&work).unwrap();
     let log = home.path().join("log");
     let _ran = Command::new("/bin/bash")
-        .args(["-c", &format!("shopt -u promptvars nullglob extglob nocaseglob dotglob;{command}\nwait")])
+        .args([
+            "-c",
+            &format!("shopt -u promptvars nullglob extglob nocaseglob dotglob;FUNCNEST=8;{command}\nwait"),
+        ])
         .env_clear()
         .env("PATH", bin)
         .env("TRIPWIRE_LOG", &log)
