@@ -5,12 +5,12 @@ mod page;
 use std::io::{self, Write};
 
 use pollux_domain::JsonObject;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
 use crate::launch::{AgentsCommand, Scope};
-use crate::report::{Failure, print_result};
 
 /// One agent.
 #[derive(Debug, Clone, Default)]

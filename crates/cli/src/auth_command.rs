@@ -10,9 +10,9 @@ use std::io::{self, Read, Write};
 
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 
 use crate::launch::AuthCommand;
-use crate::report::{Failure, print_result};
 
 /// What to do when the keychain does not answer.
 pub(crate) const KEYCHAIN_HINT: &str =

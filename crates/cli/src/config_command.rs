@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{MASK, redact_value};
 use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text;
 use serde_json::{Value, json};
 
 use crate::launch::{ConfigCommand, Scope};
-use crate::report::{Failure, print_result};
 
 /// One setting as it holds.
 #[derive(Debug, Clone)]

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
-use crate::report::Failure;
 use crate::signals::Received;
 use crate::telemetry::Exporter;
 
@@ -114,8 +114,8 @@ impl Console {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Colour;
     use pollux_config::groups::{Dialect, OutputFormat};
+    use pollux_domain::failure::Colour;
     use pollux_domain::time::SystemClock;
     use std::sync::Arc;
 

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
 use crate::launch::{ExtensionsCommand, NewExtension, SwitchScope};
-use crate::report::{Failure, print_result};
 
 pub(crate) use asking::Asking;
 

@@ -5,6 +5,7 @@
 
 mod answer;
 mod ending;
+mod fatal;
 mod gemini_cli;
 mod json;
 mod notes;
@@ -16,20 +17,20 @@ mod text;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use answer::Answer;
+use ending::Trouble;
 use pollux_config::groups::{Dialect, OutputFormat};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Colour, Failure};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
-use crate::report::{Colour, Failure};
 use crate::signals::Received;
-use answer::Answer;
-use ending::Trouble;
 
 pub(crate) use stats::{ApiCounts, Stats, millis};
 

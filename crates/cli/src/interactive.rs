@@ -17,6 +17,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,6 @@ use self::face::{Face, Input};
 use crate::console::Console;
 use crate::headless::Stats;
 use crate::launch::Options;
-use crate::report::Failure;
 use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 

@@ -11,6 +11,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Groups, Output, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Colour, Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
@@ -26,7 +27,6 @@ use crate::launch::{
     AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies,
     ReplyOrder, SessionsCommand, SkillsCommand, help_text,
 };
-use crate::report::{Colour, Failure, print_result};
 use crate::sessions_command::Streams;
 use crate::signals::{Received, Signals};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 pub(crate) use gauge::Gauge;
 
 use crate::launch::{SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
-use crate::report::{Failure, print_result};
 use crate::trust_command::Person;
+use pollux_domain::failure::{Failure, print_result};
 
 /// All sessions of this machine's user. Only [`Proposal::carry_out`], imports and repairs change anything.
 pub(crate) trait Archive {

@@ -6,12 +6,12 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
 use crate::launch::{SkillScope, SkillSource, SkillsCommand};
-use crate::report::{Failure, print_result};
 
 pub(crate) use page::{change, list};
 

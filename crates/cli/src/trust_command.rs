@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use pollux_config::trust::{Binding, FolderTrust, Inventory, Record, Standing, TrustReason};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 
 use crate::launch::TrustCommand;
-use crate::report::{Failure, print_result};
 
 /// A folder as it is now.
 #[derive(Debug, Clone)]

@@ -53,13 +53,13 @@ use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_model::auth::Auth;
 use pollux_net::google::GoogleCredentials;
 use serde_json::{Value, json};
 
 use crate::launch::Options;
-use crate::report::Failure;
 
 pub use pollux_exec::own_process::OnlyThread;
 pub(crate) use pollux_exec::own_process::{close_descriptors_on_exec, hide_credentials};

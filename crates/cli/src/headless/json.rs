@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use pollux_config::groups::Dialect;
 use pollux_domain::event::TurnEnd;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text;
 use serde_json::Value;
 
 use super::ending::Trouble;
+use super::fatal::{fatal_object, upstream_object};
 use super::{Run, failure_trouble, gemini_cli, pollux};
-use crate::report::{Failure, fatal_object};
 
 /// Returns whether stderr got an object that says it all.
 pub(super) fn finish(
@@ -63,7 +64,7 @@ pub(super) fn fail(
             Ok(false)
         }
         Dialect::GeminiCli => {
-            let _ = write_line(&failure.upstream_object(run.session.as_deref()), err);
+            let _ = write_line(&upstream_object(failure, run.session.as_deref()), err);
             Ok(true)
         }
     }

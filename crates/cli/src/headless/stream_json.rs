@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use pollux_config::groups::Dialect;
 use pollux_domain::event::{CallReport, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
 use super::ending::{LOOP_CODE, Trouble};
+use super::fatal::upstream_class;
 use super::gemini_cli::Outcome;
 use super::{Run, failure_trouble, gemini_cli, pollux};
-use crate::report::Failure;
 
 /// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
 /// which the model asked.
@@ -104,8 +105,11 @@ impl StreamJson {
             // Before `init` upstream's stdout stays empty.
             Dialect::GeminiCli if run.session.is_none() => Ok(()),
             Dialect::GeminiCli => {
-                let outcome =
-                    Outcome::Error { class: failure.upstream_class(), message: &trouble.message, code: None };
+                let outcome = Outcome::Error {
+                    class: upstream_class(failure.exit),
+                    message: &trouble.message,
+                    code: None,
+                };
                 emit(&gemini_cli::result(&outcome, &run.stats, Duration::ZERO, run.now()), out)
             }
         }

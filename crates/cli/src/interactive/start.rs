@@ -6,13 +6,13 @@ use std::sync::Arc;
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
 use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
 use crate::console::Console;
 use crate::launch::Options;
-use crate::report::Failure;
 use crate::run::{VERSION, prepare, style};
 use crate::signals::Signals;
 use crate::{agents_command, trust_command, wire};

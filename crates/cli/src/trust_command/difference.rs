@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use pollux_config::trust::{Change, Kept};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::page::{visible, visible_lines};
 use super::{View, page};
-use crate::report::{Failure, print_result};
 
 /// A hopeless comparison stops being exact after this time.
 const EFFORT: Duration = Duration::from_millis(500);

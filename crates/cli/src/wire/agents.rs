@@ -12,6 +12,7 @@ use pollux_config::settings;
 use pollux_config::trust;
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::remote_agent::{CardSource, RemoteAgent};
 use pollux_domain::spelling::distance;
 use pollux_domain::time::{Clock, SystemClock};
@@ -28,7 +29,6 @@ use super::{Loaded, agent_servers, extensions, load_settings};
 use crate::agents_command::{AgentSet, Row};
 use crate::launch::{Options, Scope};
 use crate::mentions::{self, Piece};
-use crate::report::Failure;
 use crate::run::VERSION;
 
 /// How long a start waits for agents elsewhere to introduce themselves.

@@ -21,7 +21,7 @@ use super::{Credentials, Loaded, load_settings, machine};
 pub(super) use crate::auth_command::KEYCHAIN_HINT;
 use crate::auth_command::{self, Reached, Row, SignIns, Status, Storage, Stored};
 use crate::launch::Options;
-use crate::report::Failure;
+use pollux_domain::failure::Failure;
 
 /// Where this user's credentials are kept; nothing is opened yet.
 pub(super) fn store(loaded: &Loaded) -> Arc<CredentialStore> {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 
 use super::{Loaded, Turn, policy};
-use crate::report::Failure;
 
 /// Largest plan that is shown, in bytes.
 const MOST_OF_A_PLAN: u64 = 1 << 20;

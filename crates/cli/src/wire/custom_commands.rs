@@ -12,6 +12,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
 use pollux_domain::tool::Effect;
 use pollux_exec::environment::for_command;
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use super::turn::{Expanded, Outside};
 use super::{Conversation, Loaded, Turn, built_in_prompts, checker, extensions, policy, prompt, skills};
 use crate::interactive::is_built_in;
-use crate::report::Failure;
 
 /// Most characters that one command puts into a prompt.
 const MOST_PRINTED: usize = 200_000;

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pollux_config::groups::Secret;
 use pollux_config::paths::{GEMINI_DIR, same_place};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_extend::extension::{Extension, Installed, Kind, LoadRequest, Origin, load};
 use pollux_hooks::ExtensionHooks;
 use pollux_install::extension::Sources;
@@ -14,7 +15,6 @@ use pollux_net::credentials::CredentialStore;
 use serde_json::Value;
 
 use super::{Loaded, auth};
-use crate::report::Failure;
 
 /// The group is switched off.
 pub(super) const SWITCHED_OFF_BY_ADMIN: &str =

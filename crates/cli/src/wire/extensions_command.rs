@@ -11,6 +11,7 @@ use pollux_config::groups::Secret;
 use pollux_config::paths::sha256_hex;
 use pollux_config::settings;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
 use pollux_extend::extension::{Enablement, Installed, Kind, Metadata, Origin, Switch, switch};
@@ -29,7 +30,6 @@ use super::extensions::{self, SWITCHED_OFF_BY_ADMIN};
 use super::{Loaded, auth, helpers, load_settings, mcp};
 use crate::extensions_command::{Asking, ExtensionSet, Row, Said, SettingRow, Updated};
 use crate::launch::{NewExtension, Options, SwitchScope};
-use crate::report::Failure;
 use crate::run::{VERSION, cannot_start};
 
 /// For each command of git.

@@ -11,6 +11,7 @@ use pollux_config::trust::{self, Binding};
 use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::spelling::distance;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
@@ -25,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Loaded, Turn, extensions, load_settings, policy};
 use crate::hooks_command::{HookSet, Outcome, Row, Trial, TrialRun};
 use crate::launch::{Options, Scope};
-use crate::report::Failure;
 
 /// Every hook of a run; what is wrong with a definition is among [`Registry::problems`].
 pub(super) fn registry(loaded: &Loaded) -> Registry {

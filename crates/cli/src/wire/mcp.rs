@@ -9,6 +9,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{ToolSource as _, ToolSpec};
@@ -24,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use super::extensions::{self, ExtensionServer};
 use super::{Loaded, Sink, auth, policy};
 use crate::mentions::{self, Piece};
-use crate::report::Failure;
 use crate::run::VERSION;
 
 /// A server that settings name.

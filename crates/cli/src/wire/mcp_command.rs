@@ -9,6 +9,7 @@ use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust::{self, Role};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
@@ -24,7 +25,6 @@ use super::{Loaded, load_settings};
 use crate::interactive::Keyboard;
 use crate::launch::{NewServer, Options, ServerScope, ServerTransport};
 use crate::mcp_command::{Row, Said, ServerSet, Somebody, Standing};
-use crate::report::Failure;
 use crate::run::cannot_start;
 
 /// How long a server may take that says nothing of its own; upstream's value.

@@ -1,12 +1,12 @@
 //! Signing in to an MCP server in the middle of a conversation.
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 use pollux_mcp::oauth_server;
 use pollux_net::oauth::{Granted, Login, LoginError};
 
 use super::{Loaded, mcp};
-use crate::report::Failure;
 
 /// How a sign-in stands.
 pub(crate) enum ServerLogin {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{GeminiClient, GeminiOptions};
@@ -12,7 +13,6 @@ use pollux_net::client::{self, ClientOptions};
 
 use super::{Loaded, Turn, auth};
 use crate::launch::ReplyOrder;
-use crate::report::Failure;
 use crate::run::VERSION;
 
 /// Names of models with what each stands for; those that choose by themselves come first.

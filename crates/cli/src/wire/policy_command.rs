@@ -11,6 +11,7 @@ use pollux_config::env::Env;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{Effect, Tool};
@@ -28,7 +29,6 @@ use pollux_tools::ToolSetup;
 use super::{Loaded, checker, load_settings, policy, turn};
 use crate::launch::{Options, PolicyCall, PolicyView};
 use crate::policy_command::{Depth, Finding, Inventory, Outcome, PastCall, PastSession, PastSessions, Rules};
-use crate::report::Failure;
 use crate::run::refuse_forbidden_yolo;
 
 /// The rules of a run with these options, for `pollux policy`.

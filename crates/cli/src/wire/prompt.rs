@@ -7,13 +7,13 @@ use std::sync::Arc;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_mcp::Servers;
 use pollux_tools::{ReadManyRequest, Workspace, read_many};
 use tokio_util::sync::CancellationToken;
 
 use super::mcp;
 use crate::mentions::{self, Mention, Piece};
-use crate::report::Failure;
 
 /// What the model gets for a prompt, and what was named and passed over.
 pub(super) type Expanded = Result<(Vec<Part>, Vec<String>), Failure>;

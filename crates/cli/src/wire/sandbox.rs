@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_exec::sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
 use super::{Loaded, turn};
-use crate::report::Failure;
 
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];

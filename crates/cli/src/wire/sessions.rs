@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use pollux_config::env::Env;
 use pollux_config::paths::Project;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
@@ -34,7 +35,6 @@ use pollux_session::{
 use super::Loaded;
 use super::trust::home;
 use crate::launch::{Options, Resumed, SessionChoice};
-use crate::report::Failure;
 
 /// The session of this run.
 pub(crate) struct Chosen {

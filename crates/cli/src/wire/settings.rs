@@ -8,12 +8,12 @@ use pollux_config::settings::{self, Layer, Settings as Loaded};
 use pollux_config::startup::Start;
 use pollux_config::trust::{self, Binding};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use serde_json::Value;
 
 use crate::config_command::{Change, Row, Settings};
 use crate::launch::{Options, Scope};
-use crate::report::Failure;
 
 /// The settings for `pollux config`.
 pub(crate) fn settings(options: &Options, env: &Env) -> Result<Box<dyn Settings>, Failure> {

@@ -7,6 +7,7 @@ use pollux_config::paths::GEMINI_DIR;
 use pollux_domain::BoxFuture;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_extend::skills::{self, Admit, Places, Shelf, Skill, Skills};
 use pollux_tools::Workspace;
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::turn::Expanded;
 use super::{Conversation, Loaded, extensions};
-use crate::report::Failure;
 use crate::skills_command::Row;
 
 /// Where projects and homes keep skills for every agent.

@@ -9,6 +9,7 @@ use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
@@ -23,7 +24,6 @@ use super::helpers;
 use super::skills::{self, off};
 use super::{Loaded, load_settings};
 use crate::launch::{Options, SkillScope, SkillSource};
-use crate::report::Failure;
 use crate::run::cannot_start;
 use crate::skills_command::{Asking, Checked, Row, SkillSet};
 

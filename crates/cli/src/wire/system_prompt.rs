@@ -7,10 +7,10 @@ use pollux_config::files;
 use pollux_config::paths::same_place;
 use pollux_config::trust;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 
 use super::Loaded;
-use crate::report::Failure;
 
 /// `GEMINI_SYSTEM_MD`: a file that replaces the system prompt.
 pub(super) fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failure> {

@@ -9,13 +9,13 @@ use pollux_config::startup::Start;
 use pollux_config::trust::{self, Inventory, Record, TrustReason, TrustRequest, TrustRule};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_policy::load::integrity;
 use serde_json::Value;
 
 use super::{Loaded, Permission};
 use crate::launch::Options;
-use crate::report::Failure;
 use crate::trust_command::{Folder, View, changed_paths};
 
 /// Whether the folder is trusted (55), and what that leaves of the wished approval mode.

@@ -12,6 +12,7 @@ use pollux_domain::changes::Changes;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSpec};
@@ -38,7 +39,6 @@ use super::{
     Done, Loaded, Sink, Turn, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
     saved_chat, sessions, skills, system_prompt,
 };
-use crate::report::Failure;
 use crate::run::VERSION;
 
 /// An agent that can be spoken to.

@@ -1,5 +1,6 @@
 //! `/auth`, and the first start without a key: how the model is reached.
 
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
 
 use super::super::Front;
@@ -7,7 +8,6 @@ use super::super::face::{Choice, Face};
 use super::{Reopen, Then};
 use crate::auth_command::{self, WHERE};
 use crate::launch::{AuthCommand, Options, Scope};
-use crate::report::Failure;
 use crate::wire;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \

@@ -1,10 +1,11 @@
 //! `/editor`: the editor for long prompts and proposed changes.
 
+use pollux_domain::failure::Failure;
+
 use super::super::Front;
 use super::super::face::{Choice, ChoiceRow};
 use crate::config_command::bare;
 use crate::launch::Scope;
-use crate::report::Failure;
 use crate::wire;
 
 const KEY: &str = "general.preferredEditor";

@@ -1,6 +1,7 @@
 //! `/settings`: looking at the settings and changing them.
 
 use pollux_config::settings::schema::{self, Key, Kind};
+use pollux_domain::failure::Failure;
 use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
@@ -10,7 +11,6 @@ use super::super::screen::{Message, footer, settings as looks};
 use super::{Reopen, Then};
 use crate::config_command::{Row, Settings, bare, shown};
 use crate::launch::Scope;
-use crate::report::Failure;
 use crate::wire;
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";

@@ -1,12 +1,12 @@
 //! What extensions want to know, asked and stored.
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_extend::extension::{Installed, Setting, ValueScope};
 use pollux_install::extension::set_value;
 
 use super::{OfAHome, refused};
 use crate::extensions_command::{Asking, Said};
-use crate::report::Failure;
 use crate::wire::extensions;
 
 /// Asks for one setting, for those of one extension, or for all.

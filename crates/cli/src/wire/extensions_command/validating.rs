@@ -4,13 +4,12 @@ use std::path::Path;
 
 use pollux_config::files;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_extend::extension::Manifest;
 use pollux_mcp::{ConfigError, ServerConfig};
 use pollux_policy::engine::Options as Rules;
 use pollux_policy::load::{Sources, load};
 use serde_json::Value;
-
-use crate::report::Failure;
 
 /// Warnings and errors; a folder without a usable manifest is a failure.
 pub(super) fn look(folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::settings;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_embed::Provider;
 use pollux_exec::environment::sanitised;
 use pollux_memory::{
@@ -24,7 +25,6 @@ use crate::memory_command::{
     Finding, Found, Hit, Indexed, Installed, Learned, Level, Model, Notebook, Passage as Shown, Traces,
     counted,
 };
-use crate::report::Failure;
 use crate::run::cannot_start;
 use crate::sessions_command::{Gauge, Proposal};
 use crate::wire::{Loaded, load_settings};

@@ -4,11 +4,11 @@ use pollux_config::dotenv::{DotenvOptions, load_dotenv};
 use pollux_config::env::Env;
 use pollux_config::settings::ProjectTrust;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_embed::{EmbedSettings, Provider};
 use pollux_memory::{Provider as Wanted, Settings};
 
 use super::Loaded;
-use crate::report::Failure;
 use crate::wire::check_credentials;
 
 /// Where the model of a run is reached; its embeddings are made at the same place.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pollux_domain::changes::ImpendingCall;
 use pollux_domain::content::{Content, Part, Role};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::Effect;
 use pollux_exec::background::Background;
@@ -15,7 +16,6 @@ use pollux_rewind::shadow::{ShadowError, ShadowRepository, ShadowSetup};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::report::Failure;
 use crate::wire::Loaded;
 use crate::wire::helpers::{git, helper};
 

@@ -9,6 +9,7 @@ use pollux_catalogue::{Filter, Origin};
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{
     NameMatch, Problem as Wrong, ProjectSearch, Proof, default_bases, export, find_project, list,
@@ -21,7 +22,6 @@ use super::pick::{Own, Picked, Reach, pick};
 use super::places::{Places, source_word, unreadable};
 use super::{details, going_back, incoming, removals, rows};
 use crate::launch::{Options, RewindWhat, SessionSource, TranscriptFormat, Wanted, Which};
-use crate::report::Failure;
 use crate::sessions_command::{
     Archive, Candidate, Checked, Details, Hit, Imported, Problem, Proposal, Removals, Removed, Rewound, Row,
     Statistics, WayBack,

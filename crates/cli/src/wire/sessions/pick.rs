@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pollux_catalogue::{Filter, Listed, Origin, Source};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_foreign::{ForeignAgent, ForeignEntry, ForeignStore};
@@ -13,7 +14,6 @@ use pollux_session::{
 
 use super::places::{Places, origin, source_word};
 use crate::launch::Which;
-use crate::report::Failure;
 
 /// Shorter beginnings of an id are too likely to be something else.
 const MIN_PREFIX: usize = 4;

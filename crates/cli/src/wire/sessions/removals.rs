@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::groups::Retention;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_rewind::forget;
@@ -17,7 +18,6 @@ use pollux_session::{
 use super::pick::Own;
 use super::places::Places;
 use crate::launch::Wanted;
-use crate::report::Failure;
 use crate::sessions_command::{Proposal, Removal, Removals, Removed};
 
 /// Everything is too old for it.
