@@ -12,16 +12,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use metrics::Metrics;
 use pollux_config::groups::Secret;
 use pollux_domain::event::{ActivityKind, CompressionStatus, Event, TurnEnd};
 use pollux_domain::redact::redact_value;
 use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
-use serde_json::Value;
-
-use metrics::Metrics;
 pub(crate) use record::{Configuration, Identity};
 use record::{Record, Texts};
+use serde_json::Value;
 
 /// What an exporter needs to know.
 pub(crate) struct Setup {

@@ -1,6 +1,7 @@
 //! Every format and dialect over the same runs.
 
-use super::*;
+use std::time::Duration;
+
 use pollux_domain::event::{
     CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent, Severity,
 };
@@ -10,7 +11,8 @@ use pollux_domain::tool::{
     AgentEnd, DiffStat, Display, FileDiff, LineDelta, RunFailure, ToolErrorKind, ToolKind,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+
+use super::*;
 
 struct Still;
 

@@ -242,12 +242,12 @@ impl Face {
         if let Kind::Screen(screen) = &self.kind
             && let Some(desk) = &screen.desk
         {
-            conversation.offer(desk, loaded);
+            desk.set_offers(conversation.offers(loaded));
         }
     }
 
     /// Another sandbox is in force.
-    pub(super) fn confined(&mut self, turn: &wire::Turn<'_>, model: &str) {
+    pub(super) fn confined(&mut self, turn: &wire::Prepared<'_>, model: &str) {
         let in_force = turn.sandbox.in_force(&turn.loaded.env);
         match &mut self.kind {
             Kind::Lines(lines) => lines.sandbox = in_force.name(),

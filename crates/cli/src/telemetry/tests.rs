@@ -1,12 +1,13 @@
 use super::*;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
 use pollux_domain::content::Content;
 use pollux_domain::event::{CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent};
 use pollux_domain::id::CallId;
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
 use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 struct Still;
 
