@@ -10,26 +10,24 @@ use std::sync::Arc;
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Groups, Output, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::{Colour, Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
+use pollux_output::{Configuration, Console, Exporter, Identity, Setup, Style};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::console::Console;
 use crate::demo::{self, DemoWorkspace, ProseTo};
-use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{
     AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies,
     ReplyOrder, SessionsCommand, SkillsCommand, help_text,
 };
 use crate::sessions_command::Streams;
-use crate::signals::{Received, Signals};
-use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+use crate::signals::Signals;
 use crate::trust_command::Person;
 use crate::{
     agents_command, auth_command, config_command, extensions_command, hooks_command, interactive,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
+use pollux_output::Console;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
 use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
-use crate::console::Console;
 use crate::launch::Options;
 use crate::run::{VERSION, prepare, style};
 use crate::signals::Signals;
@@ -48,7 +48,7 @@ pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
         (Err(failure), Kind::Lines(lines)) => lines.console.fail(&failure),
         (Err(failure), Kind::Screen(screen)) => screen.fail(&failure),
     };
-    by.map_or(exit, crate::signals::Received::exit)
+    by.map_or(exit, Received::exit)
 }
 
 /// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.

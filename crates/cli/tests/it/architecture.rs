@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("install", &["domain", "config", "exec", "net", "extend"]),
     ("a2a", &["domain", "config", "net"]),
     ("agent", &["domain", "config", "policy", "session", "extend", "hooks"]),
+    ("output", &["domain", "config"]),
     (
         "cli",
         &[
@@ -46,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "install",
             "a2a",
             "agent",
+            "output",
             "tui",
         ],
     ),

@@ -23,30 +23,28 @@ use pollux_config::groups::{Dialect, OutputFormat};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, TurnEnd};
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::{Colour, Failure};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
-use crate::signals::Received;
-
-pub(crate) use stats::{ApiCounts, Stats, millis};
+pub use stats::{ApiCounts, Decisions, ModelStats, Stats, ToolTotals, millis};
 
 /// How a run's output is written.
 #[derive(Clone)]
-pub(crate) struct Style {
-    pub(crate) format: OutputFormat,
-    pub(crate) dialect: Dialect,
+pub struct Style {
+    pub format: OutputFormat,
+    pub dialect: Dialect,
     /// Whether control sequences of the model pass.
-    pub(crate) raw: bool,
-    pub(crate) colour: Colour,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub raw: bool,
+    pub colour: Colour,
+    pub clock: Arc<dyn Clock>,
     /// Whether `text` also tells what tools did, as the tour does.
-    pub(crate) shows_calls: bool,
+    pub shows_calls: bool,
     /// Whether stderr also tells what happens inside.
-    pub(crate) debug: bool,
+    pub debug: bool,
 }
 
 /// Writes one run.

@@ -2,13 +2,11 @@
 
 use pollux_config::groups::Dialect;
 use pollux_domain::event::{CallFailure, TurnEnd};
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::RunFailure;
-
-use crate::signals::Received;
 
 /// A turn that did not end well, in the words of both dialects.
 #[derive(Debug, Clone, PartialEq, Eq)]

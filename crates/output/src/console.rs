@@ -5,18 +5,17 @@ use std::ops::ControlFlow;
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
-use crate::signals::Received;
 use crate::telemetry::Exporter;
 
 /// Where a headless run speaks.
-pub(crate) struct Console {
+pub struct Console {
     renderer: Renderer,
     exporter: Option<Exporter>,
     out: Box<dyn Write + Send>,
@@ -27,38 +26,38 @@ pub(crate) struct Console {
 
 impl Console {
     /// On the process's own streams.
-    pub(crate) fn of_process(style: Style) -> Self {
+    pub fn of_process(style: Style) -> Self {
         Self::new(style, Box::new(io::stdout()), Box::new(io::stderr()))
     }
 
-    pub(crate) fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
+    pub fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
     }
 
     /// From now on events are also exported.
-    pub(crate) fn export_to(&mut self, exporter: Exporter) {
+    pub fn export_to(&mut self, exporter: Exporter) {
         self.exporter = Some(exporter);
     }
 
     /// What is really in force, for programs that read the output.
-    pub(crate) fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
+    pub fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
         self.renderer.set_conditions(mode, sandbox);
     }
 
     /// A line for the person. Nobody can be told when stderr is gone.
-    pub(crate) fn note(&mut self, line: &str) {
+    pub fn note(&mut self, line: &str) {
         let _ = writeln!(self.err, "{}", redacted(&plain(line)));
     }
 
     /// Exports an event that is shown in another way.
-    pub(crate) fn export(&mut self, event: &Event) {
+    pub fn export(&mut self, event: &Event) {
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
         }
     }
 
     /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
-    pub(crate) fn take(&mut self, event: &Event) -> ControlFlow<()> {
+    pub fn take(&mut self, event: &Event) -> ControlFlow<()> {
         self.export(event);
         if self.broken.is_none() {
             self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
@@ -67,12 +66,12 @@ impl Console {
     }
 
     /// Whether nobody reads stdout any more.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
     /// The turn is over.
-    pub(crate) fn finish(mut self, end: &TurnEnd, signal: Option<Received>) -> ExitKind {
+    pub fn finish(mut self, end: &TurnEnd, signal: Option<Received>) -> ExitKind {
         self.close_export();
         if let Some(error) = self.broken.take() {
             return self.unwritable(&error);
@@ -84,7 +83,7 @@ impl Console {
     }
 
     /// The run failed outside a turn.
-    pub(crate) fn fail(mut self, failure: &Failure) -> ExitKind {
+    pub fn fail(mut self, failure: &Failure) -> ExitKind {
         self.close_export();
         if let Some(error) = self.broken.take() {
             return self.unwritable(&error);

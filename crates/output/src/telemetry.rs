@@ -20,21 +20,21 @@ use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
 use metrics::Metrics;
-pub(crate) use record::{Configuration, Identity};
+pub use record::{Configuration, Identity};
 use record::{Record, Texts};
 
 /// What an exporter needs to know.
-pub(crate) struct Setup {
-    pub(crate) outfile: PathBuf,
-    pub(crate) texts_allowed: bool,
-    pub(crate) identity: Identity,
+pub struct Setup {
+    pub outfile: PathBuf,
+    pub texts_allowed: bool,
+    pub identity: Identity,
     /// Values that must not reach the file, whatever text they are part of.
-    pub(crate) secrets: Vec<Secret>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub secrets: Vec<Secret>,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Writes one run's telemetry.
-pub(crate) struct Exporter {
+pub struct Exporter {
     sink: Sink,
     identity: Identity,
     texts: Texts,
@@ -50,7 +50,7 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Opens the file; without it the run goes on, and the caller says so once.
-    pub(crate) fn open(setup: Setup) -> io::Result<Self> {
+    pub fn open(setup: Setup) -> io::Result<Self> {
         let started = setup.clock.now();
         let mut metrics = Metrics::default();
         metrics.session();
@@ -69,13 +69,13 @@ impl Exporter {
     }
 
     /// The settings of this run, written once.
-    pub(crate) fn configuration(&mut self, configuration: &Configuration) {
+    pub fn configuration(&mut self, configuration: &Configuration) {
         self.approval_mode.clone_from(&configuration.approval_mode);
         self.log(&record::configuration(configuration, self.texts));
     }
 
     /// Takes one event.
-    pub(crate) fn event(&mut self, event: &Event) {
+    pub fn event(&mut self, event: &Event) {
         self.metrics.fold(event);
         match event {
             Event::PromptAccepted { typed, prompt_id } => {
@@ -138,7 +138,7 @@ impl Exporter {
     }
 
     /// Writes the metrics; to be called on every way out.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         let record = self.metrics.record(&self.identity, self.started, self.clock.now());
         self.sink.write(record);
         let _ = self.sink.file.flush();
