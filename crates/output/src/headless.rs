@@ -5,47 +5,26 @@
 
 mod answer;
 mod ending;
-mod fatal;
 mod gemini_cli;
 mod json;
 mod notes;
 mod pollux;
-mod stats;
+mod run;
 mod stream_json;
 mod text;
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use answer::Answer;
-use ending::Trouble;
 use pollux_config::groups::{Dialect, OutputFormat};
-use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{Event, NoticeCode, TurnEnd};
+use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
-use pollux_domain::failure::{Colour, Failure};
+use pollux_domain::failure::Failure;
 use pollux_domain::redact::redacted;
-use pollux_domain::terminal_text::{Stripper, plain};
-use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
-pub use stats::{ApiCounts, Decisions, ModelStats, Stats, ToolTotals, millis};
-
-/// How a run's output is written.
-#[derive(Clone)]
-pub struct Style {
-    pub format: OutputFormat,
-    pub dialect: Dialect,
-    /// Whether control sequences of the model pass.
-    pub raw: bool,
-    pub colour: Colour,
-    pub clock: Arc<dyn Clock>,
-    /// Whether `text` also tells what tools did, as the tour does.
-    pub shows_calls: bool,
-    /// Whether stderr also tells what happens inside.
-    pub debug: bool,
-}
+use run::Run;
+pub use run::Style;
 
 /// Writes one run.
 pub(crate) struct Renderer {
@@ -57,27 +36,6 @@ enum Form {
     Text(text::Text),
     Json,
     StreamJson(stream_json::StreamJson),
-}
-
-/// What every format needs to know of the run so far.
-struct Run {
-    style: Style,
-    started: Timestamp,
-    session: Option<String>,
-    filter: Stripper,
-    /// The filtered piece of the [`Event::Text`] under way.
-    piece: String,
-    /// Whether something of the attempt under way was shown.
-    attempt_shown: bool,
-    answer: Answer,
-    stats: Stats,
-    warnings: Vec<String>,
-    /// The approval mode and the sandbox in force, for programs.
-    conditions: JsonObject,
-    /// The last call, if it failed.
-    failed_call: Option<Trouble>,
-    /// The message of the loop that ended the turn, unless a notice brought it before.
-    loop_message: Option<String>,
 }
 
 impl Renderer {
@@ -161,106 +119,6 @@ impl Renderer {
             let _ = failure.print(err, self.run.style.colour);
         }
         Ok(failure.exit)
-    }
-}
-
-impl Run {
-    fn new(style: Style) -> Self {
-        Self {
-            started: style.clock.now(),
-            style,
-            session: None,
-            filter: Stripper::default(),
-            piece: String::new(),
-            attempt_shown: false,
-            answer: Answer::default(),
-            stats: Stats::default(),
-            warnings: Vec::new(),
-            conditions: JsonObject::new(),
-            failed_call: None,
-            loop_message: None,
-        }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.style.clock.now()
-    }
-
-    fn before(&mut self, event: &Event) {
-        self.stats.fold(event);
-        match event {
-            Event::SessionReady { session, .. } => self.session = Some(session.as_str().to_owned()),
-            Event::Text(text) => {
-                self.piece = if self.style.raw { text.clone() } else { self.filter.push(text) };
-                self.answer.push(&self.piece);
-            }
-            Event::CallFinished(report) => {
-                self.failed_call = report.outcome.failure().map(ending::call_trouble);
-            }
-            Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
-                self.warnings.push(plain(message).into_owned());
-            }
-            _ => {}
-        }
-    }
-
-    fn after(&mut self, event: &Event) {
-        match event {
-            Event::Text(_) => self.attempt_shown |= !self.piece.is_empty(),
-            Event::AttemptDiscarded(_) => {
-                self.answer.discard();
-                self.next_attempt();
-            }
-            Event::StepCommitted => {
-                self.answer.commit();
-                self.next_attempt();
-            }
-            _ => {}
-        }
-    }
-
-    fn next_attempt(&mut self) {
-        self.attempt_shown = false;
-        self.filter = Stripper::default();
-    }
-
-    /// The turn is over: a loop leaves its warning, and text of a finished turn counts.
-    fn close(&mut self, end: &TurnEnd, err: &mut dyn Write) {
-        match end {
-            TurnEnd::Finished(_) | TurnEnd::Loop(_) if self.answer.has_open_text() => self.answer.commit(),
-            _ => {}
-        }
-        if let TurnEnd::Loop(message) = end {
-            let message = plain(message).into_owned();
-            if !self.warnings.contains(&message) {
-                let _ = writeln!(err, "Warning: {message}");
-                self.warnings.push(message.clone());
-                self.loop_message = Some(message);
-            }
-        }
-    }
-}
-
-/// A failure outside a turn, in the words of our dialect.
-fn failure_trouble(failure: &Failure) -> Trouble {
-    let kind = match failure.exit {
-        ExitKind::Auth => "AUTH_ERROR",
-        ExitKind::Input => "INPUT_ERROR",
-        ExitKind::Sandbox => "SANDBOX_ERROR",
-        ExitKind::Config => "CONFIG_ERROR",
-        ExitKind::TurnLimit => "TURN_LIMIT",
-        ExitKind::Tool => "TOOL_ERROR",
-        ExitKind::Untrusted => "UNTRUSTED_FOLDER",
-        ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
-        ExitKind::Success | ExitKind::Failure => "ERROR",
-    };
-    Trouble {
-        kind,
-        code: kind,
-        upstream_class: "Error",
-        message: failure.message(),
-        status: None,
-        hint: None,
     }
 }
 

@@ -7,8 +7,10 @@
 
 mod console;
 mod headless;
+mod stats;
 mod telemetry;
 
 pub use console::Console;
-pub use headless::{ApiCounts, Decisions, ModelStats, Stats, Style, ToolTotals, millis};
+pub use headless::Style;
+pub use stats::{ApiCounts, Decisions, ModelStats, Stats, ToolTotals, millis};
 pub use telemetry::{Configuration, Exporter, Identity, Setup};

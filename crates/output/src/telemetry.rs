@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::Secret;
-use pollux_domain::event::{ActivityKind, CompressionStatus, Event, TurnEnd};
+use pollux_domain::event::{ActivityKind, CallReport, CompressionStatus, Event, TurnEnd};
 use pollux_domain::redact::redact_value;
 use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
@@ -93,12 +93,7 @@ impl Exporter {
             },
             Event::Waiting(wait) => self.log(&record::network_retry(wait, &self.model)),
             Event::AttemptDiscarded(discarded) => self.log(&record::content_retry(discarded, &self.model)),
-            Event::CallFinished(report) => {
-                self.log(&record::tool_call(report, self.texts));
-                if let Some(operation) = record::file_operation(report) {
-                    self.log(&operation);
-                }
-            }
+            Event::CallFinished(report) => self.call_ended(report),
             Event::Compressed { status: CompressionStatus::Nothing, .. } => {}
             Event::Compressed { tokens_before, tokens_after, .. } => {
                 self.log(&record::compression(*tokens_before, *tokens_after));
@@ -107,10 +102,7 @@ impl Exporter {
             // A sub-agent's calls are calls like any other.
             Event::Activity(activity) => {
                 if let ActivityKind::CallEnded(report) = &activity.what {
-                    self.log(&record::tool_call(report, self.texts));
-                    if let Some(operation) = record::file_operation(report) {
-                        self.log(&operation);
-                    }
+                    self.call_ended(report);
                 }
             }
             Event::TurnEnded(end) => self.turn_ended(end),
@@ -127,6 +119,13 @@ impl Exporter {
             | Event::Conversation(_)
             | Event::Rewound { .. }
             | Event::Notice { .. } => {}
+        }
+    }
+
+    fn call_ended(&mut self, report: &CallReport) {
+        self.log(&record::tool_call(report, self.texts));
+        if let Some(operation) = record::file_operation(report) {
+            self.log(&operation);
         }
     }
 

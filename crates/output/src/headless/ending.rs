@@ -3,6 +3,7 @@
 use pollux_config::groups::Dialect;
 use pollux_domain::event::{CallFailure, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
@@ -72,6 +73,43 @@ pub(crate) fn call_trouble(failure: &CallFailure) -> Trouble {
         message: harmless(&message),
         status: None,
         hint: None,
+    }
+}
+
+/// A failure outside a turn, for instance before it began.
+pub(crate) fn failure_trouble(failure: &Failure) -> Trouble {
+    let kind = match failure.exit {
+        ExitKind::Auth => "AUTH_ERROR",
+        ExitKind::Input => "INPUT_ERROR",
+        ExitKind::Sandbox => "SANDBOX_ERROR",
+        ExitKind::Config => "CONFIG_ERROR",
+        ExitKind::TurnLimit => "TURN_LIMIT",
+        ExitKind::Tool => "TOOL_ERROR",
+        ExitKind::Untrusted => "UNTRUSTED_FOLDER",
+        ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
+        ExitKind::Success | ExitKind::Failure => "ERROR",
+    };
+    Trouble {
+        kind,
+        code: kind,
+        upstream_class: upstream_class(failure.exit),
+        message: failure.message(),
+        status: None,
+        hint: None,
+    }
+}
+
+/// Upstream's name for the class of error.
+fn upstream_class(exit: ExitKind) -> &'static str {
+    match exit {
+        ExitKind::Input => "FatalInputError",
+        ExitKind::Sandbox => "FatalSandboxError",
+        ExitKind::Config => "FatalConfigError",
+        ExitKind::TurnLimit => "FatalTurnLimitedError",
+        ExitKind::Tool => "FatalToolExecutionError",
+        ExitKind::Untrusted => "FatalUntrustedWorkspaceError",
+        ExitKind::Cancelled | ExitKind::Signal(_) => "FatalCancellationError",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Auth => "Error",
     }
 }
 

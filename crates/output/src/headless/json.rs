@@ -9,9 +9,9 @@ use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text;
 use serde_json::Value;
 
-use super::ending::Trouble;
-use super::fatal::{fatal_object, upstream_object};
-use super::{Run, failure_trouble, gemini_cli, pollux};
+use super::ending::{Trouble, failure_trouble};
+use super::run::Run;
+use super::{gemini_cli, pollux};
 
 /// Returns whether stderr got an object that says it all.
 pub(super) fn finish(
@@ -31,9 +31,7 @@ pub(super) fn finish(
             Ok(false)
         }
         (Dialect::GeminiCli, Some(trouble)) if !matches!(end, TurnEnd::InvalidReply { .. }) => {
-            let code = trouble.status.unwrap_or(exit.code().into());
-            let session = run.session.as_deref();
-            let _ = write_line(&fatal_object(session, trouble.upstream_class, &trouble.message, code), err);
+            let _ = write_line(&gemini_cli::fatal(run.session.as_deref(), trouble, exit), err);
             Ok(true)
         }
         (Dialect::GeminiCli, invalid) => {
@@ -56,15 +54,15 @@ pub(super) fn fail(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> io::Result<bool> {
+    let trouble = failure_trouble(failure);
     match run.style.dialect {
         Dialect::Pollux => {
-            let trouble = failure_trouble(failure);
             let document = pollux::document(run.answer.whole(), &run.stats, Some(&trouble), &run.warnings);
             write_line(&document, out)?;
             Ok(false)
         }
         Dialect::GeminiCli => {
-            let _ = write_line(&upstream_object(failure, run.session.as_deref()), err);
+            let _ = write_line(&gemini_cli::fatal(run.session.as_deref(), &trouble, failure.exit), err);
             Ok(true)
         }
     }

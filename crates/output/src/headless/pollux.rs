@@ -12,7 +12,7 @@ use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::ending::Trouble;
-use super::stats::{Stats, millis};
+use crate::stats::{Stats, millis};
 
 pub(crate) fn init(session: &str, model: &str, conditions: &JsonObject, at: Timestamp) -> Value {
     let mut event = Map::new();

@@ -12,10 +12,10 @@ use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use super::ending::{LOOP_CODE, Trouble};
-use super::fatal::upstream_class;
+use super::ending::{LOOP_CODE, Trouble, failure_trouble};
 use super::gemini_cli::Outcome;
-use super::{Run, failure_trouble, gemini_cli, pollux};
+use super::run::Run;
+use super::{gemini_cli, pollux};
 
 /// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
 /// which the model asked.
@@ -105,11 +105,8 @@ impl StreamJson {
             // Before `init` upstream's stdout stays empty.
             Dialect::GeminiCli if run.session.is_none() => Ok(()),
             Dialect::GeminiCli => {
-                let outcome = Outcome::Error {
-                    class: upstream_class(failure.exit),
-                    message: &trouble.message,
-                    code: None,
-                };
+                let outcome =
+                    Outcome::Error { class: trouble.upstream_class, message: &trouble.message, code: None };
                 emit(&gemini_cli::result(&outcome, &run.stats, Duration::ZERO, run.now()), out)
             }
         }

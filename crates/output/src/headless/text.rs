@@ -6,7 +6,7 @@ use pollux_domain::event::{CallReport, Discarded, Event, NoticeCode};
 use pollux_domain::terminal_text::one_line;
 use serde_json::Value;
 
-use super::Run;
+use super::run::Run;
 
 /// Remembers whether the cursor is inside a line.
 #[derive(Debug, Default)]

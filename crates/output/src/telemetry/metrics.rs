@@ -8,7 +8,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::record::{Identity, high_resolution, resource, short_hook_name};
-use crate::headless::millis;
+use crate::stats::millis;
 
 /// The usual bucket borders of OpenTelemetry.
 const BORDERS: [u64; 15] = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];

@@ -7,7 +7,7 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 use serde_json::{Map, Value, json};
 
-use crate::headless::millis;
+use crate::stats::millis;
 
 const PREFIX: &str = "gemini_cli.";
 

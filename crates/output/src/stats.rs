@@ -1,4 +1,7 @@
-//! Counts folded from events; each dialect writes them in its own words.
+//! Statistics of a session, folded from its events: requests, tokens, calls, changed lines.
+//!
+//! Used by both dialects, which write them under their own keys, and by `/stats`. Telemetry counts for itself,
+//! because its metrics are split by other attributes.
 
 use std::time::Duration;
 
