@@ -16,7 +16,8 @@ use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
-use pollux_output::{Configuration, Console, Exporter, Identity, Setup, Style};
+use pollux_output::telemetry::{Configuration, Identity};
+use pollux_output::{Console, Style};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -279,39 +280,18 @@ fn read_prompt(
     })
 }
 
-/// Telemetry is on only when asked for, and never the reason why a run fails.
+/// Tells telemetry, if it is on, whose session this is and how it is set up.
 pub(crate) fn open_telemetry(turn: &wire::Turn<'_>, interactive: bool, console: &mut Console) {
     let wire::Turn { options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;
-    if !groups.telemetry.enabled {
-        return;
-    }
-    let Some(outfile) = groups.telemetry.outfile.clone() else {
-        console.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
-        return;
+    let identity = Identity {
+        session: session.id.as_str().to_owned(),
+        installation: loaded.installation.clone(),
+        version: VERSION.to_owned(),
+        interactive,
+        auth_type: credentials.auth_type.clone(),
     };
-    let setup = Setup {
-        outfile: outfile.clone(),
-        texts_allowed: groups.telemetry.log_prompts,
-        identity: Identity {
-            session: session.id.as_str().to_owned(),
-            installation: loaded.installation.clone(),
-            version: VERSION.to_owned(),
-            interactive,
-            auth_type: credentials.auth_type.clone(),
-        },
-        secrets: credentials.secrets.clone(),
-        clock: Arc::new(SystemClock),
-    };
-    let mut exporter = match Exporter::open(setup) {
-        Ok(exporter) => exporter,
-        Err(error) => {
-            let file = outfile.display();
-            console.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
-            return;
-        }
-    };
-    exporter.configuration(&Configuration {
+    let configuration = Configuration {
         model: groups.model.name.clone(),
         sandbox: sandbox.borders.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
@@ -320,9 +300,9 @@ pub(crate) fn open_telemetry(turn: &wire::Turn<'_>, interactive: bool, console: 
         vertex: credentials.vertex,
         respect_git_ignore: groups.context.filtering.respect_git_ignore,
         debug: options.debug,
-        output_format: format_word(groups.output.format).to_owned(),
-    });
-    console.export_to(exporter);
+        output_format: groups.output.format.as_str().to_owned(),
+    };
+    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
 /// Runs the turn, with signals answered and events printed.
@@ -382,24 +362,9 @@ pub(crate) fn early_style(options: &Options, env: &Env) -> Style {
         let found = options.overrides.iter().find(|(known, _)| known == key);
         found.and_then(|(_, value)| Value::as_str(value))
     };
-    let format = match flag("output.format") {
-        Some("json") => OutputFormat::Json,
-        Some("stream-json") => OutputFormat::StreamJson,
-        _ => OutputFormat::Text,
-    };
-    let dialect = match flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")) {
-        Some("gemini-cli" | "upstream") => Dialect::GeminiCli,
-        _ => Dialect::Pollux,
-    };
+    let format = OutputFormat::named(flag("output.format"));
+    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
     style(&Output { format, dialect }, options, env)
-}
-
-fn format_word(format: OutputFormat) -> &'static str {
-    match format {
-        OutputFormat::Text => "text",
-        OutputFormat::Json => "json",
-        OutputFormat::StreamJson => "stream-json",
-    }
 }
 
 /// `pollux demo`

@@ -1,20 +1,26 @@
 //! Joins a run's events to stdout, stderr and telemetry.
+//!
+//! For front ends that print as they go: a headless run, and line mode, which exports what it shows itself. It
+//! decides what a closed or full stdout means for the exit code; what is written is up to the format.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use pollux_config::groups::{Secret, Telemetry};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
+use pollux_domain::time::SystemClock;
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
-use crate::telemetry::Exporter;
+use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 
-/// Where a headless run speaks.
+/// The output streams of a run.
 pub struct Console {
     renderer: Renderer,
     exporter: Option<Exporter>,
@@ -34,9 +40,39 @@ impl Console {
         Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
     }
 
-    /// From now on events are also exported.
-    pub fn export_to(&mut self, exporter: Exporter) {
-        self.exporter = Some(exporter);
+    /// Also exports events to a file from now on, if the settings ask for it. A file that cannot be opened is a
+    /// warning, never the reason why a run fails.
+    pub fn open_telemetry(
+        &mut self,
+        settings: &Telemetry,
+        identity: Identity,
+        secrets: &[Secret],
+        configuration: &Configuration,
+    ) {
+        if !settings.enabled {
+            return;
+        }
+        let Some(outfile) = &settings.outfile else {
+            self.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
+            return;
+        };
+        let setup = Setup {
+            outfile: outfile.clone(),
+            texts_allowed: settings.log_prompts,
+            identity,
+            secrets: secrets.to_vec(),
+            clock: Arc::new(SystemClock),
+        };
+        match Exporter::open(setup) {
+            Ok(mut exporter) => {
+                exporter.configuration(configuration);
+                self.exporter = Some(exporter);
+            }
+            Err(error) => {
+                let file = outfile.display();
+                self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
+            }
+        }
     }
 
     /// What is really in force, for programs that read the output.
@@ -115,8 +151,7 @@ mod tests {
     use super::*;
     use pollux_config::groups::{Dialect, OutputFormat};
     use pollux_domain::failure::Colour;
-    use pollux_domain::time::SystemClock;
-    use std::sync::Arc;
+    use std::sync::Mutex;
 
     struct Failing(io::ErrorKind);
 
@@ -130,8 +165,22 @@ mod tests {
         }
     }
 
-    fn exit_when_stdout(kind: io::ErrorKind) -> u8 {
-        let style = Style {
+    /// What the console wrote, readable after it took the writer.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn style() -> Style {
+        Style {
             format: OutputFormat::Text,
             dialect: Dialect::Pollux,
             raw: false,
@@ -139,8 +188,11 @@ mod tests {
             clock: Arc::new(SystemClock),
             shows_calls: false,
             debug: false,
-        };
-        let mut console = Console::new(style, Box::new(Failing(kind)), Box::new(io::sink()));
+        }
+    }
+
+    fn exit_when_stdout(kind: io::ErrorKind) -> u8 {
+        let mut console = Console::new(style(), Box::new(Failing(kind)), Box::new(io::sink()));
         assert_eq!(console.take(&Event::Text("x".into())), ControlFlow::Break(()));
         console.finish(&TurnEnd::Cancelled, None).code()
     }
@@ -149,5 +201,31 @@ mod tests {
     fn a_closed_stdout_ends_the_run_quietly_and_a_full_disk_does_not() {
         assert_eq!(exit_when_stdout(io::ErrorKind::BrokenPipe), 0);
         assert_eq!(exit_when_stdout(io::ErrorKind::StorageFull), 1);
+    }
+
+    #[test]
+    fn telemetry_that_cannot_be_written_is_a_warning_and_none_when_it_is_off() {
+        let identity = || Identity {
+            session: "s1".to_owned(),
+            installation: None,
+            version: "1".to_owned(),
+            interactive: false,
+            auth_type: None,
+        };
+        let warning = |settings: &Telemetry| {
+            let err = Shared::default();
+            let mut console = Console::new(style(), Box::new(io::sink()), Box::new(err.clone()));
+            console.open_telemetry(settings, identity(), &[], &Configuration::default());
+            assert_eq!(console.finish(&TurnEnd::Cancelled, None).code(), 130);
+            let written = err.0.lock().unwrap().clone();
+            String::from_utf8(written).unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let on = Telemetry { enabled: true, ..Telemetry::default() };
+        let unwritable = Telemetry { outfile: Some(dir.path().to_owned()), ..on.clone() };
+        assert!(warning(&on).contains("`telemetry.outfile` is not set"));
+        assert!(warning(&unwritable).contains("Warning: telemetry is off: could not open"));
+        let off = Telemetry { enabled: false, ..unwritable };
+        assert!(!warning(&off).contains("telemetry"));
     }
 }

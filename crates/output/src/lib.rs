@@ -8,9 +8,8 @@
 mod console;
 mod headless;
 mod stats;
-mod telemetry;
+pub mod telemetry;
 
 pub use console::Console;
 pub use headless::Style;
 pub use stats::{ApiCounts, Decisions, ModelStats, Stats, ToolTotals, millis};
-pub use telemetry::{Configuration, Exporter, Identity, Setup};

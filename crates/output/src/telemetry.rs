@@ -2,6 +2,7 @@
 //!
 //! The records are folded from the same events as the output, in the shape that gemini-cli writes.
 //! Prompts and other texts are left out unless `telemetry.logPrompts` allows them; keys never appear.
+//! [`Console::open_telemetry`](crate::Console::open_telemetry) starts it; nothing is ever sent over a network.
 
 mod metrics;
 mod record;
@@ -24,17 +25,17 @@ pub use record::{Configuration, Identity};
 use record::{Record, Texts};
 
 /// What an exporter needs to know.
-pub struct Setup {
-    pub outfile: PathBuf,
-    pub texts_allowed: bool,
-    pub identity: Identity,
+pub(crate) struct Setup {
+    pub(crate) outfile: PathBuf,
+    pub(crate) texts_allowed: bool,
+    pub(crate) identity: Identity,
     /// Values that must not reach the file, whatever text they are part of.
-    pub secrets: Vec<Secret>,
-    pub clock: Arc<dyn Clock>,
+    pub(crate) secrets: Vec<Secret>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Writes one run's telemetry.
-pub struct Exporter {
+pub(crate) struct Exporter {
     sink: Sink,
     identity: Identity,
     texts: Texts,
@@ -50,7 +51,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// Opens the file; without it the run goes on, and the caller says so once.
-    pub fn open(setup: Setup) -> io::Result<Self> {
+    pub(crate) fn open(setup: Setup) -> io::Result<Self> {
         let started = setup.clock.now();
         let mut metrics = Metrics::default();
         metrics.session();
@@ -69,13 +70,13 @@ impl Exporter {
     }
 
     /// The settings of this run, written once.
-    pub fn configuration(&mut self, configuration: &Configuration) {
+    pub(crate) fn configuration(&mut self, configuration: &Configuration) {
         self.approval_mode.clone_from(&configuration.approval_mode);
         self.log(&record::configuration(configuration, self.texts));
     }
 
     /// Takes one event.
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         self.metrics.fold(event);
         match event {
             Event::PromptAccepted { typed, prompt_id } => {
@@ -137,7 +138,7 @@ impl Exporter {
     }
 
     /// Writes the metrics; to be called on every way out.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let record = self.metrics.record(&self.identity, self.started, self.clock.now());
         self.sink.write(record);
         let _ = self.sink.file.flush();
