@@ -1,7 +1,8 @@
 //! Output without a terminal interface: `text`, `json` and `stream-json` in two dialects.
 //!
-//! A [`Renderer`] folds the session's events. stdout carries the answer or the protocol and nothing else;
-//! everything said to people goes to stderr.
+//! A [`Renderer`] folds the session's events. stdout carries the answer or the protocol and nothing else; notes and
+//! errors for people go to stderr. It writes to the streams it is given and decides the exit code of a turn; it
+//! neither opens streams nor asks questions.
 
 mod answer;
 mod ending;
@@ -68,9 +69,9 @@ impl Renderer {
             Form::StreamJson(stream) => stream.event(&self.run, event, out)?,
         }
         // After stdout: where both go to one terminal, the text has ended its line by now.
-        let inside = self.run.style.debug.then(|| notes::inside(event)).flatten();
-        let silent = self.run.style.dialect == Dialect::GeminiCli && notes::is_ours_alone(event);
-        for line in notes::line(event).filter(|_| !silent).into_iter().chain(inside) {
+        let debug = self.run.style.debug.then(|| notes::debug_line(event)).flatten();
+        let silent = self.run.style.dialect == Dialect::GeminiCli && notes::is_silent_upstream(event);
+        for line in notes::line(event).filter(|_| !silent).into_iter().chain(debug) {
             let _ = writeln!(err, "{}", redacted(&line));
         }
         self.run.after(event);
@@ -86,18 +87,18 @@ impl Renderer {
         err: &mut dyn Write,
     ) -> io::Result<ExitKind> {
         let exit = ending::exit_kind(end, self.run.style.dialect, signal);
-        let trouble = ending::trouble(end);
+        let run_error = ending::turn_error(end);
         self.run.close(end, err);
         let told_as_object = match &mut self.form {
             Form::Text(text) => text.finish(out).map(|()| false)?,
-            Form::Json => json::finish(&self.run, end, trouble.as_ref(), exit, out, err)?,
+            Form::Json => json::finish(&self.run, end, run_error.as_ref(), exit, out, err)?,
             Form::StreamJson(stream) => {
-                stream.finish(&self.run, end, trouble.as_ref(), out).map(|()| false)?
+                stream.finish(&self.run, end, run_error.as_ref(), out).map(|()| false)?
             }
         };
-        if let Some(trouble) = trouble.filter(|_| !told_as_object) {
-            let mut failure = Failure::new(exit, trouble.message);
-            failure.hint = trouble.hint.map(str::to_owned);
+        if let Some(run_error) = run_error.filter(|_| !told_as_object) {
+            let mut failure = Failure::new(exit, run_error.message);
+            failure.hint = run_error.hint.map(str::to_owned);
             let _ = failure.print(err, self.run.style.colour);
         }
         Ok(exit)
@@ -122,7 +123,7 @@ impl Renderer {
     }
 }
 
-/// Whether the reader of stdout went away, which is no failure.
+/// Whether the reader of stdout closed it, which does not count as a failure.
 pub(crate) fn is_broken_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }

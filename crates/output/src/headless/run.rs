@@ -14,7 +14,7 @@ use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
 
 use super::answer::Answer;
-use super::ending::{self, Trouble};
+use super::ending::{self, RunError};
 use crate::stats::Stats;
 
 /// How a run's output is written.
@@ -22,17 +22,17 @@ use crate::stats::Stats;
 pub struct Style {
     pub format: OutputFormat,
     pub dialect: Dialect,
-    /// Whether control sequences of the model pass.
+    /// Whether control sequences in the model's text are kept.
     pub raw: bool,
     pub colour: Colour,
     pub clock: Arc<dyn Clock>,
-    /// Whether `text` also tells what tools did, as the tour does.
+    /// Whether `text` also lists tool calls, as the demo does.
     pub shows_calls: bool,
-    /// Whether stderr also tells what happens inside.
+    /// Whether stderr also gets debug output.
     pub debug: bool,
 }
 
-/// What every format needs to know of the run so far.
+/// The run so far.
 pub(super) struct Run {
     pub(super) style: Style,
     pub(super) started: Timestamp,
@@ -48,7 +48,7 @@ pub(super) struct Run {
     /// The approval mode and the sandbox in force, for programs.
     pub(super) conditions: JsonObject,
     /// The last call, if it failed.
-    pub(super) failed_call: Option<Trouble>,
+    pub(super) failed_call: Option<RunError>,
     /// The message of the loop that ended the turn, unless a notice brought it before.
     pub(super) loop_message: Option<String>,
 }
@@ -84,7 +84,7 @@ impl Run {
                 self.answer.push(&self.piece);
             }
             Event::CallFinished(report) => {
-                self.failed_call = report.outcome.failure().map(ending::call_trouble);
+                self.failed_call = report.outcome.failure().map(ending::call_error);
             }
             Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 self.warnings.push(plain(message).into_owned());

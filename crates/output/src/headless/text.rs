@@ -1,4 +1,6 @@
-//! `text`: the answer as it arrives.
+//! `text`: the model's text on stdout as it arrives.
+//!
+//! For people and pipes that want the answer only; warnings and errors go to stderr (`notes.rs`).
 
 use std::io::{self, Write};
 

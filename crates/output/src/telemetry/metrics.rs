@@ -1,4 +1,6 @@
-//! Counters and histograms, written once as a cumulative record.
+//! Counters and histograms of a run, written as one cumulative record at its end.
+//!
+//! Names and attributes are upstream's. The statistics that people see are counted in `stats.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
-//! Log records: pure functions from what happened to what is written.
+//! Log records: functions from an event's values to the JSON that upstream writes for it.
+//!
+//! Texts pass through [`Texts`], so that a record cannot contain a prompt that the settings leave out. Nothing here
+//! touches a file or a clock.
 
 use pollux_domain::JsonObject;
 use pollux_domain::event::{CallReport, Discarded, HookReport, RequestEnded, RequestSent};
