@@ -20,13 +20,12 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_host::request::Request;
+use pollux_output::{Console, Stats};
 use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};
 use self::face::{Face, Input};
-use crate::console::Console;
-use crate::headless::Stats;
 use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 

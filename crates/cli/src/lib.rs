@@ -1,16 +1,14 @@
-//! The program: command line, headless output, telemetry, and the wiring of everything else.
+//! The program: command line, signals, and the wiring of everything else.
 //!
-//! Owns: what a command line means, what is printed where, exit codes, signals, `config` and `demo`.
-//! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
+//! Owns: what a command line means, which streams a run prints to, signals, `config` and `demo`.
+//! Does not own: the agent, its tools, providers and files, and output formats; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
 mod agents_command;
 mod auth_command;
 mod config_command;
-mod console;
 mod demo;
 mod extensions_command;
-mod headless;
 mod hooks_command;
 mod input;
 mod interactive;
@@ -23,7 +21,6 @@ mod run;
 mod sessions_command;
 mod signals;
 mod skills_command;
-mod telemetry;
 mod trust_command;
 mod wire;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::{Colour, Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
@@ -17,20 +17,19 @@ use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
 use pollux_host::VERSION;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request};
+use pollux_output::telemetry::{Configuration, Identity};
+use pollux_output::{Console, Style};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::console::Console;
 use crate::demo::{self, DemoWorkspace, ProseTo};
-use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{
     AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, SessionsCommand, SkillsCommand,
     help_text,
 };
 use crate::sessions_command::Streams;
-use crate::signals::{Received, Signals};
-use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+use crate::signals::Signals;
 use crate::trust_command::Person;
 use crate::{
     agents_command, auth_command, config_command, extensions_command, hooks_command, interactive,
@@ -242,39 +241,18 @@ fn read_prompt(
     })
 }
 
-/// Telemetry is on only when asked for, and never the reason why a run fails.
+/// Tells telemetry, if it is on, whose session this is and how it is set up.
 pub(crate) fn open_telemetry(turn: &wire::Prepared<'_>, interactive: bool, console: &mut Console) {
     let wire::Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;
-    if !groups.telemetry.enabled {
-        return;
-    }
-    let Some(outfile) = groups.telemetry.outfile.clone() else {
-        console.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
-        return;
+    let identity = Identity {
+        session: session.id.as_str().to_owned(),
+        installation: loaded.installation.clone(),
+        version: VERSION.to_owned(),
+        interactive,
+        auth_type: credentials.auth_type.clone(),
     };
-    let setup = Setup {
-        outfile: outfile.clone(),
-        texts_allowed: groups.telemetry.log_prompts,
-        identity: Identity {
-            session: session.id.as_str().to_owned(),
-            installation: loaded.installation.clone(),
-            version: VERSION.to_owned(),
-            interactive,
-            auth_type: credentials.auth_type.clone(),
-        },
-        secrets: credentials.secrets.clone(),
-        clock: Arc::new(SystemClock),
-    };
-    let mut exporter = match Exporter::open(setup) {
-        Ok(exporter) => exporter,
-        Err(error) => {
-            let file = outfile.display();
-            console.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
-            return;
-        }
-    };
-    exporter.configuration(&Configuration {
+    let configuration = Configuration {
         model: groups.model.name.clone(),
         sandbox: sandbox.borders.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
@@ -283,9 +261,9 @@ pub(crate) fn open_telemetry(turn: &wire::Prepared<'_>, interactive: bool, conso
         vertex: credentials.vertex,
         respect_git_ignore: groups.context.filtering.respect_git_ignore,
         debug: options.debug,
-        output_format: format_word(groups.output.format).to_owned(),
-    });
-    console.export_to(exporter);
+        output_format: groups.output.format.as_str().to_owned(),
+    };
+    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
 /// Runs the turn, with signals answered and events printed.
@@ -345,24 +323,9 @@ pub(crate) fn early_style(options: &Request, env: &Env) -> Style {
         let found = options.overrides.iter().find(|(known, _)| known == key);
         found.and_then(|(_, value)| Value::as_str(value))
     };
-    let format = match flag("output.format") {
-        Some("json") => OutputFormat::Json,
-        Some("stream-json") => OutputFormat::StreamJson,
-        _ => OutputFormat::Text,
-    };
-    let dialect = match flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")) {
-        Some("gemini-cli" | "upstream") => Dialect::GeminiCli,
-        _ => Dialect::Pollux,
-    };
+    let format = OutputFormat::named(flag("output.format"));
+    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
     style(&Output { format, dialect }, options, env)
-}
-
-fn format_word(format: OutputFormat) -> &'static str {
-    match format {
-        OutputFormat::Text => "text",
-        OutputFormat::Json => "json",
-        OutputFormat::StreamJson => "stream-json",
-    }
 }
 
 /// `pollux demo`

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Request;
 use pollux_host::{VERSION, prepare};
 use pollux_host::{agents, trust};
+use pollux_output::Console;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
 use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
-use crate::console::Console;
 use crate::run::style;
 use crate::signals::Signals;
 use crate::wire;
@@ -50,7 +50,7 @@ pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
         (Err(failure), Kind::Lines(lines)) => lines.console.fail(&failure),
         (Err(failure), Kind::Screen(screen)) => screen.fail(&failure),
     };
-    by.map_or(exit, crate::signals::Received::exit)
+    by.map_or(exit, Received::exit)
 }
 
 /// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.

@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("install", &["domain", "config", "exec", "net", "extend"]),
     ("a2a", &["domain", "config", "net"]),
     ("agent", &["domain", "config", "policy", "session", "extend", "hooks"]),
+    ("output", &["domain", "config"]),
     (
         "host",
         &[
@@ -71,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "a2a",
             "agent",
             "host",
+            "output",
             "tui",
         ],
     ),

@@ -1,11 +1,13 @@
-//! Lines on stderr that go with every output format.
+//! Lines on stderr about an event: warnings, retries, failed calls, and details for `--debug`.
+//!
+//! The same in every output format. How a run ended is told by `ending.rs` instead.
 
 use pollux_domain::event::{ActivityKind, CallReport, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
 
-/// The line an event deserves, without its newline.
+/// The line for an event, without its newline.
 pub(crate) fn line(event: &Event) -> Option<String> {
     match event {
         Event::Waiting(wait) => waiting(wait),
@@ -51,7 +53,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
 }
 
 /// Upstream says nothing about what sub-agents do, nor about commands that fail.
-pub(crate) fn is_ours_alone(event: &Event) -> bool {
+pub(crate) fn is_silent_upstream(event: &Event) -> bool {
     match event {
         Event::Activity(_) => true,
         Event::CallFinished(report) => report.outcome.run_failure().is_some(),
@@ -59,8 +61,8 @@ pub(crate) fn is_ours_alone(event: &Event) -> bool {
     }
 }
 
-/// What happens inside, for `--debug`. Sizes and times, never contents.
-pub(crate) fn inside(event: &Event) -> Option<String> {
+/// The line for `--debug`: sizes and times, never contents.
+pub(crate) fn debug_line(event: &Event) -> Option<String> {
     let text = match event {
         Event::SessionReady { session, model } => format!("session {session}, model {model}"),
         Event::RequestSent(sent) => {

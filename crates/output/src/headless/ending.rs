@@ -1,18 +1,19 @@
-//! What the end of a turn means: which words, which code, which exit.
+//! How a turn or a failed run is reported: error type, error code, message, hint and exit code.
+//!
+//! Every format takes its wording of failures from here; where the words stand in the output is up to the format.
 
 use pollux_config::groups::Dialect;
 use pollux_domain::event::{CallFailure, TurnEnd};
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::RunFailure;
 
-use crate::signals::Received;
-
-/// A turn that did not end well, in the words of both dialects.
+/// A failed turn or run, in the words of both dialects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct RunError {
     /// Our `error.type`.
     pub(crate) kind: &'static str,
     /// Our `error.code`, and the `code` of the `ERROR` event.
@@ -32,9 +33,9 @@ const TURN_LIMIT: &str = "Reached max session turns for this session. Increase t
 pub(crate) const LOOP_CODE: &str = "LOOP_DETECTED";
 
 /// What went wrong; `None` for a turn that counts as done. A loop counts as done, with a warning.
-pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
+pub(crate) fn turn_error(end: &TurnEnd) -> Option<RunError> {
     let build = |kind, code, upstream_class, message: String| {
-        Some(Trouble { kind, code, upstream_class, message: harmless(&message), status: None, hint: None })
+        Some(RunError { kind, code, upstream_class, message: sanitized(&message), status: None, hint: None })
     };
     match end {
         TurnEnd::Finished(_) | TurnEnd::Loop(_) => None,
@@ -53,7 +54,7 @@ pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
                 "The request does not fit the model's context window: about {estimated} tokens, {remaining} left."
             ),
         ),
-        TurnEnd::Failed(error) => Some(api_trouble(error)),
+        TurnEnd::Failed(error) => Some(api_error(error)),
         TurnEnd::FatalTool { kind, message } => {
             let message = format!("{message} ({})", kind.as_str());
             build("TOOL_ERROR", "TOOL_EXECUTION_FAILED", "FatalToolExecutionError", message)
@@ -62,23 +63,60 @@ pub(crate) fn trouble(end: &TurnEnd) -> Option<Trouble> {
 }
 
 /// What `json` names when nothing went well after this call; the words are the protocol's.
-pub(crate) fn call_trouble(failure: &CallFailure) -> Trouble {
+pub(crate) fn call_error(failure: &CallFailure) -> RunError {
     let message = match &failure.run {
         Some(RunFailure::ExitCode(code)) => format!("Command failed with exit code {code}"),
         Some(_) | None => failure.message.clone(),
     };
-    Trouble {
+    RunError {
         kind: "TOOL_ERROR",
         code: "TOOL_EXECUTION_FAILED",
         upstream_class: "FatalToolExecutionError",
-        message: harmless(&message),
+        message: sanitized(&message),
         status: None,
         hint: None,
     }
 }
 
+/// A failure outside a turn, for instance before it began.
+pub(crate) fn failure_error(failure: &Failure) -> RunError {
+    let kind = match failure.exit {
+        ExitKind::Auth => "AUTH_ERROR",
+        ExitKind::Input => "INPUT_ERROR",
+        ExitKind::Sandbox => "SANDBOX_ERROR",
+        ExitKind::Config => "CONFIG_ERROR",
+        ExitKind::TurnLimit => "TURN_LIMIT",
+        ExitKind::Tool => "TOOL_ERROR",
+        ExitKind::Untrusted => "UNTRUSTED_FOLDER",
+        ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
+        ExitKind::Success | ExitKind::Failure => "ERROR",
+    };
+    RunError {
+        kind,
+        code: kind,
+        upstream_class: upstream_class(failure.exit),
+        message: failure.message(),
+        status: None,
+        hint: None,
+    }
+}
+
+/// Upstream's name for the class of error.
+fn upstream_class(exit: ExitKind) -> &'static str {
+    match exit {
+        ExitKind::Input => "FatalInputError",
+        ExitKind::Sandbox => "FatalSandboxError",
+        ExitKind::Config => "FatalConfigError",
+        ExitKind::TurnLimit => "FatalTurnLimitedError",
+        ExitKind::Tool => "FatalToolExecutionError",
+        ExitKind::Untrusted => "FatalUntrustedWorkspaceError",
+        ExitKind::Cancelled | ExitKind::Signal(_) => "FatalCancellationError",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Auth => "Error",
+    }
+}
+
 /// Without control sequences and secrets: it ends up on screens and in logs.
-fn harmless(message: &str) -> String {
+fn sanitized(message: &str) -> String {
     redacted(&plain(message)).into_owned()
 }
 
@@ -86,12 +124,12 @@ fn invalid_message(kind: &str, message: &str) -> String {
     if message.is_empty() { format!("The model's reply was of no use ({kind}).") } else { message.to_owned() }
 }
 
-fn api_trouble(error: &ModelError) -> Trouble {
-    Trouble {
+fn api_error(error: &ModelError) -> RunError {
+    RunError {
         kind: "API_ERROR",
         code: api_code(error.kind),
         upstream_class: "Error",
-        message: harmless(&error.marked()),
+        message: sanitized(&error.marked()),
         status: error.status,
         hint: api_hint(error.kind),
     }

@@ -1,4 +1,6 @@
-//! `text`: the answer as it arrives.
+//! `text`: the model's text on stdout as it arrives.
+//!
+//! For people and pipes that want the answer only; warnings and errors go to stderr (`notes.rs`).
 
 use std::io::{self, Write};
 
@@ -6,7 +8,7 @@ use pollux_domain::event::{CallReport, Discarded, Event, NoticeCode};
 use pollux_domain::terminal_text::one_line;
 use serde_json::Value;
 
-use super::Run;
+use super::run::Run;
 
 /// Remembers whether the cursor is inside a line.
 #[derive(Debug, Default)]

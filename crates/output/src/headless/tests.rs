@@ -1,18 +1,19 @@
 //! Every format and dialect over the same runs.
 
-use std::time::Duration;
-
+use super::*;
 use pollux_domain::event::{
-    CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent, Severity,
+    CallDecision, CallOutcome, CallReport, Discarded, NoticeCode, RequestEnded, RequestSent, Severity,
 };
+use pollux_domain::failure::Colour;
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
+use pollux_domain::time::{Clock, Timestamp};
 use pollux_domain::tool::{
     AgentEnd, DiffStat, Display, FileDiff, LineDelta, RunFailure, ToolErrorKind, ToolKind,
 };
 use serde_json::{Value, json};
-
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
 
 struct Still;
 

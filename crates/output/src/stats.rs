@@ -1,4 +1,7 @@
-//! Counts folded from events; each dialect writes them in its own words.
+//! Statistics of a session, folded from its events: requests, tokens, calls, changed lines.
+//!
+//! Used by both dialects, which write them under their own keys, and by `/stats`. Telemetry counts for itself,
+//! because its metrics are split by other attributes.
 
 use std::time::Duration;
 
@@ -7,58 +10,58 @@ use pollux_domain::model::{RequestRole, Usage, Wait};
 
 /// Everything that is counted, in the order in which it first appeared.
 #[derive(Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) models: Vec<(String, ModelStats)>,
-    pub(crate) tools: ToolTotals,
-    pub(crate) by_tool: Vec<(String, ToolTotals)>,
-    pub(crate) lines_added: u64,
-    pub(crate) lines_removed: u64,
+pub struct Stats {
+    pub models: Vec<(String, ModelStats)>,
+    pub tools: ToolTotals,
+    pub by_tool: Vec<(String, ToolTotals)>,
+    pub lines_added: u64,
+    pub lines_removed: u64,
     /// Tokens of each turn.
-    pub(crate) turns: Vec<Usage>,
+    pub turns: Vec<Usage>,
     /// The request under way; failed tries of it are counted under its model.
     current: Option<(String, RequestRole)>,
 }
 
 /// One model's counts, with those of each role.
 #[derive(Debug, Default)]
-pub(crate) struct ModelStats {
-    pub(crate) api: ApiCounts,
-    pub(crate) errors_by_type: Vec<(String, u64)>,
-    pub(crate) roles: Vec<(RequestRole, ApiCounts)>,
+pub struct ModelStats {
+    pub api: ApiCounts,
+    pub errors_by_type: Vec<(String, u64)>,
+    pub roles: Vec<(RequestRole, ApiCounts)>,
 }
 
 /// Requests and tokens.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct ApiCounts {
-    pub(crate) requests: u64,
-    pub(crate) errors: u64,
-    pub(crate) latency: Duration,
-    pub(crate) usage: Usage,
+pub struct ApiCounts {
+    pub requests: u64,
+    pub errors: u64,
+    pub latency: Duration,
+    pub usage: Usage,
 }
 
 /// Calls, of all tools or of one.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct ToolTotals {
-    pub(crate) calls: u64,
-    pub(crate) success: u64,
-    pub(crate) fail: u64,
+pub struct ToolTotals {
+    pub calls: u64,
+    pub success: u64,
+    pub fail: u64,
     /// Of `fail`: commands and sub-agents that failed though the tool did not. gemini-cli counts them as successes.
-    pub(crate) failed_runs: u64,
-    pub(crate) duration: Duration,
-    pub(crate) decisions: Decisions,
+    pub failed_runs: u64,
+    pub duration: Duration,
+    pub decisions: Decisions,
 }
 
 /// How calls were decided.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Decisions {
-    pub(crate) accept: u64,
-    pub(crate) reject: u64,
-    pub(crate) modify: u64,
-    pub(crate) auto_accept: u64,
+pub struct Decisions {
+    pub accept: u64,
+    pub reject: u64,
+    pub modify: u64,
+    pub auto_accept: u64,
 }
 
 impl Stats {
-    pub(crate) fn fold(&mut self, event: &Event) {
+    pub fn fold(&mut self, event: &Event) {
         match event {
             Event::RequestSent(sent) => self.current = Some((sent.model.clone(), sent.role)),
             Event::Waiting(wait) => self.failed_try(wait),
@@ -96,7 +99,7 @@ impl Stats {
     }
 
     /// All models together.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
         self.models.iter().for_each(|(_, model)| sum.add(model.api.usage));
         sum
@@ -185,6 +188,6 @@ fn entry<'a, T: Default>(list: &'a mut Vec<(String, T)>, name: &str) -> &'a mut 
     &mut list[at].1
 }
 
-pub(crate) fn millis(duration: Duration) -> u64 {
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,7 @@
-//! Log records: pure functions from what happened to what is written.
+//! Log records: functions from an event's values to the JSON that upstream writes for it.
+//!
+//! Texts pass through [`Texts`], so that a record cannot contain a prompt that the settings leave out. Nothing here
+//! touches a file or a clock.
 
 use pollux_domain::JsonObject;
 use pollux_domain::event::{CallReport, Discarded, HookReport, RequestEnded, RequestSent};
@@ -7,18 +10,18 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 use serde_json::{Map, Value, json};
 
-use crate::headless::millis;
+use crate::stats::millis;
 
 const PREFIX: &str = "gemini_cli.";
 
 /// Whose records these are.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
-    pub(crate) session: String,
-    pub(crate) installation: Option<String>,
-    pub(crate) version: String,
-    pub(crate) interactive: bool,
-    pub(crate) auth_type: Option<String>,
+pub struct Identity {
+    pub session: String,
+    pub installation: Option<String>,
+    pub version: String,
+    pub interactive: bool,
+    pub auth_type: Option<String>,
 }
 
 /// Whether prompts, arguments and answers are written.
@@ -30,16 +33,16 @@ pub(super) enum Texts {
 
 /// The settings worth recording; no secrets among them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Configuration {
-    pub(crate) model: String,
-    pub(crate) sandbox: bool,
-    pub(crate) core_tools: Vec<String>,
-    pub(crate) approval_mode: String,
-    pub(crate) api_key: bool,
-    pub(crate) vertex: bool,
-    pub(crate) respect_git_ignore: bool,
-    pub(crate) debug: bool,
-    pub(crate) output_format: String,
+pub struct Configuration {
+    pub model: String,
+    pub sandbox: bool,
+    pub core_tools: Vec<String>,
+    pub approval_mode: String,
+    pub api_key: bool,
+    pub vertex: bool,
+    pub respect_git_ignore: bool,
+    pub debug: bool,
+    pub output_format: String,
 }
 
 /// One log record before it gets its time and place.

@@ -11,8 +11,8 @@ use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::ending::Trouble;
-use super::stats::{Stats, millis};
+use super::ending::RunError;
+use crate::stats::{Stats, millis};
 
 pub(crate) fn init(session: &str, model: &str, conditions: &JsonObject, at: Timestamp) -> Value {
     let mut event = Map::new();
@@ -91,13 +91,13 @@ pub(crate) fn error(message: &str, code: &str, at: Timestamp) -> Value {
     json!({"type": "ERROR", "message": message, "code": code, "timestamp": at.to_iso()})
 }
 
-pub(crate) fn result(stats: &Stats, trouble: Option<&Trouble>, at: Timestamp) -> Value {
+pub(crate) fn result(stats: &Stats, run_error: Option<&RunError>, at: Timestamp) -> Value {
     let mut event = Map::new();
     event.insert("type".into(), "RESULT".into());
-    event.insert("success".into(), trouble.is_none().into());
+    event.insert("success".into(), run_error.is_none().into());
     event.insert("stats".into(), stats_object(stats));
-    if let Some(trouble) = trouble {
-        event.insert("error".into(), trouble_object(trouble));
+    if let Some(run_error) = run_error {
+        event.insert("error".into(), error_object(run_error));
     }
     event.insert("timestamp".into(), at.to_iso().into());
     Value::Object(event)
@@ -107,14 +107,14 @@ pub(crate) fn result(stats: &Stats, trouble: Option<&Trouble>, at: Timestamp) ->
 pub(crate) fn document(
     response: &str,
     stats: &Stats,
-    trouble: Option<&Trouble>,
+    run_error: Option<&RunError>,
     warnings: &[String],
 ) -> Value {
     let mut document = Map::new();
     document.insert("response".into(), response.into());
     document.insert("stats".into(), stats_object(stats));
-    if let Some(trouble) = trouble {
-        document.insert("error".into(), trouble_object(trouble));
+    if let Some(run_error) = run_error {
+        document.insert("error".into(), error_object(run_error));
     }
     if !warnings.is_empty() {
         document.insert("warnings".into(), json!(warnings));
@@ -122,12 +122,12 @@ pub(crate) fn document(
     Value::Object(document)
 }
 
-fn trouble_object(trouble: &Trouble) -> Value {
+fn error_object(run_error: &RunError) -> Value {
     let mut object = Map::new();
-    object.insert("type".into(), trouble.kind.into());
-    object.insert("message".into(), trouble.message.as_str().into());
-    object.insert("code".into(), trouble.code.into());
-    if let Some(status) = trouble.status {
+    object.insert("type".into(), run_error.kind.into());
+    object.insert("message".into(), run_error.message.as_str().into());
+    object.insert("code".into(), run_error.code.into());
+    if let Some(status) = run_error.status {
         object.insert("status".into(), status.into());
     }
     Value::Object(object)

@@ -1,4 +1,7 @@
-//! `stream-json`: one JSON object per line, as things happen.
+//! `stream-json`: one JSON object per line, as events arrive.
+//!
+//! Decides which event becomes which line in either dialect, and in which order; the objects themselves are built in
+//! `pollux.rs` and `gemini_cli.rs`.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,10 +15,10 @@ use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use super::ending::{LOOP_CODE, Trouble};
-use super::fatal::upstream_class;
+use super::ending::{LOOP_CODE, RunError, failure_error};
 use super::gemini_cli::Outcome;
-use super::{Run, failure_trouble, gemini_cli, pollux};
+use super::run::Run;
+use super::{gemini_cli, pollux};
 
 /// Calls whose results are held back: gemini-cli tells the results of a step together, in the order in
 /// which the model asked.
@@ -84,30 +87,30 @@ impl StreamJson {
         &mut self,
         run: &Run,
         end: &TurnEnd,
-        trouble: Option<&Trouble>,
+        run_error: Option<&RunError>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.release(run, out)?;
         match run.style.dialect {
-            Dialect::Pollux => finish_pollux(run, trouble, out),
-            Dialect::GeminiCli => finish_upstream(run, end, trouble, out),
+            Dialect::Pollux => finish_pollux(run, run_error, out),
+            Dialect::GeminiCli => finish_upstream(run, end, run_error, out),
         }
     }
 
     pub(super) fn fail(&mut self, run: &Run, failure: &Failure, out: &mut dyn Write) -> io::Result<()> {
         self.release(run, out)?;
-        let trouble = failure_trouble(failure);
+        let run_error = failure_error(failure);
         match run.style.dialect {
             Dialect::Pollux => {
-                emit(&pollux::error(&trouble.message, trouble.code, run.now()), out)?;
-                emit(&pollux::result(&run.stats, Some(&trouble), run.now()), out)
+                emit(&pollux::error(&run_error.message, run_error.code, run.now()), out)?;
+                emit(&pollux::result(&run.stats, Some(&run_error), run.now()), out)
             }
             // Before `init` upstream's stdout stays empty.
             Dialect::GeminiCli if run.session.is_none() => Ok(()),
             Dialect::GeminiCli => {
                 let outcome = Outcome::Error {
-                    class: upstream_class(failure.exit),
-                    message: &trouble.message,
+                    class: run_error.upstream_class,
+                    message: &run_error.message,
                     code: None,
                 };
                 emit(&gemini_cli::result(&outcome, &run.stats, Duration::ZERO, run.now()), out)
@@ -180,27 +183,27 @@ fn notice_code(code: NoticeCode) -> &'static str {
     }
 }
 
-fn finish_pollux(run: &Run, trouble: Option<&Trouble>, out: &mut dyn Write) -> io::Result<()> {
+fn finish_pollux(run: &Run, run_error: Option<&RunError>, out: &mut dyn Write) -> io::Result<()> {
     if let Some(message) = &run.loop_message {
         emit(&pollux::error(message, LOOP_CODE, run.now()), out)?;
     }
     // A reader that knows only `success` learns the reason from this event.
-    if let Some(trouble) = trouble {
-        emit(&pollux::error(&trouble.message, trouble.code, run.now()), out)?;
+    if let Some(run_error) = run_error {
+        emit(&pollux::error(&run_error.message, run_error.code, run.now()), out)?;
     }
-    emit(&pollux::result(&run.stats, trouble, run.now()), out)
+    emit(&pollux::result(&run.stats, run_error, run.now()), out)
 }
 
 fn finish_upstream(
     run: &Run,
     end: &TurnEnd,
-    trouble: Option<&Trouble>,
+    run_error: Option<&RunError>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let now = run.now();
     let elapsed = u64::try_from(now.millis() - run.started.millis()).unwrap_or(0);
     let lasted = Duration::from_millis(elapsed);
-    let message = trouble.map(|trouble| trouble.message.as_str()).unwrap_or_default();
+    let message = run_error.map(|run_error| run_error.message.as_str()).unwrap_or_default();
     let (outcome, lasted) = match end {
         TurnEnd::Finished(_) => (Outcome::Success, lasted),
         TurnEnd::Loop(_) => {
@@ -211,7 +214,7 @@ fn finish_upstream(
         }
         TurnEnd::InvalidReply { .. } => {
             emit(&gemini_cli::error("error", message, now), out)?;
-            (Outcome::Told, lasted)
+            (Outcome::Reported, lasted)
         }
         TurnEnd::Overflow { .. } => {
             emit(&gemini_cli::error("error", message, now), out)?;
@@ -222,7 +225,7 @@ fn finish_upstream(
             (Outcome::Error { class: "unknown", message, code: error.status }, Duration::ZERO)
         }
         TurnEnd::Cancelled | TurnEnd::TurnLimit | TurnEnd::FatalTool { .. } => {
-            let class = trouble.map_or("Error", |trouble| trouble.upstream_class);
+            let class = run_error.map_or("Error", |run_error| run_error.upstream_class);
             (Outcome::Error { class, message, code: None }, Duration::ZERO)
         }
     };

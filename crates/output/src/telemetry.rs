@@ -2,6 +2,7 @@
 //!
 //! The records are folded from the same events as the output, in the shape that gemini-cli writes.
 //! Prompts and other texts are left out unless `telemetry.logPrompts` allows them; keys never appear.
+//! [`Console::open_telemetry`](crate::Console::open_telemetry) starts it; nothing is ever sent over a network.
 
 mod metrics;
 mod record;
@@ -12,15 +13,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use metrics::Metrics;
 use pollux_config::groups::Secret;
-use pollux_domain::event::{ActivityKind, CompressionStatus, Event, TurnEnd};
+use pollux_domain::event::{ActivityKind, CallReport, CompressionStatus, Event, TurnEnd};
 use pollux_domain::redact::redact_value;
 use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
-pub(crate) use record::{Configuration, Identity};
-use record::{Record, Texts};
 use serde_json::Value;
+
+use metrics::Metrics;
+pub use record::{Configuration, Identity};
+use record::{Record, Texts};
 
 /// What an exporter needs to know.
 pub(crate) struct Setup {
@@ -92,12 +94,7 @@ impl Exporter {
             },
             Event::Waiting(wait) => self.log(&record::network_retry(wait, &self.model)),
             Event::AttemptDiscarded(discarded) => self.log(&record::content_retry(discarded, &self.model)),
-            Event::CallFinished(report) => {
-                self.log(&record::tool_call(report, self.texts));
-                if let Some(operation) = record::file_operation(report) {
-                    self.log(&operation);
-                }
-            }
+            Event::CallFinished(report) => self.call_ended(report),
             Event::Compressed { status: CompressionStatus::Nothing, .. } => {}
             Event::Compressed { tokens_before, tokens_after, .. } => {
                 self.log(&record::compression(*tokens_before, *tokens_after));
@@ -106,10 +103,7 @@ impl Exporter {
             // A sub-agent's calls are calls like any other.
             Event::Activity(activity) => {
                 if let ActivityKind::CallEnded(report) = &activity.what {
-                    self.log(&record::tool_call(report, self.texts));
-                    if let Some(operation) = record::file_operation(report) {
-                        self.log(&operation);
-                    }
+                    self.call_ended(report);
                 }
             }
             Event::TurnEnded(end) => self.turn_ended(end),
@@ -126,6 +120,13 @@ impl Exporter {
             | Event::Conversation(_)
             | Event::Rewound { .. }
             | Event::Notice { .. } => {}
+        }
+    }
+
+    fn call_ended(&mut self, report: &CallReport) {
+        self.log(&record::tool_call(report, self.texts));
+        if let Some(operation) = record::file_operation(report) {
+            self.log(&operation);
         }
     }
 

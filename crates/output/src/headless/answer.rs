@@ -1,4 +1,6 @@
-//! The answer of a turn, folded from its pieces.
+//! The answer of a turn, joined from its pieces of text.
+//!
+//! For `json`, which prints the answer at the end; `text` and `stream-json` print pieces as they arrive.
 
 /// Collects text; what belongs to a void attempt is forgotten.
 #[derive(Debug, Default)]

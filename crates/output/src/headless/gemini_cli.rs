@@ -1,8 +1,11 @@
-//! gemini-cli's dialect: its keys in its order, so that programs written for it cannot tell.
+//! The `gemini-cli` dialect: upstream's keys in upstream's order, so that programs written for it work unchanged.
+//!
+//! Functions from values to JSON objects for `json` and `stream-json`; which object is printed when, they decide.
 
 use std::time::Duration;
 
 use pollux_domain::event::CallReport;
+use pollux_domain::exit::ExitKind;
 use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
 use pollux_domain::terminal_text::plain;
@@ -10,7 +13,8 @@ use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::stats::{ApiCounts, Decisions, Stats, ToolTotals, millis};
+use super::ending::RunError;
+use crate::stats::{ApiCounts, Decisions, Stats, ToolTotals, millis};
 
 pub(crate) fn init(session: &str, model: &str, at: Timestamp) -> Value {
     json!({"type": "init", "timestamp": at.to_iso(), "session_id": session, "model": model})
@@ -67,7 +71,7 @@ pub(crate) fn error(severity: &str, message: &str, at: Timestamp) -> Value {
 pub(crate) enum Outcome<'a> {
     Success,
     /// An error that was told before, without an `error` key.
-    Told,
+    Reported,
     /// `code` is the HTTP status; upstream has no such key, ours says what the exit code cannot.
     Error {
         class: &'a str,
@@ -141,6 +145,19 @@ pub(crate) fn document(
         document.insert("warnings".into(), json!(warnings));
     }
     Value::Object(document)
+}
+
+/// The object on stderr for a `json` run that failed; the session is left out while there is none. The code is the
+/// HTTP status, if there was one, else the exit code.
+pub(crate) fn fatal(session: Option<&str>, run_error: &RunError, exit: ExitKind) -> Value {
+    let mut object = Map::new();
+    if let Some(session) = session {
+        object.insert("session_id".into(), session.into());
+    }
+    let code = run_error.status.unwrap_or(exit.code().into());
+    let error = json!({"type": run_error.upstream_class, "message": run_error.message, "code": code});
+    object.insert("error".into(), error);
+    Value::Object(object)
 }
 
 pub(crate) fn stats_object(stats: &Stats) -> Value {
@@ -226,4 +243,26 @@ fn decisions(decisions: Decisions) -> Value {
         "modify": decisions.modify,
         "auto_accept": decisions.auto_accept,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headless::ending::failure_error;
+    use pollux_domain::failure::Failure;
+
+    #[test]
+    fn a_failed_run_is_an_object_with_class_and_code() {
+        let of = |session, exit, message: &str| {
+            fatal(session, &failure_error(&Failure::new(exit, message)), exit).to_string()
+        };
+        assert_eq!(
+            of(Some("s1"), ExitKind::Input, "bad"),
+            r#"{"session_id":"s1","error":{"type":"FatalInputError","message":"bad","code":42}}"#
+        );
+        assert_eq!(
+            of(None, ExitKind::Auth, "no key"),
+            r#"{"error":{"type":"Error","message":"no key","code":41}}"#
+        );
+    }
 }

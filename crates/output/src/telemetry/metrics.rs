@@ -1,4 +1,6 @@
-//! Counters and histograms, written once as a cumulative record.
+//! Counters and histograms of a run, written as one cumulative record at its end.
+//!
+//! Names and attributes are upstream's. The statistics that people see are counted in `stats.rs`.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::record::{Identity, high_resolution, resource, short_hook_name};
-use crate::headless::millis;
+use crate::stats::millis;
 
 /// The usual bucket borders of OpenTelemetry.
 const BORDERS: [u64; 15] = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
