@@ -189,7 +189,7 @@ Usage: pollux policy explain [--json] --tool NAME --args JSON [--approval-mode M
   test     a table of calls with what is expected of each; exit 1 if one turns out otherwise
   lint     what is wrong with policy files, those of a run unless some are named; exit 1 on errors
 
-Request:
+Options:
       --approval-mode <mode>     default, auto_edit, yolo or plan
       --headless                 nobody can be asked, as in `pollux -p`
       --all-projects             sessions of all projects, not only of this folder
@@ -221,7 +221,7 @@ Usage: pollux hooks list [--json]
   run      run the hooks of one event for real, with a sample of its input, and tell what each answered and
            what would come of it
 
-Request:
+Options:
       --input <file>             the event's own keys as a JSON object, laid over the sample; `-` for stdin
       --json                     for programs
       --scope <user|project>     which settings file is changed
@@ -250,7 +250,7 @@ Usage: pollux trust show [--json] [folder]
   deny     never trust it, whatever is said about the folders above
   diff     what changed since it was trusted
 
-Request:
+Options:
       --parent                   trust the folder above, too, with all that is in it
   -y, --yes                      do not ask; needed where there is no terminal
       --json                     for programs
@@ -277,7 +277,7 @@ Usage: pollux auth login [--api-key-stdin]
            exit code 41 if nobody is
   list     everything that is stored, without the secrets
 
-Request:
+Options:
       --api-key-stdin            the key comes on standard input
       --all                      sign-ins at MCP servers and gemini-cli's login with Google, too
       --json                     for programs

@@ -75,7 +75,7 @@ fn scope(given: Option<&str>) -> ServerScope {
     if given == Some("user") { ServerScope::User } else { ServerScope::Project }
 }
 
-/// Reads what follows `mcp add`. Request that we do not know, and everything after `--`, belong to the server,
+/// Reads what follows `mcp add`. Options that we do not know, and everything after `--`, belong to the server,
 /// as upstream has it. `None` when help is wanted.
 fn added(words: Vec<String>) -> Result<Option<NewServer>, UsageError> {
     let mut server = NewServer::default();

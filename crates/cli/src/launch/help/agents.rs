@@ -17,7 +17,7 @@ Usage: pollux agents list [--json]
 An agent is a Markdown file in ~/.gemini/agents, or in .gemini/agents of a trusted project: a front matter with
 name and description, and below it the agent's instructions. In a prompt, @name asks for an agent.
 
-Request:
+Options:
       --scope user|project    whose settings file is changed (user)
       --json                  for programs
       --skip-trust            trust this folder for this run

@@ -26,7 +26,7 @@ Usage: pollux extensions install <source> [--ref NAME] [--auto-update] [--pre-re
   validate   tells what is wrong with an extension; exit code 1 if something is
   link       uses an extension where it lies, so that every change counts at once
 
-Request:
+Options:
       --ref <name>               a branch, a tag or a commit
       --auto-update              noted for gemini-cli, which updates such extensions by itself; here, `update --all`
       --pre-release              releases that are not finished, too

@@ -18,7 +18,7 @@ Usage: pollux mcp add <name> <commandOrUrl> [args...] [options]
   tools    the tools of one or all servers, under the names that policies and the model use
   auth     signs in to a server on the network (OAuth), in the browser or by pasting an address
 
-Request of `add`:
+Options of `add`:
   -s, --scope user|project       whose settings (project)
   -t, --transport stdio|sse|http how it is reached (stdio; `--type` is the same)
   -e, --env KEY=value            a variable for the server; `$NAME` in the value is looked up at every start

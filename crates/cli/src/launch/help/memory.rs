@@ -31,7 +31,7 @@ Usage: pollux memory enable|disable
 
 Every workspace has a memory of its own; `memory.shareAcrossWorkspaces` lets all of them find everything.
 
-Request:
+Options:
       --agent <name>       use this agent's memory, instead of `memory.agent` (main)
       --source <name>      only notes (memory) or only sessions
       --mode <name>        v2, or seed for gimli's ranking

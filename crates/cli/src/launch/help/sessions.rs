@@ -69,7 +69,7 @@ Usage: pollux sessions list [--all-projects] [--source all|gemini|claude|codex|o
 
 The sessions of this project, oldest first, with the numbers that `--resume` takes.
 
-Request:
+Options:
       --all-projects       of every project, grouped
       --source <name>      gemini (the default: Pollux' and gemini-cli's), claude, codex, opencode or all
       --subagents          sub-agents' sessions, too, below the one that started them
@@ -171,7 +171,7 @@ Usage: pollux sessions prune [--dry-run] [--yes] [--json]
 
 What is old, general.sessionRetention says: maxAge, maxCount (for each project) and minRetention.
 
-Request:
+Options:
       --dry-run            only list every file with the reason
   -y, --yes                do not ask; needed where there is no terminal
 
@@ -207,7 +207,7 @@ Usage: pollux sessions rewind ID --to PROMPT_NUMBER|MESSAGE_ID --conversation|--
 Shows what would happen and asks first; where there is no terminal --yes is needed. The message itself
 and everything behind it goes; `pollux sessions show` has the numbers and ids.
 
-Request:
+Options:
       --conversation       take the messages back
       --files              put the project's files back
       --both               both

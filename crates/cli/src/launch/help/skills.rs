@@ -23,7 +23,7 @@ Usage: pollux skills list [--all] [--json]
   validate   checks a folder against the public Agent Skills specification; exit 1 if it does not hold
   reload     looks at all skills anew and says what is wrong with them; in a conversation: /skills reload
 
-Request:
+Options:
   -s, --scope user|workspace     ~/.gemini or the project's .gemini (user; workspace for disable)
       --path <folder>            a folder inside the source
       --consent                  agree without being asked; needed where there is no terminal
