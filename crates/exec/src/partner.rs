@@ -11,7 +11,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::background::{Background, Registered};
-use crate::process::{Group, command};
+use crate::group::Group;
+use crate::process::command;
 use crate::shell::{Ending, ending_of};
 
 /// How long it may take to end by itself once its input is closed.

@@ -16,7 +16,7 @@ mod seatbelt;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
-mod tripwire;
+pub(crate) mod tripwire;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -26,13 +26,12 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use crate::process::{Group, lead_new_session};
+use crate::group::Group;
+use crate::new_session::lead_new_session;
 use crate::starters::Starter;
 use places::Places;
 
 pub use places::RootError;
-#[cfg(target_os = "linux")]
-pub(crate) use tripwire::Armed;
 
 /// What a sandbox is made for.
 #[derive(Debug, Clone)]
