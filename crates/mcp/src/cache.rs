@@ -69,7 +69,7 @@ impl Cache {
         offer::add(&mut offer.prompts, offer::page(&value, "prompts").0, offer::prompt);
         offer::add(&mut offer.resources, offer::page(&value, "resources").0, offer::resource);
         let instructions = value.get("instructions").and_then(Value::as_str);
-        let instructions = instructions.map(|text| offer::bounded(text, crate::server::INSTRUCTIONS));
+        let instructions = instructions.map(|text| offer::bounded(text, offer::INSTRUCTIONS));
         (!offer.is_empty()).then_some(Declarations { offer, instructions })
     }
 
