@@ -1,6 +1,7 @@
 //! Decides on calls.
 
 mod call;
+mod checks;
 mod index;
 mod prefix;
 mod protection;
@@ -15,10 +16,10 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 
 use self::call::{Call, Hit};
-use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, ExternalCheck, Resolver};
+use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, Resolver};
 use crate::disk::Disk;
 use crate::file::Problem;
-use crate::request::{Decision, Request, RuleSource, Verdict};
+use crate::request::{Decision, ExternalCheck, Request, RuleSource, Verdict};
 use crate::rule::{About, Rule, Unreadable};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
