@@ -17,7 +17,7 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) {
         return None;
     }
-    text.as_bytes().chunks_exact(2).map(|pair| byte(pair)).collect()
+    text.as_bytes().chunks_exact(2).map(byte).collect()
 }
 
 /// The byte that two digits stand for.
