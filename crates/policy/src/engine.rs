@@ -157,12 +157,6 @@ impl Engine {
         });
     }
 
-    /// The same rules with other facts about the workspace.
-    pub fn moved_to(mut self, options: Options) -> Self {
-        self.options = options;
-        self
-    }
-
     /// What is wrong with the files that were loaded.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
