@@ -224,6 +224,14 @@ pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// An agent's folder that goes away again.
+#[cfg(test)]
+pub(crate) fn scratch() -> (tempfile::TempDir, AgentDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = StateDir::at(folder.path().join("state")).agent(&AgentId::default());
+    (folder, agent)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
