@@ -1,6 +1,6 @@
 //! What a call carries so that the agent lets it in.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use pollux_config::groups::Secret;
 use pollux_domain::BoxFuture;
 use pollux_domain::remote_agent::{RemoteAuth, RemoteOAuth};
+use pollux_domain::sync::Locked as _;
 use pollux_net::client::client;
 use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 use pollux_net::oauth::{OAuthConfig, OAuthServer};
@@ -130,11 +131,11 @@ impl Access {
     }
 
     fn known(&self) -> Option<Way> {
-        self.way.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.way.locked().clone()
     }
 
     fn remember(&self, way: Way) -> Way {
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way.clone());
+        *self.way.locked() = Some(way.clone());
         way
     }
 

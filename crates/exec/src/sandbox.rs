@@ -16,7 +16,7 @@ mod seatbelt;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
-mod tripwire;
+pub(crate) mod tripwire;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -24,15 +24,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use pollux_config::search_path::SearchPath;
 use tokio::process::{Child, Command};
 
-use crate::process::{Group, lead_new_session};
+use crate::group::Group;
+use crate::new_session::lead_new_session;
 use crate::starters::Starter;
 use places::Places;
 
 pub use places::RootError;
-#[cfg(target_os = "linux")]
-pub(crate) use tripwire::Armed;
 
 /// What a sandbox is made for.
 #[derive(Debug, Clone)]
@@ -397,17 +397,10 @@ fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)
         directory.join(path).exists()
     } else {
         let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-        find_programs(path, search.unwrap_or("/usr/bin:/bin")).next().is_some()
+        let search = SearchPath::new(Some(OsStr::new(search.unwrap_or("/usr/bin:/bin"))), &[]);
+        program.to_str().is_some_and(|name| search.candidates(name, None).next().is_some())
     };
     if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
-}
-
-/// Every file that a name could mean by a value of `PATH`, best first. Relative entries are passed over.
-fn find_programs(name: &Path, search_path: &str) -> impl Iterator<Item = PathBuf> {
-    let folders: Vec<PathBuf> = std::env::split_paths(search_path).collect();
-    let files =
-        folders.into_iter().filter(|folder| folder.is_absolute()).map(move |folder| folder.join(name));
-    files.filter(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::arguments;
-use crate::store::ForeignAgent;
+use crate::entry::ForeignAgent;
 
 /// Longer titles and first texts are cut.
 const MAX_LINE_CHARS: usize = 1000;

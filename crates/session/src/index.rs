@@ -9,7 +9,8 @@ use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::load::{self, FileStamp, LoadError, SessionKind, kind_of, time_of};
+use crate::kind::{SessionKind, kind_of};
+use crate::load::{self, FileStamp, LoadError, time_of};
 use crate::raw;
 use crate::stream::Stream;
 use crate::title::clean;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const MOST: usize = 1024 * 1024;
 
 /// One turn for each thing the model said, with what it was told before; the newest that fit.
-pub(super) fn of(history: &[Arc<Content>]) -> Vec<Value> {
+pub(crate) fn of(history: &[Arc<Content>]) -> Vec<Value> {
     let mut turns = Vec::new();
     let mut asked: Option<String> = None;
     for content in history {

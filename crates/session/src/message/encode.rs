@@ -8,7 +8,7 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{Display, FileDiff};
 use serde_json::{Value, json};
 
-use crate::recorder::{CallRecord, CallResult, ReplyRecord};
+use crate::record::{CallRecord, CallResult, ReplyRecord};
 
 pub(crate) fn user(id: &str, parts: &[Part], typed: Option<&str>, now: Timestamp) -> JsonObject {
     let mut fields = opening(id, "user", now);

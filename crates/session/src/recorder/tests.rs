@@ -5,12 +5,15 @@ mod kill;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::tool::Display;
 use serde_json::{Value, json};
 
 use super::medium::Medium;
 use super::new_file::new_form;
 use super::*;
+use crate::kind::SessionKind;
 
 /// A file in memory with limited space and a count of what was written.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,11 @@
+//! The header that carries a token.
+
+use pollux_config::groups::Secret;
+use reqwest::header::HeaderValue;
+
+/// A header that no log shows.
+pub fn bearer(token: &Secret) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
