@@ -331,7 +331,7 @@ impl Front<'_, '_> {
                     let event = event?;
                     self.take(&event);
                     let said = matches!(&event, Event::HookRan(report) if report.message.is_some());
-                    if said || matches!(event, Event::ModeChanged(_) | Event::Notice { .. }) {
+                    if said || matches!(event, Event::ModeChanged { .. } | Event::Notice { .. }) {
                         self.face.ready();
                     }
                 }
@@ -471,7 +471,7 @@ impl Front<'_, '_> {
 
     fn take(&mut self, event: &Event) {
         self.stats.fold(event);
-        if let Event::ModeChanged(mode) = event {
+        if let Event::ModeChanged { mode, .. } = event {
             self.mode = *mode;
         }
         self.face.event(event);

@@ -78,7 +78,7 @@ impl Exporter {
     pub(crate) fn event(&mut self, event: &Event) {
         self.metrics.fold(event);
         match event {
-            Event::PromptAccepted { typed, prompt_id } => {
+            Event::PromptAccepted { typed, prompt_id, .. } => {
                 self.prompts += 1;
                 self.prompt_id.clone_from(prompt_id);
                 self.log(&record::user_prompt(typed, prompt_id, self.texts));
@@ -99,9 +99,9 @@ impl Exporter {
                     self.log(&operation);
                 }
             }
-            Event::Compressed { status: CompressionStatus::Nothing, .. } => {}
-            Event::Compressed { tokens_before, tokens_after, .. } => {
-                self.log(&record::compression(*tokens_before, *tokens_after));
+            Event::Compressed(done) if done.status == CompressionStatus::Nothing => {}
+            Event::Compressed(done) => {
+                self.log(&record::compression(done.tokens_before, done.tokens_after));
             }
             Event::HookRan(report) => self.log(&record::hook_call(report, self.texts)),
             // A sub-agent's calls are calls like any other.
@@ -114,19 +114,7 @@ impl Exporter {
                 }
             }
             Event::TurnEnded(end) => self.turn_ended(end),
-            Event::SessionReady { .. }
-            | Event::Text(_)
-            | Event::Thought(_)
-            | Event::StepCommitted
-            | Event::CallRequested { .. }
-            | Event::ApprovalWanted(_)
-            | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_)
-            | Event::ModelChanged(_)
-            | Event::CallOutput { .. }
-            | Event::Conversation(_)
-            | Event::Rewound { .. }
-            | Event::Notice { .. } => {}
+            _ => {}
         }
     }
 

@@ -61,6 +61,7 @@ pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
 pub use recorder::{
     CallRecord, CallResult, ForkError, NewSession, RecordError, Recorder, ReplyRecord, ResumeError,
+    new_message_id,
 };
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
