@@ -3,6 +3,7 @@
 mod activity;
 mod call;
 mod class;
+mod json;
 mod op;
 mod outcome;
 mod retries;
@@ -21,7 +22,8 @@ use crate::tool::{ToolErrorKind, ToolSpec};
 pub use activity::{Activity, ActivityError, ActivityKind};
 pub use call::{CallDecision, CallReport, CallRequest, Location, ShellReport};
 pub use class::EventClass;
-pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId};
+pub use json::MalformedEvent;
+pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
 pub use outcome::{CallFailure, CallOutcome, CallStatus};
 
 /// What a session tells.
@@ -31,6 +33,8 @@ pub enum Event {
     SessionReady { session: SessionId, model: String, roots: Vec<PathBuf> },
     /// The result of an operation, for the front end that asked.
     Acknowledged { id: RequestId, by: FrontId, result: OpResult },
+    /// Other prompts wait for the turn under way than before; all of them, in their order.
+    QueueChanged(Vec<WaitingPrompt>),
     /// The prompt is recorded and the turn begins. `message` is its record, if it was recorded.
     PromptAccepted { typed: String, prompt_id: String, message: Option<String>, by: FrontId },
     /// The model is asked for a reply, which will be recorded under this id.

@@ -158,6 +158,7 @@ impl Session {
             // There is nothing to stop, which is what was wished for.
             Op::Cancel | Op::End { .. } => (OpResult::Accepted, None),
             Op::Decide { .. } => (too_late(), None),
+            Op::Withdraw { .. } => (not_queued(), None),
             Op::SetMode(mode) => (entered(self.approvals.enter(mode, &self.desk, Some(&by)).await), None),
             Op::SetModel(name) => (self.set_model(name).await, None),
             Op::ShellRan { command, output } => {
@@ -227,6 +228,7 @@ async fn serve_beside(
                 too_late()
             }
         }
+        Op::Withdraw { .. } => not_queued(),
         Op::SetMode(mode) => entered(approvals.enter(mode, desk, Some(&by)).await),
         Op::End { .. } => {
             cancel.cancel();
@@ -254,6 +256,11 @@ fn entered(result: Result<(), ModeRefused>) -> OpResult {
 
 fn too_late() -> OpResult {
     OpResult::refused(RefusalCode::NotWaiting, "no call waits for this answer")
+}
+
+/// A session by itself keeps no queue that a prompt could be taken out of.
+fn not_queued() -> OpResult {
+    OpResult::refused(RefusalCode::NotFound, "no such prompt waits")
 }
 
 fn over() -> OpResult {

@@ -87,6 +87,7 @@ impl Errand {
             }
             Event::SessionReady { .. }
             | Event::Acknowledged { .. }
+            | Event::QueueChanged(_)
             | Event::PromptAccepted { .. }
             | Event::StepBegan { .. }
             | Event::Text(_)

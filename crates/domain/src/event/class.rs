@@ -35,7 +35,8 @@ impl Event {
             | Self::ModelChanged(_)
             | Self::Titled(_) => EventClass::Session,
             Self::Acknowledged { .. } => EventClass::Acknowledgement,
-            Self::PromptAccepted { .. }
+            Self::QueueChanged(_)
+            | Self::PromptAccepted { .. }
             | Self::StepBegan { .. }
             | Self::StepCommitted
             | Self::TurnEnded(_) => EventClass::Turn,

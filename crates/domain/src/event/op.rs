@@ -13,6 +13,8 @@ use crate::id::CallId;
 pub enum Op {
     /// A new prompt: what the model gets, and what the person typed.
     Prompt { parts: Vec<Part>, typed: String },
+    /// Take a prompt of [`super::Event::QueueChanged`] out of the queue.
+    Withdraw { prompt: RequestId },
     /// Stop the running turn.
     Cancel,
     /// The answer to an [`super::Event::ApprovalWanted`].
@@ -43,6 +45,14 @@ pub struct Asked {
     pub id: RequestId,
     pub by: FrontId,
     pub op: Op,
+}
+
+/// A prompt that waits for the turn under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingPrompt {
+    pub id: RequestId,
+    pub by: FrontId,
+    pub typed: String,
 }
 
 /// What came of an operation. Every operation has exactly one.
