@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tui",
         ],
     ),
+    ("host", &["domain", "agent"]),
     ("tui", &["domain"]),
     ("test-support", &[]),
 ];

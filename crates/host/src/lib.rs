@@ -1,0 +1,3 @@
+//! Assembles and keeps sessions, and lets any number of front ends attach to them.
+
+pub mod hub;
