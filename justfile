@@ -29,14 +29,15 @@ bench *args:
 crash sequences="2000" seed=`date +%s`:
     POLLUX_CRASH_SEQUENCES={{sequences}} POLLUX_CRASH_SEED={{seed}} nice cargo test -p pollux-cli --test it crash:: -- --nocapture
 
-# The book, if mdbook is installed.
+# The book.
 docs:
-    mdbook build docs
+    scripts/check-tools.sh
+    target/tools/bin/mdbook build docs
 
-
-# Licences, bans and sources, if cargo-deny is installed.
+# Licences, bans and sources.
 deny:
-    cargo deny check bans licenses sources
+    scripts/check-tools.sh
+    target/tools/bin/cargo-deny check --hide-inclusion-graph bans licenses sources
 
 # Where build time goes.
 timings:

@@ -1,6 +1,5 @@
 //! `pollux auth`: keys and sign-ins, and which of them is in effect.
 
-pub(crate) mod hidden_line;
 mod key;
 mod page;
 
@@ -10,98 +9,16 @@ use std::io::{self, Read, Write};
 
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+
+pub(crate) use pollux_host::auth::{KEYCHAIN_HINT, Reached, Row, SignIns, Status, Stored};
+
+use pollux_host::prompter::hidden_line;
 
 use crate::launch::AuthCommand;
-use crate::report::{Failure, print_result};
-
-/// What to do when the keychain does not answer.
-pub(crate) const KEYCHAIN_HINT: &str =
-    "unlock the keychain or run this in the desktop session that has it, then try again";
 
 /// Of a pipe no more is read; a key is far shorter.
 const MAX_INPUT: u64 = 64 * 1024;
-
-/// Who would be signed in, and why.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Status {
-    /// `gemini-api-key`, `vertex-ai`, …; `None` if nobody is.
-    pub(crate) kind: Option<String>,
-    /// Where the credentials in effect come from.
-    pub(crate) source: Option<String>,
-    /// Where requests go.
-    pub(crate) endpoint: Option<String>,
-    /// Why nobody is signed in.
-    pub(crate) problem: Option<String>,
-    pub(crate) places: Vec<Place>,
-    pub(crate) storage: Storage,
-    pub(crate) google_account: Option<String>,
-}
-
-/// A place that credentials may be in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) state: String,
-    pub(crate) in_effect: bool,
-}
-
-/// Where new keys go.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Storage {
-    /// `keychain` or `encrypted_file`; upstream's words.
-    pub(crate) backend: &'static str,
-    pub(crate) file: Option<String>,
-    /// Why it is the file.
-    pub(crate) reason: Option<String>,
-}
-
-/// Something that is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    /// `API key`, `MCP server`, …
-    pub(crate) kind: &'static str,
-    pub(crate) place: String,
-    pub(crate) plain_text: bool,
-    pub(crate) server_url: Option<String>,
-    /// ISO times.
-    pub(crate) expires: Option<String>,
-    pub(crate) stored: Option<String>,
-    pub(crate) renewable: bool,
-}
-
-/// What the command is about.
-pub(crate) trait SignIns {
-    fn status(&self) -> Status;
-
-    fn list(&self) -> Result<Reached<Vec<Row>>, Failure>;
-
-    /// Stores a key; says where, and what keeps it from being used.
-    fn store_key(&self, key: &Secret) -> Result<Stored, Failure>;
-
-    /// Whether there was one.
-    fn forget_key(&self) -> Result<Reached<bool>, Failure>;
-
-    /// What was removed.
-    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure>;
-
-    /// What still signs in without anything stored, if anything does.
-    fn left(&self) -> Option<String>;
-}
-
-/// What was found or done in the places that could be reached.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Reached<T> {
-    pub(crate) result: T,
-    /// Why the keychain could not be asked, if it may hold something.
-    pub(crate) keychain_missing: Option<String>,
-}
-
-/// A stored key.
-pub(crate) struct Stored {
-    pub(crate) place: String,
-    pub(crate) notes: Vec<String>,
-}
 
 /// Whoever gives the key.
 pub(crate) struct Owner<'a> {

@@ -1,58 +1,18 @@
 //! `pollux config`: what is set, where it comes from, and changing it.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{MASK, redact_value};
 use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text;
+use pollux_host::request::Scope;
 use serde_json::{Value, json};
 
-use crate::launch::{ConfigCommand, Scope};
-use crate::report::{Failure, print_result};
-
-/// One setting as it holds.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    /// Dotted.
-    pub(crate) key: String,
-    pub(crate) value: Value,
-    /// `default`, a file's path, a variable's name or a flag.
-    pub(crate) origin: String,
-    /// Never shown.
-    pub(crate) secret: bool,
-    /// Whether it comes from a file of the machine.
-    pub(crate) of_system: bool,
-}
-
-/// What a `set` did.
-#[derive(Debug, Clone)]
-pub(crate) struct Change {
-    pub(crate) file: PathBuf,
-    /// What the file said before.
-    pub(crate) before: Option<Value>,
-    pub(crate) after: Value,
-}
-
-/// The settings, as this command needs them.
-pub(crate) trait Settings {
-    /// Every known setting, in the order in which they are shown.
-    fn rows(&self) -> Vec<Row>;
-
-    /// Lines about what was found in the files, for stderr.
-    fn notes(&self) -> &[String];
-
-    /// Changes one settings file to what was typed.
-    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure>;
-
-    /// What one settings file says, if it says anything.
-    fn written(&self, key: &str, scope: Scope) -> Option<Value>;
-
-    /// Takes a setting out of a settings file.
-    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure>;
-}
+use crate::launch::ConfigCommand;
+pub(crate) use pollux_host::settings::{Row, Settings};
 
 /// Runs the command; the result goes to `out`.
 pub(crate) fn run(
@@ -192,6 +152,8 @@ fn nearest<'a>(rows: &'a [Row], key: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use pollux_host::settings::Change;
+
     use super::*;
 
     struct Fixed(Vec<Row>);

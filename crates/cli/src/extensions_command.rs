@@ -1,6 +1,5 @@
 //! `pollux extensions`: what is installed, and changing that.
 
-mod asking;
 mod page;
 mod templates;
 
@@ -9,108 +8,21 @@ use std::path::Path;
 
 use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
-use crate::launch::{ExtensionsCommand, NewExtension, SwitchScope};
-use crate::report::{Failure, print_result};
+pub(crate) use pollux_host::extension_set::{ExtensionSet, Row, Said, SettingRow, Updated};
+pub(crate) use pollux_host::prompter::Prompter;
 
-pub(crate) use asking::Asking;
-
-/// An extension that is installed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) description: Option<String>,
-    pub(crate) id: String,
-    /// The hash of its name, as upstream shows it.
-    pub(crate) name_hash: String,
-    pub(crate) path: String,
-    /// `.gemini-extension-install.json`
-    pub(crate) origin: Option<Value>,
-    pub(crate) of_project: bool,
-    pub(crate) active: bool,
-    pub(crate) enabled_for_user: bool,
-    pub(crate) enabled_here: bool,
-    pub(crate) context_files: Vec<String>,
-    /// Entries as they are written.
-    pub(crate) servers: Vec<(String, Value)>,
-    pub(crate) excluded_tools: Vec<String>,
-    pub(crate) skills: Vec<(String, String)>,
-    pub(crate) settings: Vec<SettingRow>,
-}
-
-/// A setting of an extension.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SettingRow {
-    pub(crate) name: String,
-    pub(crate) variable: String,
-    pub(crate) sensitive: bool,
-    /// What may be shown of it; `None` if it is not set.
-    pub(crate) value: Option<String>,
-    /// `User` or `Workspace`, and a file or `Keychain`.
-    pub(crate) place: Option<(&'static str, String)>,
-}
-
-/// What a change did, and lines beside it.
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) out: String,
-    pub(crate) notes: Vec<String>,
-}
-
-/// How an update ended.
-pub(crate) enum Updated {
-    Newer {
-        from: String,
-        to: String,
-        notes: Vec<String>,
-    },
-    /// Nothing newer, or nothing ever; the line says why if there is a reason.
-    Not(Option<String>),
-}
-
-/// The extensions, as this command needs them.
-pub(crate) trait ExtensionSet {
-    /// Lines about what was found on the way to them, for stderr.
-    fn notes(&self) -> &[String];
-
-    /// Names and versions, in order.
-    fn names(&self) -> Vec<(String, String)>;
-
-    /// Everything about them, and lines about those that are not what was installed.
-    fn rows(&self) -> (Vec<Row>, Vec<String>);
-
-    fn install(&mut self, new: &NewExtension, asking: &mut Asking<'_>) -> Result<Said, Failure>;
-
-    fn link(&mut self, path: &str, consent: bool, asking: &mut Asking<'_>) -> Result<Said, Failure>;
-
-    fn uninstall(&mut self, given: &str) -> Result<(), Failure>;
-
-    /// `None` if there is no such extension.
-    fn update(&mut self, name: &str, asking: &mut Asking<'_>) -> Option<Result<Updated, Failure>>;
-
-    fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure>;
-
-    /// What is wrong with an extension in a folder: warnings and errors.
-    fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure>;
-
-    fn configure(
-        &mut self,
-        name: Option<&str>,
-        setting: Option<&str>,
-        workspace: bool,
-        asking: &mut Asking<'_>,
-    ) -> Result<Said, Failure>;
-}
+use crate::launch::ExtensionsCommand;
 
 /// Runs the command; results go to `out`, everything else to `err`. Paths are relative to `here`.
 pub(crate) fn run(
     command: &ExtensionsCommand,
     extensions: &mut dyn ExtensionSet,
-    asking: &mut Asking<'_>,
+    asking: &mut Prompter<'_>,
     here: &Path,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -198,7 +110,7 @@ fn uninstall(
 fn update(
     name: &str,
     extensions: &mut dyn ExtensionSet,
-    asking: &mut Asking<'_>,
+    asking: &mut Prompter<'_>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -233,7 +145,7 @@ fn update(
 
 fn update_all(
     extensions: &mut dyn ExtensionSet,
-    asking: &mut Asking<'_>,
+    asking: &mut Prompter<'_>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Failure> {

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{self, plain};
+use pollux_host::request::Scope;
 use serde_json::Value;
 
-use crate::launch::{HooksCommand, Scope};
-use crate::report::{Failure, print_result};
+use crate::launch::HooksCommand;
 
 pub(crate) use trial::{Outcome, Trial, TrialRun};
 

@@ -17,20 +17,19 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
+use pollux_host::request::Request;
+use pollux_output::{Console, Stats};
 use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};
 use self::face::{Face, Input};
-use crate::console::Console;
-use crate::headless::Stats;
-use crate::launch::Options;
-use crate::report::Failure;
 use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 
-pub(crate) use self::commands::{Command, Subcommand, is_built_in, listing};
+pub(crate) use self::commands::{Command, Subcommand, listing, reserved};
 pub(crate) use self::lines::Keyboard;
 pub(crate) use self::screen::{Clip, Desk};
 
@@ -38,7 +37,7 @@ pub(crate) use self::screen::{Clip, Desk};
 const SHOWN: usize = 50;
 
 /// Runs a conversation until the person leaves.
-pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
+pub(crate) fn run(options: &Request, env: &Env) -> ExitKind {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
@@ -48,7 +47,7 @@ pub(crate) fn run(options: &Options, env: &Env) -> ExitKind {
     exit
 }
 
-async fn attend(options: &Options, env: &Env) -> ExitKind {
+async fn attend(options: &Request, env: &Env) -> ExitKind {
     let loaded = match wire::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
@@ -61,7 +60,7 @@ async fn attend(options: &Options, env: &Env) -> ExitKind {
     start::leave(face, ended)
 }
 
-async fn visit(options: &Options, env: &Env, loaded: wire::Loaded, face: &mut Face) -> Result<(), Failure> {
+async fn visit(options: &Request, env: &Env, loaded: wire::Loaded, face: &mut Face) -> Result<(), Failure> {
     let mut loaded = start::settled(options, env, loaded, face).await?;
     options.remarks.iter().for_each(|line| face.note(line));
     let mut options = options.clone();
@@ -96,12 +95,12 @@ enum Opened {
     /// There is no way to the model.
     NoKey(Failure),
     /// It is to be opened again, with these options.
-    Again(Box<Options>),
+    Again(Box<Request>),
 }
 
 /// From the credentials to the last word.
 async fn open(
-    options: &Options,
+    options: &Request,
     loaded: &wire::Loaded,
     first: &mut Option<String>,
     past: &mut Past,
@@ -123,11 +122,11 @@ async fn open(
 
 /// Talks until the person leaves, or until it is to be opened again with other options.
 async fn converse(
-    turn: &mut wire::Turn<'_>,
+    turn: &mut wire::Prepared<'_>,
     first: Option<String>,
     past: &mut Past,
     face: &mut Face,
-) -> Result<Option<Options>, Failure> {
+) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
     start::greet(face, turn, mode);
     if past.session.as_ref() != Some(&turn.session.id) {
@@ -185,7 +184,7 @@ async fn converse(
 
 /// What the front end knows.
 struct Front<'a, 'b> {
-    turn: &'b mut wire::Turn<'a>,
+    turn: &'b mut wire::Prepared<'a>,
     face: &'b mut Face,
     mode: ApprovalMode,
     /// The model that is asked, by the name that was chosen.

@@ -19,17 +19,19 @@ use std::path::PathBuf;
 use pollux_config::env::Env;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::id::SessionId;
-use serde_json::Value;
+use pollux_host::extension_set::{NewExtension, SwitchScope};
+use pollux_host::request::{
+    RawOutput, Replies, ReplyOrder, Request, Resumed, Scope, ScriptedModel, SessionChoice,
+};
 
 pub(crate) use agents::AgentsCommand;
-pub(crate) use extensions::{ExtensionsCommand, NewExtension, SwitchScope};
+pub(crate) use extensions::ExtensionsCommand;
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
 pub(crate) use help::usage_line;
 pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
 pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
-pub(crate) use sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
+pub(crate) use sessions::{RewindWhat, SessionsCommand, TranscriptFormat};
 pub(crate) use skills::{SkillScope, SkillSource, SkillsCommand};
 pub(crate) use usage::UsageError;
 
@@ -47,151 +49,59 @@ pub(crate) enum Launch {
     Help(Topic),
     Extensions {
         command: ExtensionsCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     ListSessions,
     DeleteSession {
         which: String,
     },
     /// One prompt, then the program ends.
-    Headless(Box<Options>),
+    Headless(Box<Request>),
     /// The terminal interface, maybe with a first prompt.
-    Interactive(Box<Options>),
+    Interactive(Box<Request>),
     Config {
         command: ConfigCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Policy {
         command: PolicyCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Agents {
         command: AgentsCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Hooks {
         command: HooksCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Mcp {
         command: McpCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Skills {
         command: SkillsCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Trust {
         command: TrustCommand,
         /// The working directory if none is named.
         folder: Option<PathBuf>,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Sessions {
         command: SessionsCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Memory {
         command: MemoryCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
     Auth {
         command: AuthCommand,
-        options: Box<Options>,
+        options: Box<Request>,
     },
-    Demo(Box<Options>),
-}
-
-/// Everything a run is told on the command line.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Options {
-    /// `--prompt`, `--prompt-interactive` or the words without a flag.
-    pub(crate) prompt: Option<String>,
-    pub(crate) session: SessionChoice,
-    /// `--approval-mode` or `--yolo`. Not a settings override: `yolo` may not come from settings.
-    pub(crate) approval: Option<ApprovalMode>,
-    /// Dotted settings keys with the values that beat every file.
-    pub(crate) overrides: Vec<(String, Value)>,
-    /// `--allowed-tools`
-    pub(crate) allowed_tools: Vec<String>,
-    /// `--extensions`: only these; `none` for none.
-    pub(crate) extensions: Vec<String>,
-    /// `--include-directories`
-    pub(crate) include_directories: Vec<String>,
-    /// `--sandbox` or `--sandbox=false`.
-    pub(crate) sandbox: Option<bool>,
-    pub(crate) skip_trust: bool,
-    pub(crate) raw_output: RawOutput,
-    /// `--debug`, `DEBUG` or `DEBUG_MODE`.
-    pub(crate) debug: bool,
-    /// `--ignore-env`: plain `.env` files of the project are not read.
-    pub(crate) ignore_env: bool,
-    pub(crate) script: ScriptedModel,
-    /// The run is the tour: what tools do is told, too.
-    pub(crate) tour: bool,
-    /// Lines for stderr about flags that have no effect yet.
-    pub(crate) remarks: Vec<String>,
-}
-
-/// Which conversation a run belongs to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum SessionChoice {
-    #[default]
-    New,
-    /// `--session-id`: new, under this id.
-    NewWithId(SessionId),
-    /// `--resume`
-    Resume(Resumed),
-    /// `--session-file`: a copy of this file under a fresh id.
-    Import(PathBuf),
-}
-
-/// The conversation that a run goes on with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Resumed {
-    /// `latest`, an index, an id or its beginning, trimmed.
-    pub(crate) which: String,
-    /// Not only this project's sessions.
-    pub(crate) all_projects: bool,
-    /// In a copy under an id of its own.
-    pub(crate) fork: bool,
-}
-
-/// What may reach the terminal from the model.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum RawOutput {
-    /// Control sequences are removed.
-    #[default]
-    Stripped,
-    /// They pass, and a warning says so.
-    Raw,
-    /// They pass without a word.
-    RawAccepted,
-}
-
-/// The hidden test hooks that replace or record the model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ScriptedModel {
-    /// `--fake-responses` or `--fake-responses-non-strict`.
-    pub(crate) replies: Option<Replies>,
-    /// `--record-responses`
-    pub(crate) record: Option<PathBuf>,
-}
-
-/// A file of scripted replies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Replies {
-    pub(crate) file: PathBuf,
-    pub(crate) order: ReplyOrder,
-}
-
-/// How scripted replies are handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplyOrder {
-    /// Line by line, whatever is asked for.
-    Strict,
-    /// The first line left that fits.
-    FirstFitting,
+    Demo(Box<Request>),
 }
 
 /// `pollux config …`
@@ -308,13 +218,6 @@ pub(crate) struct PolicyView {
     pub(crate) mode: Option<ApprovalMode>,
     /// Nobody can be asked.
     pub(crate) headless: bool,
-}
-
-/// Which settings file is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    User,
-    Project,
 }
 
 /// Decides what a command line asks for. `args` come without the program's name.

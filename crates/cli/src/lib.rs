@@ -1,31 +1,26 @@
-//! The program: command line, headless output, telemetry, and the wiring of everything else.
+//! The program: command line, signals, and the wiring of everything else.
 //!
-//! Owns: what a command line means, what is printed where, exit codes, signals, `config` and `demo`.
-//! Does not own: the agent, its tools, providers and files; `wire.rs` joins those to the ports.
+//! Owns: what a command line means, which streams a run prints to, signals, `config` and `demo`.
+//! Does not own: the agent, its tools, providers and files, and output formats; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
-mod account;
 mod agents_command;
 mod auth_command;
 mod config_command;
-mod console;
 mod demo;
 mod extensions_command;
-mod headless;
 mod hooks_command;
 mod input;
 mod interactive;
 mod launch;
 mod mcp_command;
 mod memory_command;
-mod mentions;
 mod policy_command;
 mod report;
 mod run;
 mod sessions_command;
 mod signals;
 mod skills_command;
-mod telemetry;
 mod trust_command;
 mod wire;
 
@@ -36,12 +31,11 @@ use std::panic::{self, PanicHookInfo};
 use std::path::Path;
 use std::process::ExitCode;
 
+use launch::Terminal;
 use pollux_config::env::{Env, name::HOME};
 use pollux_domain::terminal_text::plain;
 
-use launch::Terminal;
-
-pub use wire::OnlyThread;
+pub use pollux_host::OnlyThread;
 
 /// Runs the program. `args` come without the program's name.
 pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -73,10 +67,10 @@ fn process_env() -> Env {
     let readable = |text: OsString| text.to_string_lossy().into_owned();
     let vars = std::env::vars_os().map(|(name, value)| (readable(name), readable(value)));
     let mut vars: BTreeMap<String, String> = vars.collect();
-    let uid = account::uid();
+    let uid = pollux_host::account::uid();
     if !vars.get(HOME).is_some_and(|home| Path::new(home).is_absolute()) {
         vars.remove(HOME);
-        let home = account::home(uid).map(|home| home.to_string_lossy().into_owned());
+        let home = pollux_host::account::home(uid).map(|home| home.to_string_lossy().into_owned());
         vars.extend(home.map(|home| (HOME.to_owned(), home)));
     }
     Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into())).with_uid(uid)
@@ -94,7 +88,7 @@ fn apologise(info: &PanicHookInfo<'_>) {
     let _ = writeln!(
         io::stderr(),
         "Sorry, Pollux {} made a mistake: {}{}\n\nhint: please report this text and what you did as an issue of the project's repository",
-        run::VERSION,
+        pollux_host::VERSION,
         plain(what),
         place.unwrap_or_default(),
     );

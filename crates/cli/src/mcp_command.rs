@@ -4,11 +4,11 @@ mod page;
 
 use std::io::Write;
 
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 
 use crate::launch::{McpCommand, NewServer, ServerScope};
-use crate::report::{Failure, print_result};
 
 /// Where a server stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,12 @@ mod page;
 use std::io::Write;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
 use crate::launch::{Forgettable, Lines, MemoryCommand, Question, Reach};
-use crate::report::{Failure, print_result};
 use crate::sessions_command::{Proposal, Streams};
 use crate::trust_command::Person;
 

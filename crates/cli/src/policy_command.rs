@@ -9,11 +9,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
 use crate::launch::{PolicyCall, PolicyCommand, PolicyView};
-use crate::report::{Failure, print_result};
 
 pub(crate) use inventory::{Inventory, Line};
 pub(crate) use replay::{PastCall, PastSession, PastSessions};

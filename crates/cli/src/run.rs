@@ -8,35 +8,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
-use pollux_config::groups::{Dialect, Groups, Output, OutputFormat};
-use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::ExitKind;
+use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::{Colour, Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
+use pollux_host::VERSION;
+use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request};
+use pollux_output::telemetry::{Configuration, Identity};
+use pollux_output::{Console, Style};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::console::Console;
 use crate::demo::{self, DemoWorkspace, ProseTo};
-use crate::headless::Style;
 use crate::input::{self, Pipe};
 use crate::launch::{
-    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, Options, RawOutput, Replies,
-    ReplyOrder, SessionsCommand, SkillsCommand, help_text,
+    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, SessionsCommand, SkillsCommand,
+    help_text,
 };
-use crate::report::{Colour, Failure, print_result};
 use crate::sessions_command::Streams;
-use crate::signals::{Received, Signals};
-use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+use crate::signals::Signals;
 use crate::trust_command::Person;
 use crate::{
     agents_command, auth_command, config_command, extensions_command, hooks_command, interactive,
     mcp_command, memory_command, policy_command, sessions_command, skills_command, trust_command, wire,
 };
-
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
@@ -99,7 +97,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
 }
 
 /// `pollux sessions`
-fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn sessions(command: &SessionsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let (terminal, watched) = (out.is_terminal(), err.is_terminal());
     let mut archive = wire::archive(options, env, watched)?;
@@ -114,10 +112,10 @@ fn sessions(command: &SessionsCommand, options: &Options, env: &Env) -> Result<(
 }
 
 /// `pollux extensions`
-fn extensions(command: &ExtensionsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn extensions(command: &ExtensionsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let mut set = wire::extension_set(options, env)?;
     note(set.notes());
-    let mut asking = extensions_command::Asking {
+    let mut asking = extensions_command::Prompter {
         at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
         input: &mut io::stdin().lock(),
         screen: &mut io::stderr(),
@@ -126,7 +124,7 @@ fn extensions(command: &ExtensionsCommand, options: &Options, env: &Env) -> Resu
 }
 
 /// `pollux mcp`
-fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn mcp(command: &McpCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let mut servers = wire::server_set(options, env)?;
     note(servers.notes());
     let mut somebody = mcp_command::Somebody {
@@ -137,7 +135,7 @@ fn mcp(command: &McpCommand, options: &Options, env: &Env) -> Result<(), Failure
 }
 
 /// `pollux skills`
-fn skills(command: &SkillsCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn skills(command: &SkillsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let mut skills = wire::skill_set(options, env)?;
     note(skills.notes());
     let mut asked = skills_command::Asked { input: &mut io::stdin().lock(), screen: &mut io::stderr() };
@@ -145,7 +143,7 @@ fn skills(command: &SkillsCommand, options: &Options, env: &Env) -> Result<(), F
 }
 
 /// `pollux auth`
-fn auth(command: &AuthCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn auth(command: &AuthCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let sign_ins = wire::sign_ins(options, env)?;
     let mut owner = auth_command::Owner {
         at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
@@ -156,7 +154,7 @@ fn auth(command: &AuthCommand, options: &Options, env: &Env) -> Result<(), Failu
 }
 
 /// `pollux memory`
-fn memory(command: &MemoryCommand, options: &Options, env: &Env) -> Result<(), Failure> {
+fn memory(command: &MemoryCommand, options: &Request, env: &Env) -> Result<(), Failure> {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let (terminal, watched) = (out.is_terminal(), err.is_terminal());
     let mut notebook = wire::notebook(options, env)?;
@@ -200,7 +198,7 @@ impl From<ExitKind> for Ended {
 }
 
 /// One prompt from start to end.
-fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
+fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
     let loaded = match wire::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure).into(),
@@ -208,7 +206,7 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    let ready = prepare(options, &loaded, &mut |line| console.note(line))
+    let ready = wire::prepare(options, &loaded, &mut |line| console.note(line))
         .and_then(|turn| Ok((read_prompt(options, pipe, loaded.groups.output.dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
@@ -225,46 +223,8 @@ fn headless(options: &Options, env: &Env, pipe: Option<Pipe>) -> Ended {
     }
 }
 
-/// Everything a turn needs, checked.
-pub(crate) fn prepare<'a>(
-    options: &'a Options,
-    loaded: &'a wire::Loaded,
-    note: &mut dyn FnMut(&str),
-) -> Result<wire::Turn<'a>, Failure> {
-    refuse_forbidden_yolo(options, &loaded.groups)?;
-    wire::check_policy_files(options, loaded)?;
-    wire::check_extensions(loaded)?;
-    let session = wire::choose_session(options, loaded)?;
-    let credentials = wire::check_credentials(loaded)?;
-    let permission = wire::check_trust(options, loaded)?;
-    let sandbox = wire::check_sandbox(loaded, permission.approval)?;
-    let notes = session.notes.iter().chain(&credentials.notes).chain(&sandbox.notes).chain(&permission.notes);
-    notes.for_each(|line| note(line));
-    if permission.approval == ApprovalMode::Yolo {
-        note("YOLO mode is enabled. All tool calls will be automatically approved.");
-    }
-    warn_of_raw_output(options, loaded, note);
-    Ok(wire::Turn { options, loaded, session, credentials, permission, sandbox })
-}
-
-pub(crate) fn refuse_forbidden_yolo(options: &Options, groups: &Groups) -> Result<(), Failure> {
-    if options.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
-        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
-            .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));
-    }
-    Ok(())
-}
-
-fn warn_of_raw_output(options: &Options, loaded: &wire::Loaded, note: &mut dyn FnMut(&str)) {
-    if options.raw_output == RawOutput::Raw && loaded.groups.output.format == OutputFormat::Text {
-        note(
-            "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this line.",
-        );
-    }
-}
-
 fn read_prompt(
-    options: &Options,
+    options: &Request,
     pipe: Option<Pipe>,
     dialect: Dialect,
     console: &mut Console,
@@ -281,39 +241,18 @@ fn read_prompt(
     })
 }
 
-/// Telemetry is on only when asked for, and never the reason why a run fails.
-pub(crate) fn open_telemetry(turn: &wire::Turn<'_>, interactive: bool, console: &mut Console) {
-    let wire::Turn { options, loaded, session, credentials, permission, sandbox } = turn;
+/// Tells telemetry, if it is on, whose session this is and how it is set up.
+pub(crate) fn open_telemetry(turn: &wire::Prepared<'_>, interactive: bool, console: &mut Console) {
+    let wire::Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;
-    if !groups.telemetry.enabled {
-        return;
-    }
-    let Some(outfile) = groups.telemetry.outfile.clone() else {
-        console.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
-        return;
+    let identity = Identity {
+        session: session.id.as_str().to_owned(),
+        installation: loaded.installation.clone(),
+        version: VERSION.to_owned(),
+        interactive,
+        auth_type: credentials.auth_type.clone(),
     };
-    let setup = Setup {
-        outfile: outfile.clone(),
-        texts_allowed: groups.telemetry.log_prompts,
-        identity: Identity {
-            session: session.id.as_str().to_owned(),
-            installation: loaded.installation.clone(),
-            version: VERSION.to_owned(),
-            interactive,
-            auth_type: credentials.auth_type.clone(),
-        },
-        secrets: credentials.secrets.clone(),
-        clock: Arc::new(SystemClock),
-    };
-    let mut exporter = match Exporter::open(setup) {
-        Ok(exporter) => exporter,
-        Err(error) => {
-            let file = outfile.display();
-            console.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
-            return;
-        }
-    };
-    exporter.configuration(&Configuration {
+    let configuration = Configuration {
         model: groups.model.name.clone(),
         sandbox: sandbox.borders.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
@@ -322,13 +261,13 @@ pub(crate) fn open_telemetry(turn: &wire::Turn<'_>, interactive: bool, console: 
         vertex: credentials.vertex,
         respect_git_ignore: groups.context.filtering.respect_git_ignore,
         debug: options.debug,
-        output_format: format_word(groups.output.format).to_owned(),
-    });
-    console.export_to(exporter);
+        output_format: groups.output.format.as_str().to_owned(),
+    };
+    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
 /// Runs the turn, with signals answered and events printed.
-fn converse(turn: wire::Turn<'_>, prompt: String, mut console: Console) -> Ended {
+fn converse(turn: wire::Prepared<'_>, prompt: String, mut console: Console) -> Ended {
     let session = turn.session.id.clone();
     // One thread is enough for waiting, and the cheapest to start.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -349,7 +288,7 @@ fn converse(turn: wire::Turn<'_>, prompt: String, mut console: Console) -> Ended
 }
 
 async fn supervised(
-    turn: wire::Turn<'_>,
+    turn: wire::Prepared<'_>,
     prompt: String,
     console: &mut Console,
 ) -> (Result<wire::Done, Failure>, Option<Received>) {
@@ -366,7 +305,7 @@ pub(crate) fn cannot_start(error: &io::Error) -> Failure {
     Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
 }
 
-pub(crate) fn style(output: &Output, options: &Options, env: &Env) -> Style {
+pub(crate) fn style(output: &Output, options: &Request, env: &Env) -> Style {
     Style {
         format: output.format,
         dialect: output.dialect,
@@ -379,33 +318,18 @@ pub(crate) fn style(output: &Output, options: &Options, env: &Env) -> Style {
 }
 
 /// The style as far as the command line and the environment tell, for failures before settings are read.
-pub(crate) fn early_style(options: &Options, env: &Env) -> Style {
+pub(crate) fn early_style(options: &Request, env: &Env) -> Style {
     let flag = |key: &str| {
         let found = options.overrides.iter().find(|(known, _)| known == key);
         found.and_then(|(_, value)| Value::as_str(value))
     };
-    let format = match flag("output.format") {
-        Some("json") => OutputFormat::Json,
-        Some("stream-json") => OutputFormat::StreamJson,
-        _ => OutputFormat::Text,
-    };
-    let dialect = match flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")) {
-        Some("gemini-cli" | "upstream") => Dialect::GeminiCli,
-        _ => Dialect::Pollux,
-    };
+    let format = OutputFormat::named(flag("output.format"));
+    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
     style(&Output { format, dialect }, options, env)
 }
 
-fn format_word(format: OutputFormat) -> &'static str {
-    match format {
-        OutputFormat::Text => "text",
-        OutputFormat::Json => "json",
-        OutputFormat::StreamJson => "stream-json",
-    }
-}
-
 /// `pollux demo`
-fn tour(options: &Options, env: &Env) -> ExitKind {
+fn tour(options: &Request, env: &Env) -> ExitKind {
     let prose = ProseTo::with(early_style(options, env).format);
     let laid_out = tempfile::Builder::new().prefix("pollux-demo-").tempdir().and_then(|dir| {
         // Kept: the tour ends with commands that work in it.
@@ -435,16 +359,17 @@ fn tell(prose: ProseTo, text: &str) {
     };
 }
 
-fn tour_options(given: &Options, workspace: &DemoWorkspace) -> Options {
-    let mut options = Options {
+fn tour_options(given: &Request, workspace: &DemoWorkspace) -> Request {
+    let mut options = Request {
         prompt: Some(demo::PROMPT.to_owned()),
         approval: Some(demo::APPROVAL),
         overrides: given.overrides.clone(),
         allowed_tools: demo::ALLOWED_TOOLS.iter().map(|tool| (*tool).to_owned()).collect(),
         skip_trust: true,
+        reserved: given.reserved,
         debug: given.debug,
         tour: true,
-        ..Options::default()
+        ..Request::default()
     };
     options.script.replies =
         Some(Replies { file: workspace.replies.clone(), order: ReplyOrder::FirstFitting });
@@ -476,10 +401,10 @@ mod tests {
     #[test]
     fn failures_before_the_settings_use_what_the_command_line_says() {
         let options =
-            Options { overrides: vec![("output.format".to_owned(), json!("json"))], ..Options::default() };
+            Request { overrides: vec![("output.format".to_owned(), json!("json"))], ..Request::default() };
         let style = early_style(&options, &env(&[("POLLUX_OUTPUT_DIALECT", "gemini-cli")]));
         assert_eq!((style.format, style.dialect), (OutputFormat::Json, Dialect::GeminiCli));
-        let plain = early_style(&Options::default(), &env(&[]));
+        let plain = early_style(&Request::default(), &env(&[]));
         assert_eq!((plain.format, plain.dialect), (OutputFormat::Text, Dialect::Pollux));
     }
 
@@ -493,17 +418,8 @@ mod tests {
         assert_eq!(env.get("GOOGLE_X"), None);
         assert_eq!(env.get("GEMINI_API_KEY"), Some("none-needed"));
         assert_eq!(env.cwd(), workspace.project);
-        let options = tour_options(&Options { sandbox: Some(true), ..Options::default() }, &workspace);
+        let options = tour_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace);
         assert_eq!(options.script.replies.unwrap().file, workspace.replies);
         assert!(options.skip_trust);
-    }
-
-    #[test]
-    fn yolo_is_refused_where_it_is_forbidden() {
-        let mut groups = Groups::default();
-        groups.security.disable_yolo = true;
-        let options = Options { approval: Some(ApprovalMode::Yolo), ..Options::default() };
-        assert_eq!(refuse_forbidden_yolo(&options, &groups).unwrap_err().exit.code(), 52);
-        assert!(refuse_forbidden_yolo(&Options::default(), &groups).is_ok());
     }
 }

@@ -1,7 +1,6 @@
 //! `pollux sessions`: finding, reading, keeping and taking back what was said and done.
 
 mod check;
-mod gauge;
 mod list;
 mod page;
 mod removal;
@@ -11,17 +10,17 @@ mod search;
 use std::io::Write;
 use std::path::PathBuf;
 
-use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::terminal_text;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-pub(crate) use gauge::Gauge;
+pub(crate) use pollux_host::sessions::{Proposal, Removal, Removals, Removed, Row};
+use pollux_host::sessions::{Wanted, Which};
 
-use crate::launch::{SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
-use crate::report::{Failure, print_result};
+use crate::launch::{SessionsCommand, TranscriptFormat};
 use crate::trust_command::Person;
+use pollux_domain::failure::{Failure, print_result};
 
 /// All sessions of this machine's user. Only [`Proposal::carry_out`], imports and repairs change anything.
 pub(crate) trait Archive {
@@ -68,32 +67,6 @@ pub(crate) trait Archive {
 
     /// Lines for stderr about what was passed over.
     fn notes(&mut self) -> Vec<String>;
-}
-
-/// Something that is shown before it is done.
-pub(crate) struct Proposal<P, R> {
-    pub(crate) plan: P,
-    pub(crate) carry_out: Box<dyn FnOnce() -> Result<R, Failure>>,
-}
-
-/// A session in a list.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Row {
-    /// What `--resume` takes, where it is one of this project's.
-    pub(crate) number: Option<usize>,
-    pub(crate) source: &'static str,
-    pub(crate) id: String,
-    pub(crate) title: String,
-    /// The project's path, or what is known of it.
-    pub(crate) project: String,
-    pub(crate) age: String,
-    pub(crate) messages: Option<u64>,
-    /// The id of the session that started it.
-    pub(crate) parent: Option<String>,
-    pub(crate) is_subagent: bool,
-    pub(crate) damaged: bool,
-    /// Everything, for programs.
-    pub(crate) json: JsonObject,
 }
 
 /// One session at length.
@@ -146,38 +119,6 @@ pub(crate) struct Imported {
     pub(crate) file: PathBuf,
     pub(crate) from: String,
     pub(crate) messages: usize,
-}
-
-/// What is to go.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Removals {
-    pub(crate) sessions: Vec<Removal>,
-    /// Files that belong to no session any more.
-    pub(crate) leftovers: Vec<PathBuf>,
-    pub(crate) kept: usize,
-    /// What the settings say, in words.
-    pub(crate) rule: Option<String>,
-}
-
-/// A session that is to go, with its files.
-#[derive(Debug, Clone)]
-pub(crate) struct Removal {
-    pub(crate) id: String,
-    pub(crate) title: String,
-    pub(crate) age: String,
-    pub(crate) reason: Option<&'static str>,
-    /// The session's own files first.
-    pub(crate) paths: Vec<PathBuf>,
-    pub(crate) bytes: u64,
-}
-
-/// What went.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Removed {
-    pub(crate) sessions: Vec<String>,
-    pub(crate) leftovers: usize,
-    /// Sessions that stayed, and why.
-    pub(crate) skipped: Vec<(String, String)>,
 }
 
 /// A session file that was looked at.
@@ -374,11 +315,4 @@ pub(crate) fn agreed(yes: bool, question: &str, plan: &str, person: &mut Person<
         return Ok(());
     }
     Err(Failure::new(ExitKind::Failure, "Nothing was changed."))
-}
-
-/// The word of a source.
-impl SessionSource {
-    pub(crate) fn is_foreign(self) -> bool {
-        self != Self::Gemini
-    }
 }

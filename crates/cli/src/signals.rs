@@ -4,31 +4,12 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// After this long, a person is told that cancelling takes a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Which signal came first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
-    Interrupt,
-    Terminate,
-    HangUp,
-}
-
-impl Received {
-    /// The exit code a shell expects after this signal.
-    pub(crate) fn exit(self) -> ExitKind {
-        match self {
-            Self::Interrupt => ExitKind::Cancelled,
-            Self::Terminate => ExitKind::Signal(15),
-            Self::HangUp => ExitKind::Signal(1),
-        }
-    }
-}
 
 /// The signals we answer to.
 pub(crate) struct Signals {
@@ -118,12 +99,5 @@ mod tests {
         let mut signals = Signals::listen().unwrap();
         let (result, signal) = signals.supervise(&CancellationToken::new(), async { 7 }).await;
         assert_eq!((result, signal), (7, None));
-    }
-
-    #[test]
-    fn exit_codes_are_those_of_a_shell() {
-        assert_eq!(Received::Interrupt.exit().code(), 130);
-        assert_eq!(Received::Terminate.exit().code(), 143);
-        assert_eq!(Received::HangUp.exit().code(), 129);
     }
 }

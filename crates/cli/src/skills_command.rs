@@ -6,32 +6,16 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
+pub(crate) use pollux_host::skills::Row;
+
 use crate::launch::{SkillScope, SkillSource, SkillsCommand};
-use crate::report::{Failure, print_result};
 
 pub(crate) use page::{change, list};
-
-/// One skill.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) location: String,
-    /// `built-in`, `extension`, `user` or `workspace`.
-    pub(crate) origin: &'static str,
-    pub(crate) extension: Option<String>,
-    pub(crate) enabled: bool,
-}
-
-impl Row {
-    pub(crate) fn is_built_in(&self) -> bool {
-        self.origin == "built-in"
-    }
-}
 
 /// What a look at a folder found.
 #[derive(Debug, Clone, Default)]

@@ -104,6 +104,25 @@ pub enum OutputFormat {
     StreamJson,
 }
 
+impl OutputFormat {
+    /// The format of this name; any other name means `text`.
+    pub fn named(name: Option<&str>) -> Self {
+        match name {
+            Some("json") => Self::Json,
+            Some("stream-json") => Self::StreamJson,
+            Some(_) | None => Self::Text,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::StreamJson => "stream-json",
+        }
+    }
+}
+
 /// Whose words machine-readable output uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
@@ -112,6 +131,16 @@ pub enum Dialect {
     Pollux,
     /// What gemini-cli prints (`gemini-cli`, also accepted: `upstream`).
     GeminiCli,
+}
+
+impl Dialect {
+    /// The dialect of this name; any other name means ours.
+    pub fn named(name: Option<&str>) -> Self {
+        match name {
+            Some("gemini-cli" | "upstream") => Self::GeminiCli,
+            Some(_) | None => Self::Pollux,
+        }
+    }
 }
 
 /// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`

@@ -44,3 +44,34 @@ impl ExitKind {
         }
     }
 }
+
+/// A signal that ends a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    Interrupt,
+    Terminate,
+    HangUp,
+}
+
+impl Received {
+    /// The exit code a shell expects after this signal.
+    pub fn exit(self) -> ExitKind {
+        match self {
+            Self::Interrupt => ExitKind::Cancelled,
+            Self::Terminate => ExitKind::Signal(15),
+            Self::HangUp => ExitKind::Signal(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_after_signals_are_those_of_a_shell() {
+        assert_eq!(Received::Interrupt.exit().code(), 130);
+        assert_eq!(Received::Terminate.exit().code(), 143);
+        assert_eq!(Received::HangUp.exit().code(), 129);
+    }
+}

@@ -12,6 +12,7 @@ pub mod content;
 pub mod embedding;
 pub mod event;
 pub mod exit;
+pub mod failure;
 pub mod file_view;
 pub mod id;
 pub mod model;

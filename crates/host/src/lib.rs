@@ -1,3 +1,91 @@
-//! Assembles and keeps sessions, and lets any number of front ends attach to them.
+//! Assembles a conversation from settings, trust and credentials, and keeps it.
+//!
+//! A front end fills a [`Request`], loads the settings ([`load_settings`]), checks what is needed ([`prepare`]) and opens
+//! a [`Conversation`]; events come out, operations go in. This is the only crate that joins the agent to its adapters.
+//! It prints nothing, and knows neither command lines nor screens.
 
+pub mod account;
+mod agent_servers;
+pub mod agents;
+pub mod auth;
+mod built_in_prompts;
+pub mod checker;
+pub mod custom_commands;
+pub mod extension_set;
+mod extension_updates;
+pub mod extensions;
+pub mod helpers;
+pub mod hooks;
 pub mod hub;
+mod loaded;
+mod machine;
+pub mod mcp;
+mod mcp_login;
+pub mod memory;
+pub mod mentions;
+pub mod models;
+mod offers;
+pub mod policy;
+mod prepared;
+pub mod progress;
+mod prompt;
+pub mod prompter;
+mod remote_agents;
+pub mod request;
+pub mod rewind;
+mod sandbox;
+mod saved_chat;
+pub mod sessions;
+pub mod settings;
+pub mod skills;
+mod slash;
+mod system_prompt;
+mod titles;
+pub mod trust;
+pub mod turn;
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+
+pub use auth::check_credentials;
+pub use built_in_prompts::begin_context_file;
+pub use custom_commands::{CommandList, Invocation};
+pub use extensions::{check_extensions, extension_themes};
+pub use loaded::{Loaded, check_policy_files, load_settings, start};
+pub use mcp::Detail;
+pub use mcp_login::{ServerLogin, begin_server_login};
+pub use models::models;
+pub use offers::Offers;
+pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
+pub use pollux_tools::MAX_EXTRA_DIRECTORIES;
+pub use prepared::{Credentials, Permission, Prepared, prepare, refuse_forbidden_yolo};
+pub use request::Request;
+pub use sandbox::{Sandbox, SandboxInForce, check_sandbox};
+pub use sessions::{
+    Chosen, Freshness, Said, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
+    stored_chats, tidy_up,
+};
+pub use slash::{FilePlan, remember};
+pub use trust::check_trust;
+pub use turn::{Conversation, open_conversation, run_turn};
+/// A turn that ran.
+pub struct Done {
+    pub end: TurnEnd,
+    pub session_file: Option<PathBuf>,
+}
+
+/// Where events go; `Break` means that nobody listens and the run should be cancelled.
+pub type Sink<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
+
+/// The version of the program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why no event loop could be started.
+pub fn cannot_start(error: &io::Error) -> Failure {
+    Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
+}

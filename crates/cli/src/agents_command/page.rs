@@ -1,5 +1,6 @@
 //! `pollux agents list` and `show`.
 
+use pollux_host::agents::first_line;
 use serde_json::{Value, json};
 
 use super::{AgentSet, Row};
@@ -44,12 +45,6 @@ fn marks(row: &Row) -> String {
         other => format!(" [{other}]"),
     };
     format!(" {status}{origin}")
-}
-
-/// A description in one line.
-pub(super) fn first_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "(its card describes it)".to_owned() } else { line }
 }
 
 pub(super) fn whole(row: &Row, prompt: &str) -> String {

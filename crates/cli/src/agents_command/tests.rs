@@ -1,3 +1,6 @@
+use pollux_host::agents::question;
+use pollux_host::request::Scope;
+
 use super::*;
 
 struct Fixed {

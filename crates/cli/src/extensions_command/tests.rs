@@ -3,7 +3,7 @@ use super::*;
 fn asked(typed: &str, unless_said: bool) -> (bool, String) {
     let mut screen = Vec::new();
     let mut input = typed.as_bytes();
-    let mut asking = Asking { at_terminal: false, input: &mut input, screen: &mut screen };
+    let mut asking = Prompter { at_terminal: false, input: &mut input, screen: &mut screen };
     let agreed = asking.agrees("Go on?", unless_said);
     (agreed, String::from_utf8(screen).unwrap())
 }

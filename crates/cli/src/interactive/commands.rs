@@ -29,15 +29,15 @@ use std::sync::Arc;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op, OpResult};
+use pollux_host::request::{Request, Resumed, SessionChoice};
 use tokio_util::sync::CancellationToken;
 
 use self::table::{ELSEWHERE, find};
 use super::Front;
-use crate::launch::{Options, Resumed, SessionChoice};
 use crate::wire;
 
 pub(in crate::interactive) use self::auth::sign_in;
-pub(crate) use self::table::{Command, Subcommand, is_built_in, listing};
+pub(crate) use self::table::{Command, Subcommand, listing, reserved};
 
 /// How a conversation goes on after a command.
 pub(super) enum Then {
@@ -71,8 +71,8 @@ impl Reopen {
     }
 
     /// What it is opened with; `said` if there is something on disk to go on with.
-    pub(super) fn options(&self, turn: &wire::Turn<'_>, mode: ApprovalMode, said: bool) -> Options {
-        let mut options = turn.options.clone();
+    pub(super) fn options(&self, turn: &wire::Prepared<'_>, mode: ApprovalMode, said: bool) -> Request {
+        let mut options = turn.request.clone();
         let id = &turn.session.id;
         options.session = match &self.session {
             Some(session) => SessionChoice::Resume(session.clone()),

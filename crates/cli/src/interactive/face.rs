@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, Severity, TurnEnd};
+use pollux_domain::exit::Received;
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
+use pollux_output::Console;
 use pollux_tui::dialog::Manner;
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::{Item, Panel};
 
 use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen, footer};
-use crate::console::Console;
-use crate::signals::{Received, Signals};
+use crate::signals::Signals;
 use crate::wire::{self, Said};
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
@@ -242,12 +243,12 @@ impl Face {
         if let Kind::Screen(screen) = &self.kind
             && let Some(desk) = &screen.desk
         {
-            conversation.offer(desk, loaded);
+            desk.set_offers(conversation.offers(loaded));
         }
     }
 
     /// Another sandbox is in force.
-    pub(super) fn confined(&mut self, turn: &wire::Turn<'_>, model: &str) {
+    pub(super) fn confined(&mut self, turn: &wire::Prepared<'_>, model: &str) {
         let in_force = turn.sandbox.in_force(&turn.loaded.env);
         match &mut self.kind {
             Kind::Lines(lines) => lines.sandbox = in_force.name(),

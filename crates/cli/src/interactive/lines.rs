@@ -14,12 +14,12 @@ use std::io::{self, Write};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_output::Console;
 use pollux_tui::places::Places;
 
 pub(crate) use self::keyboard::Keyboard;
 pub(super) use self::words::said;
 use super::face::{Choice, Input};
-use crate::console::Console;
 
 pub(super) struct Lines {
     pub(super) console: Console,

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pollux_domain::event::Event;
+use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
 use pollux_tui::dialog::{Entry, Picker, Row};
@@ -29,8 +30,6 @@ use self::mailbox::Mailbox;
 use self::stage::Stage;
 use self::watch::{Manner, Watchman};
 use super::face::{Choice, Deed, Input};
-use crate::console::Console;
-use crate::headless::Style;
 use crate::wire;
 
 pub(super) use self::look::{first_look, footer, is_on, keys, manner, places, settings};

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::ExitKind;
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::Failure;
+use pollux_host::request::Request;
+use pollux_host::{VERSION, prepare};
+use pollux_host::{agents, trust};
+use pollux_output::Console;
 
 use super::face::{Choice, Face, Kind};
 use super::lines::Lines;
 use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
-use crate::console::Console;
-use crate::launch::Options;
-use crate::report::Failure;
-use crate::run::{VERSION, prepare, style};
+use crate::run::style;
 use crate::signals::Signals;
-use crate::{agents_command, trust_command, wire};
+use crate::wire;
 
 /// The screen, or lines where a terminal cannot draw or a person has it read aloud.
-pub(super) fn face(options: &Options, env: &Env, loaded: &wire::Loaded) -> io::Result<Face> {
+pub(super) fn face(options: &Request, env: &Env, loaded: &wire::Loaded) -> io::Result<Face> {
     let signals = Signals::listen()?;
     let style = style(&loaded.groups.output, options, env);
     let kind = if draws(env, loaded) {
@@ -48,12 +50,12 @@ pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
         (Err(failure), Kind::Lines(lines)) => lines.console.fail(&failure),
         (Err(failure), Kind::Screen(screen)) => screen.fail(&failure),
     };
-    by.map_or(exit, crate::signals::Received::exit)
+    by.map_or(exit, Received::exit)
 }
 
 /// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.
 pub(super) async fn settled(
-    options: &Options,
+    options: &Request,
     env: &Env,
     loaded: wire::Loaded,
     face: &mut Face,
@@ -72,8 +74,8 @@ pub(super) async fn settled(
 
 /// Asks about a folder that nobody decided on, or that changed; whether it is trusted now. Leaving the question
 /// decides nothing, and it is asked again the next time.
-pub(super) async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) -> Result<bool, Failure> {
-    let asked = trust_command::question(folder)?;
+pub(super) async fn trusts(folder: &dyn trust::Folder, face: &mut Face) -> Result<bool, Failure> {
+    let asked = trust::question(folder)?;
     let mut choice = Choice::of("Do you trust the files in this folder?", asked.answers());
     choice.about = asked.lines();
     choice.manner.unbidden = true;
@@ -89,7 +91,7 @@ pub(super) async fn trusts(folder: &dyn trust_command::Folder, face: &mut Face) 
 
 /// Agents that came with the project are used once somebody has agreed to them.
 async fn acknowledge(
-    options: &Options,
+    options: &Request,
     env: &Env,
     loaded: &wire::Loaded,
     face: &mut Face,
@@ -98,7 +100,7 @@ async fn acknowledge(
         return Ok(());
     }
     let mut agents = wire::agent_set(options, env)?;
-    let Some((question, names)) = agents_command::question(&*agents) else { return Ok(()) };
+    let Some((question, names)) = agents::question(&*agents) else { return Ok(()) };
     let mut choice =
         Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
     choice.about = question;
@@ -116,10 +118,10 @@ async fn acknowledge(
 
 /// Everything a conversation needs, checked.
 pub(super) async fn prepared<'a>(
-    options: &'a Options,
+    options: &'a Request,
     loaded: &'a wire::Loaded,
     face: &mut Face,
-) -> Result<wire::Turn<'a>, Failure> {
+) -> Result<wire::Prepared<'a>, Failure> {
     let mut notes = Vec::new();
     let turn = prepare(options, loaded, &mut |line| notes.push(line.to_owned()));
     notes.iter().for_each(|line| face.note(line));
@@ -127,7 +129,7 @@ pub(super) async fn prepared<'a>(
 }
 
 /// First words.
-pub(super) fn greet(face: &mut Face, turn: &wire::Turn<'_>, mode: ApprovalMode) {
+pub(super) fn greet(face: &mut Face, turn: &wire::Prepared<'_>, mode: ApprovalMode) {
     match &mut face.kind {
         Kind::Lines(lines) => {
             let in_force = turn.sandbox.in_force(&turn.loaded.env);

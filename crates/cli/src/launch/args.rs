@@ -24,9 +24,10 @@ use serde_json::Value;
 use super::help::Topic;
 use super::usage::UsageError;
 use super::{
-    ConfigCommand, Launch, Options, RawOutput, Replies, ReplyOrder, Resumed, Scope, ScriptedModel,
+    ConfigCommand, Launch, RawOutput, Replies, ReplyOrder, Request, Resumed, Scope, ScriptedModel,
     SessionChoice,
 };
+use crate::interactive::reserved;
 
 pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
 pub(super) const MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
@@ -45,7 +46,7 @@ pub(super) enum Parsed {
 }
 
 pub(super) struct RunRequest {
-    pub(super) options: Options,
+    pub(super) options: Request,
     pub(super) source: PromptSource,
     pub(super) action: Action,
 }
@@ -307,8 +308,9 @@ fn run_request(given: &Given<'_>) -> Result<RunRequest, UsageError> {
 }
 
 /// What runs and subcommands share.
-fn shared_options(given: &Given<'_>) -> Result<Options, UsageError> {
-    Ok(Options {
+fn shared_options(given: &Given<'_>) -> Result<Request, UsageError> {
+    Ok(Request {
+        reserved: reserved(),
         tour: false,
         prompt: None,
         session: SessionChoice::New,

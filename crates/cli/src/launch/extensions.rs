@@ -1,5 +1,7 @@
 //! `pollux extensions …` as it was typed.
 
+use pollux_host::extension_set::{NewExtension, SwitchScope};
+
 /// What to do with extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExtensionsCommand {
@@ -39,26 +41,4 @@ pub(crate) enum ExtensionsCommand {
         setting: Option<String>,
         workspace: bool,
     },
-}
-
-/// An extension to be installed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NewExtension {
-    pub(crate) source: String,
-    pub(crate) reference: Option<String>,
-    pub(crate) auto_update: bool,
-    pub(crate) pre_release: bool,
-    /// Agreed beforehand.
-    pub(crate) consent: bool,
-    pub(crate) skip_settings: bool,
-}
-
-/// Where it is switched on or off.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SwitchScope {
-    /// On: wherever it was off. Off: for the user.
-    Unsaid,
-    /// As it was typed.
-    User(String),
-    Workspace(String),
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pollux_host::sessions::{Wanted, Which};
+
 /// `pollux sessions …`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionsCommand {
@@ -66,49 +68,6 @@ pub(crate) enum SessionsCommand {
         yes: bool,
         json: bool,
     },
-}
-
-/// One session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Which {
-    /// `latest`, a number of the list, an id, or the beginning of one.
-    pub(crate) id: String,
-    pub(crate) all_projects: bool,
-    /// `None` where it may be anybody's.
-    pub(crate) source: Option<SessionSource>,
-}
-
-/// Some sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) all_projects: bool,
-    /// `None` for all.
-    pub(crate) source: Option<SessionSource>,
-    pub(crate) subagents: bool,
-    /// Everything that is known of them, for programs.
-    pub(crate) in_full: bool,
-}
-
-/// Whose sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionSource {
-    /// Ours and gemini-cli's, which lie in the same folders.
-    Gemini,
-    Claude,
-    Codex,
-    OpenCode,
-}
-
-impl SessionSource {
-    /// The word on the command line and in JSON.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Gemini => "gemini",
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::OpenCode => "opencode",
-        }
-    }
 }
 
 /// How a transcript is written.

@@ -1,6 +1,9 @@
+use pollux_host::sessions::{SessionSource, Wanted};
+
 use super::*;
-use serde_json::json;
 use std::os::unix::ffi::OsStringExt;
+
+use serde_json::json;
 
 const PIPED: Terminal = Terminal { stdin_tty: false, stdout_tty: false };
 const AT_TERMINAL: Terminal = Terminal { stdin_tty: true, stdout_tty: true };
@@ -13,7 +16,7 @@ fn planned(args: &[&str], facts: Terminal) -> Result<Launch, UsageError> {
     plan(args.iter().map(OsString::from), &facts, &env(&[]))
 }
 
-fn headless(args: &[&str]) -> Options {
+fn headless(args: &[&str]) -> Request {
     match planned(args, PIPED).unwrap() {
         Launch::Headless(options) => *options,
         other => panic!("{args:?} gave {other:?}"),

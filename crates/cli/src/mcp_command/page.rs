@@ -1,9 +1,9 @@
 //! How servers are shown.
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 
 use super::{Row, Standing};
-use crate::report::Failure;
 
 /// Characters of a description that fit a line.
 const DESCRIPTION: usize = 100;

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use serde_json::{Value, json};
 
 use super::page::counted;
 use super::{Traces, show, show_json};
-use crate::report::Failure;
 use crate::sessions_command::{Proposal, agreed};
 use crate::trust_command::Person;
 

@@ -5,12 +5,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
 use super::{Depth, Rules};
 use crate::launch::{PolicyCall, PolicyView};
-use crate::report::Failure;
 
 /// Longest arguments in the list for people, in characters.
 const SHOWN_ARGS: usize = 160;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use pollux_host::sessions::Wanted;
 use serde_json::{Value, json};
 
 use super::{Row, shown};
-use crate::launch::Wanted;
 
 /// On a terminal longer titles would wrap.
 const TITLE_CHARS: usize = 72;

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use serde_json::{Value, json};
 
 use super::{Proposal, Removal, Removals, Removed, agreed, print_json, shown};
-use crate::report::{Failure, print_result};
 use crate::trust_command::Person;
 
 pub(super) fn delete(

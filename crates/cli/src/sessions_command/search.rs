@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
 use super::{Candidate, Hit, Streams, list, print_json, shown};
-use crate::report::{Failure, print_result};
 
 pub(super) fn print(
     words: &str,

@@ -3,6 +3,8 @@ use std::path::Path;
 
 use pollux_config::trust::{FolderTrust, Role};
 
+use pollux_config::trust::{Binding, Inventory, Standing};
+
 use super::*;
 
 /// A folder in memory; what it would run changes when it is told to.

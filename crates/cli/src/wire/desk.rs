@@ -5,7 +5,6 @@
 mod clipboard;
 mod editor;
 mod fuzzy;
-mod offers;
 mod paths;
 mod slash;
 mod words;
@@ -21,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pollux_config::env::Env;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::terminal_text::one_line;
+use pollux_host::Offers;
 use pollux_session::{logged_prompts, shell_history};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
-use self::offers::Offers;
 use self::paths::Paths;
 use super::Loaded;
 use crate::interactive::{Clip, Desk};
@@ -76,7 +75,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    fn set_offers(&self, offers: Offers) {
+    pub(crate) fn set_offers(&self, offers: Offers) {
         *lock(&self.offers) = offers;
     }
 

@@ -1,85 +1,29 @@
-//! The hooks of a run, and those behind `pollux hooks`.
+//! The hooks behind `pollux hooks`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pollux_agent::HookPort;
 use pollux_config::env::Env;
 use pollux_config::paths::same_place;
-use pollux_config::settings::{self, EditError};
+use pollux_config::settings::{self};
 use pollux_config::trust::{self, Binding};
 use pollux_domain::JsonObject;
-use pollux_domain::content::Content;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::spelling::distance;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
-use pollux_exec::environment::sanitised;
-use pollux_hooks::{
-    Decision, Event, Hook, Hooks, LoadRequest, Registry, Run, Scene, Source, StartSource, Surroundings,
-    migrate, sample_input,
-};
+use pollux_hooks::{Decision, Event, Hook, Registry, Run, Scene, Source, migrate, sample_input};
+use pollux_host::hooks::{hooks, listed, object, project_list, refused, registry, texts};
+use pollux_host::request::{Request, Scope};
+use pollux_host::{Loaded, load_settings, policy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Loaded, Turn, extensions, load_settings, policy};
 use crate::hooks_command::{HookSet, Outcome, Row, Trial, TrialRun};
-use crate::launch::{Options, Scope};
-use crate::report::Failure;
-
-/// Every hook of a run; what is wrong with a definition is among [`Registry::problems`].
-pub(super) fn registry(loaded: &Loaded) -> Registry {
-    let project_off = if loaded.trust.uses_project() { project_list(loaded) } else { Vec::new() };
-    Registry::load(&LoadRequest {
-        settings: &loaded.settings,
-        env: &loaded.env,
-        extensions: &extensions::hooks(loaded),
-        workspace: loaded.project.root(),
-        project_off: &project_off,
-        current_name: pollux_policy::canonical_tool_name,
-    })
-}
-
-/// The hooks of a conversation; `begin` are the turns that one after another begins with.
-pub(super) fn port(
-    turn: &Turn<'_>,
-    directory: &Path,
-    begin: Option<&[Content]>,
-    background: Arc<Background>,
-    warnings: &mut Vec<String>,
-) -> HookPort {
-    let source = match begin {
-        None if turn.session.is_resumed() => StartSource::Resume,
-        None => StartSource::Startup,
-        Some([]) => StartSource::Clear,
-        Some(_) => StartSource::Resume,
-    };
-    let told = turn.loaded.settings.get("hooksConfig.notifications");
-    let hooks = hooks(turn.loaded, background);
-    if hooks.registry().is_enabled() {
-        // A guard that does not stand where one believes it does is worse than none.
-        warnings.extend(hooks.registry().problems().iter().map(ToString::to_string));
-    }
-    HookPort {
-        hooks,
-        cwd: directory.to_path_buf(),
-        source,
-        tells_waits: !matches!(told, Some((Value::Bool(false), _))),
-    }
-}
-
-/// The hooks of a run, ready to be fired.
-pub(super) fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
-    let surroundings = Surroundings {
-        environment: sanitised(&loaded.env, &loaded.groups.tools.redaction),
-        background,
-        clock: Arc::new(SystemClock),
-    };
-    Hooks::new(Arc::new(registry(loaded)), surroundings)
-}
 
 /// The hooks for `pollux hooks`.
-pub(crate) fn hook_set(options: &Options, env: &Env) -> Result<Box<dyn HookSet>, Failure> {
+pub(crate) fn hook_set(options: &Request, env: &Env) -> Result<Box<dyn HookSet>, Failure> {
     let loaded = load_settings(options, env)?;
     let mut notes = loaded.notes.clone();
     let file = loaded.project.settings_file();
@@ -95,7 +39,7 @@ pub(crate) fn hook_set(options: &Options, env: &Env) -> Result<Box<dyn HookSet>,
 }
 
 struct OfARun {
-    options: Options,
+    options: Request,
     /// Without what `.env` files added.
     env: Env,
     loaded: Loaded,
@@ -356,20 +300,6 @@ fn claude_settings(root: &Path) -> Result<Option<(PathBuf, JsonObject)>, Failure
     Ok(None)
 }
 
-fn object(file: &Path) -> Result<Option<JsonObject>, Failure> {
-    settings::read_object(file).map_err(|error| {
-        let reason = error.files.first().map(|file| file.reason.clone()).unwrap_or_default();
-        Failure::new(ExitKind::Config, format!("Error reading {}: {reason}", file.display()))
-            .hint("correct the file; nothing was changed")
-    })
-}
-
-/// What the project switches off of its own.
-fn project_list(loaded: &Loaded) -> Vec<String> {
-    // A file that cannot be read has stopped the start, or is not used.
-    listed(&loaded.project.settings_file()).unwrap_or_default()
-}
-
 /// Adds a name to the list of a settings file, or takes it off.
 fn write_list(file: &Path, name: &str, on: bool) -> Result<(), Failure> {
     let mut listed = listed(file)?;
@@ -380,25 +310,4 @@ fn write_list(file: &Path, name: &str, on: bool) -> Result<(), Failure> {
     settings::set_value(file, "hooksConfig.disabled", &json!(listed)).map_err(|error| refused(&error))?;
     // The list under its old name counts only where the new one is missing; now it would mislead.
     settings::remove_value(file, "hooks.disabled").map(|_| ()).map_err(|error| refused(&error))
-}
-
-/// What a settings file itself switches off, under the present key or the older one.
-fn listed(file: &Path) -> Result<Vec<String>, Failure> {
-    let values = object(file)?.unwrap_or_default();
-    let list = |section: &str| values.get(section).and_then(|section| section.get("disabled"));
-    Ok(texts(list("hooksConfig").or_else(|| list("hooks"))))
-}
-
-fn texts(value: Option<&Value>) -> Vec<String> {
-    let items = value.and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// A change of a settings file that was not made.
-pub(super) fn refused(error: &EditError) -> Failure {
-    let failure = Failure::from_error(ExitKind::Failure, error);
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
 }

@@ -9,10 +9,13 @@ use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust::{self, Role};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::program::{Excess, Program, run_with};
+use pollux_host::cannot_start;
+use pollux_host::request::Request;
 use pollux_mcp::{Report, ServerConfig, Servers, Status, oauth_server};
 use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
@@ -22,10 +25,8 @@ use super::helpers::helper;
 use super::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
 use super::{Loaded, load_settings};
 use crate::interactive::Keyboard;
-use crate::launch::{NewServer, Options, ServerScope, ServerTransport};
+use crate::launch::{NewServer, ServerScope, ServerTransport};
 use crate::mcp_command::{Row, Said, ServerSet, Somebody, Standing};
-use crate::report::Failure;
-use crate::run::cannot_start;
 
 /// How long a server may take that says nothing of its own; upstream's value.
 const LOOK: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ const HOW_TO_TRUST: &str =
     "`pollux trust show` tells what this folder would run, and `pollux trust allow` trusts it.";
 
 /// The servers that settings name, for `pollux mcp`.
-pub(crate) fn server_set(options: &Options, env: &Env) -> Result<Box<dyn ServerSet>, Failure> {
+pub(crate) fn server_set(options: &Request, env: &Env) -> Result<Box<dyn ServerSet>, Failure> {
     let loaded = load_settings(options, env)?;
     if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
         return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
@@ -412,20 +413,6 @@ fn entry(server: &NewServer) -> Value {
     Value::Object(entry)
 }
 
-/// How a server is reached, as its entry is written.
-pub(super) fn reached(entry: &Value) -> String {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    if let Some(url) = text("httpUrl") {
-        return format!("{url} (http)");
-    }
-    if let Some(url) = text("url") {
-        return format!("{url} ({})", text("type").unwrap_or("http"));
-    }
-    let args = entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let words: Vec<&str> = text("command").into_iter().chain(args).collect();
-    format!("{} (stdio)", words.join(" "))
-}
-
 fn why(unused: &Unused) -> String {
     match unused {
         Unused::Blocked(why) | Unused::Disabled(why) | Unused::Invalid(why) => why.clone(),
@@ -439,7 +426,7 @@ fn row(server: &Named, reports: &[Report]) -> Row {
             Some(extension) => format!("{} (from {extension})", server.name),
             None => server.name.clone(),
         },
-        reached: reached(&server.written),
+        reached: mcp::reached(&server.written),
         standing: Standing::Disconnected,
         reason: None,
         version: None,

@@ -11,10 +11,14 @@ use pollux_config::env::Env;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{Effect, Tool};
 use pollux_exec::background::Background;
+use pollux_host::refuse_forbidden_yolo;
+use pollux_host::request::Request as RunRequest;
+use pollux_host::{Loaded, checker, load_settings, policy, turn};
 use pollux_model::catalogue::Catalogue;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::address::{AllowedHosts, judge};
@@ -25,14 +29,11 @@ use pollux_policy::request::{Decision, Request, Verdict};
 use pollux_policy::{BUILT_IN, Problem, Severity, canonical_tool_name, qualified_tool_name};
 use pollux_tools::ToolSetup;
 
-use super::{Loaded, checker, load_settings, policy, turn};
-use crate::launch::{Options, PolicyCall, PolicyView};
+use crate::launch::{PolicyCall, PolicyView};
 use crate::policy_command::{Depth, Finding, Inventory, Outcome, PastCall, PastSession, PastSessions, Rules};
-use crate::report::Failure;
-use crate::run::refuse_forbidden_yolo;
 
 /// The rules of a run with these options, for `pollux policy`.
-pub(crate) fn rules(options: &Options, env: &Env) -> Result<Box<dyn Rules>, Failure> {
+pub(crate) fn rules(options: &RunRequest, env: &Env) -> Result<Box<dyn Rules>, Failure> {
     let loaded = load_settings(options, env)?;
     super::check_policy_files(options, &loaded)?;
     let workspace = Arc::new(turn::workspace(&loaded)?);
@@ -60,7 +61,7 @@ pub(crate) fn rules(options: &Options, env: &Env) -> Result<Box<dyn Rules>, Fail
 }
 
 struct OfARun {
-    options: Options,
+    options: RunRequest,
     loaded: Loaded,
     engine: Arc<Engine>,
     tools: Vec<Arc<dyn Tool>>,

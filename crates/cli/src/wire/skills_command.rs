@@ -9,10 +9,13 @@ use pollux_config::paths::same_place;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::skills::{Skills, validate};
+use pollux_host::cannot_start;
+use pollux_host::request::Request;
 use pollux_install::archive::Limits;
 use pollux_install::fetch::Git;
 use pollux_install::skill::{self, Manner, Obtained, Placed, SkillError, SkillRequest};
@@ -22,9 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::helpers;
 use super::skills::{self, off};
 use super::{Loaded, load_settings};
-use crate::launch::{Options, SkillScope, SkillSource};
-use crate::report::Failure;
-use crate::run::cannot_start;
+use crate::launch::{SkillScope, SkillSource};
 use crate::skills_command::{Asking, Checked, Row, SkillSet};
 
 const SWITCHED_OFF_BY_ADMIN: &str =
@@ -34,7 +35,7 @@ const SWITCHED_OFF_BY_ADMIN: &str =
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The skills for `pollux skills`.
-pub(crate) fn skill_set(options: &Options, env: &Env) -> Result<Box<dyn SkillSet>, Failure> {
+pub(crate) fn skill_set(options: &Request, env: &Env) -> Result<Box<dyn SkillSet>, Failure> {
     let loaded = load_settings(options, env)?;
     if matches!(loaded.settings.get("admin.skills.enabled"), Some((Value::Bool(false), _))) {
         return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));

@@ -96,15 +96,8 @@ fn general(tree: &Tree<'_>) -> General {
 
 fn output(tree: &Tree<'_>) -> Output {
     Output {
-        format: match tree.text("output.format").as_deref() {
-            Some("json") => OutputFormat::Json,
-            Some("stream-json") => OutputFormat::StreamJson,
-            Some(_) | None => OutputFormat::Text,
-        },
-        dialect: match tree.text("output.dialect").as_deref() {
-            Some("gemini-cli" | "upstream") => Dialect::GeminiCli,
-            Some(_) | None => Dialect::Pollux,
-        },
+        format: OutputFormat::named(tree.text("output.format").as_deref()),
+        dialect: Dialect::named(tree.text("output.dialect").as_deref()),
     }
 }
 

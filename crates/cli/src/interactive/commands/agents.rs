@@ -1,7 +1,9 @@
 //! `/agents`: the helpers of this conversation.
 
+use pollux_host::request::Scope;
+
 use super::super::Front;
-use crate::launch::{AgentsCommand, Scope};
+use crate::launch::AgentsCommand;
 use crate::{agents_command, wire};
 
 /// The agents of a conversation are those that it began with.
@@ -27,7 +29,7 @@ impl Front<'_, '_> {
             }
         };
         let mut text = Vec::new();
-        let done = wire::agent_set(self.turn.options, &self.turn.loaded.env)
+        let done = wire::agent_set(self.turn.request, &self.turn.loaded.env)
             .and_then(|mut agents| agents_command::run(&command, &mut *agents, &mut text));
         match done {
             Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
@@ -35,7 +37,7 @@ impl Front<'_, '_> {
         }
     }
     fn list_agents(&self) -> String {
-        match wire::agent_set(self.turn.options, &self.turn.loaded.env) {
+        match wire::agent_set(self.turn.request, &self.turn.loaded.env) {
             Ok(agents) => agents_command::listing(&*agents),
             Err(failure) => failure.message(),
         }

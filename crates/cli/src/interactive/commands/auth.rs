@@ -1,13 +1,14 @@
 //! `/auth`, and the first start without a key: how the model is reached.
 
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
+use pollux_host::request::{Request, Scope};
 
 use super::super::Front;
 use super::super::face::{Choice, Face};
 use super::{Reopen, Then};
 use crate::auth_command::{self, WHERE};
-use crate::launch::{AuthCommand, Options, Scope};
-use crate::report::Failure;
+use crate::launch::AuthCommand;
 use crate::wire;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
@@ -21,7 +22,7 @@ const API_KEY: &str = "gemini-api-key";
 
 /// Asks how the model is to be reached, until there is a way or the person leaves; whether there is one.
 pub(in crate::interactive) async fn sign_in(
-    options: &Options,
+    options: &Request,
     loaded: &wire::Loaded,
     face: &mut Face,
 ) -> Result<bool, Failure> {
@@ -52,7 +53,7 @@ pub(in crate::interactive) async fn sign_in(
 }
 
 /// Stores a key and makes it count; lines about where it is.
-fn keep(typed: &str, options: &Options, loaded: &wire::Loaded) -> Result<Vec<String>, Failure> {
+fn keep(typed: &str, options: &Request, loaded: &wire::Loaded) -> Result<Vec<String>, Failure> {
     let sign_ins = wire::sign_ins(options, &loaded.env)?;
     let stored = auth_command::keep(typed, &*sign_ins)?;
     let mut lines = vec![format!("The key is stored in {}.", stored.place)];
@@ -81,7 +82,7 @@ impl Front<'_, '_> {
                     let text = self.run_auth(&AuthCommand::Status { json: false });
                     self.face.note(&text);
                 }
-                match sign_in(self.turn.options, self.turn.loaded, self.face).await {
+                match sign_in(self.turn.request, self.turn.loaded, self.face).await {
                     Ok(true) => self.reopen(Reopen::default()),
                     Ok(false) => Then::GoOn,
                     Err(failure) => {
@@ -101,7 +102,7 @@ impl Front<'_, '_> {
         let mut text = Vec::new();
         let (mut input, mut screen) = (std::io::empty(), std::io::sink());
         let mut owner = auth_command::Owner { at_terminal: false, input: &mut input, screen: &mut screen };
-        let done = wire::sign_ins(self.turn.options, &self.turn.loaded.env)
+        let done = wire::sign_ins(self.turn.request, &self.turn.loaded.env)
             .and_then(|sign_ins| auth_command::run(command, &*sign_ins, &mut owner, &mut text));
         let text = String::from_utf8_lossy(&text);
         match done {
@@ -112,7 +113,7 @@ impl Front<'_, '_> {
 
     /// Opens the conversation again, unless it could not be.
     pub(super) fn reopen(&mut self, reopen: Reopen) -> Then {
-        let (options, env) = (self.turn.options, &self.turn.loaded.env);
+        let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let possible = wire::load_settings(options, env).and_then(|loaded| wire::check_credentials(&loaded));
         match possible {
             Ok(_) => Then::Reopen(reopen),

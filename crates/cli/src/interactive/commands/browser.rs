@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use pollux_host::request::Resumed;
 use pollux_tui::dialog::Manner;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -11,7 +12,6 @@ use super::super::Front;
 use super::super::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
 use super::super::screen::Message;
 use super::{Reopen, Then};
-use crate::launch::Resumed;
 use crate::wire::{Freshness, StoredChat, StoredChats, stored_chats};
 
 const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";

@@ -1,10 +1,11 @@
 //! `/editor`: the editor for long prompts and proposed changes.
 
+use pollux_domain::failure::Failure;
+use pollux_host::request::Scope;
+
 use super::super::Front;
 use super::super::face::{Choice, ChoiceRow};
 use crate::config_command::bare;
-use crate::launch::Scope;
-use crate::report::Failure;
 use crate::wire;
 
 const KEY: &str = "general.preferredEditor";
@@ -13,7 +14,7 @@ const NONE: &str = "none";
 impl Front<'_, '_> {
     /// `/editor`
     pub(super) async fn editor(&mut self) {
-        let files = wire::settings(self.turn.options, &self.turn.loaded.env);
+        let files = wire::settings(self.turn.request, &self.turn.loaded.env);
         let now = files.ok().and_then(|files| files.written(KEY, Scope::User)).map(|value| bare(&value));
         let choice = self.editors(now.as_deref().unwrap_or(NONE));
         let Some(chosen) = self.face.choose(choice).await else { return };
@@ -29,7 +30,7 @@ impl Front<'_, '_> {
     }
 
     fn prefer(&self, id: Option<&str>) -> Result<(), Failure> {
-        let mut files = wire::settings(self.turn.options, &self.turn.loaded.env)?;
+        let mut files = wire::settings(self.turn.request, &self.turn.loaded.env)?;
         match id {
             Some(id) => files.set(KEY, id, Scope::User).map(drop),
             None => files.reset(KEY, Scope::User),

@@ -1,8 +1,10 @@
 //! `/extensions`: what there is, and switching it on and off.
 
+use pollux_host::extension_set::SwitchScope;
+
 use super::super::Front;
-use crate::extensions_command::{self, Asking};
-use crate::launch::{ExtensionsCommand, SwitchScope};
+use crate::extensions_command::{self, Prompter};
+use crate::launch::ExtensionsCommand;
 use crate::wire;
 
 /// The extensions of a conversation are those that the program began with.
@@ -30,8 +32,8 @@ impl Front<'_, '_> {
         for command in commands {
             // Whoever has to be asked is asked in a shell, where the whole text fits.
             let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-            let mut asking = Asking { at_terminal: false, input: &mut input, screen: &mut screen };
-            let done = wire::extension_set(self.turn.options, &loaded.env).and_then(|mut set| {
+            let mut asking = Prompter { at_terminal: false, input: &mut input, screen: &mut screen };
+            let done = wire::extension_set(self.turn.request, &loaded.env).and_then(|mut set| {
                 extensions_command::run(command, &mut *set, &mut asking, loaded.env.cwd(), &mut out, &mut err)
             });
             if let Err(failure) = done {

@@ -1,5 +1,6 @@
 //! `/footer`: what the last line shows.
 
+use pollux_host::request::Scope;
 use pollux_tui::app::FooterItem;
 use pollux_tui::dialog::{LEFT, Manner, RESET, RIGHT, TAB};
 use serde_json::Value;
@@ -7,7 +8,6 @@ use serde_json::Value;
 use super::super::Front;
 use super::super::face::{Choice, ChoiceRow, Letter};
 use super::settings::{other, two_scopes};
-use crate::launch::Scope;
 use crate::wire;
 
 const KEY: &str = "ui.footer.items";
@@ -21,7 +21,7 @@ impl Front<'_, '_> {
         let mut scope = Scope::User;
         let mut marked = None;
         loop {
-            let Ok(loaded) = wire::load_settings(self.turn.options, &self.turn.loaded.env) else { break };
+            let Ok(loaded) = wire::load_settings(self.turn.request, &self.turn.loaded.env) else { break };
             let given = |key: &str| loaded.settings.get(key).map(|(value, _)| value.clone());
             let (mut shown, labels) = (shown(given(KEY)), given(LABELS) != Some(Value::Bool(false)));
             let Some(chosen) = self.face.choose(dialog(&shown, labels, scope, marked)).await else { break };

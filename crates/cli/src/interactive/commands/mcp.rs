@@ -65,7 +65,7 @@ impl Front<'_, '_> {
         let command = McpCommand::Switch { name: name.to_owned(), on, session: false };
         let (mut out, mut err, mut screen) = (Vec::new(), Vec::new(), std::io::sink());
         let mut somebody = Somebody { at_terminal: false, screen: &mut screen };
-        let done = wire::server_set(self.turn.options, &self.turn.loaded.env).and_then(|mut servers| {
+        let done = wire::server_set(self.turn.request, &self.turn.loaded.env).and_then(|mut servers| {
             mcp_command::run(&command, &mut *servers, &mut somebody, &mut out, &mut err)
         });
         if let Err(failure) = done {

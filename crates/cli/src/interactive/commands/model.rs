@@ -2,11 +2,11 @@
 
 use pollux_domain::event::Op;
 use pollux_domain::terminal_text::one_line;
+use pollux_host::request::Scope;
 use pollux_tui::dialog::{Manner, TAB};
 
 use super::super::Front;
 use super::super::face::{Choice, ChoiceRow, Chosen, Letter};
-use crate::launch::Scope;
 use crate::wire;
 
 const USAGE: &str = "Usage: /model set <name> [--persist]";

@@ -66,7 +66,7 @@ impl Front<'_, '_> {
 
     /// Whether a folder is trusted, perhaps after a question.
     async fn may_use(&mut self, path: &Path) -> bool {
-        let folder = match wire::folder(Some(path), self.turn.options, &self.turn.loaded.env) {
+        let folder = match wire::folder(Some(path), self.turn.request, &self.turn.loaded.env) {
             Ok(folder) => folder,
             Err(failure) => {
                 self.face.complain(&failure.message());
@@ -121,7 +121,7 @@ impl Front<'_, '_> {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let (mut input, mut screen) = (std::io::empty(), std::io::sink());
         let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let done = wire::notebook(self.turn.options, &self.turn.loaded.env).and_then(|mut notebook| {
+        let done = wire::notebook(self.turn.request, &self.turn.loaded.env).and_then(|mut notebook| {
             let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
             let command = MemoryCommand::Learnings { json: false };
             memory_command::run(&command, &mut *notebook, &mut person, &mut streams)
@@ -153,7 +153,7 @@ impl Front<'_, '_> {
 
     async fn decide_on(&mut self, named: &str) -> Then {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
-        let asked = match wire::folder(path.as_deref(), self.turn.options, &self.turn.loaded.env) {
+        let asked = match wire::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
             Ok(folder) => start::trusts(&*folder, self.face).await,
             Err(failure) => Err(failure),
         };
@@ -172,7 +172,7 @@ impl Front<'_, '_> {
         let mut text = Vec::new();
         let (mut input, mut screen) = (std::io::empty(), std::io::sink());
         let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let shown = wire::folder(None, self.turn.options, &self.turn.loaded.env).and_then(|folder| {
+        let shown = wire::folder(None, self.turn.request, &self.turn.loaded.env).and_then(|folder| {
             trust_command::run(&TrustCommand::Show { json: false }, &*folder, &mut person, &mut text)
         });
         match shown {

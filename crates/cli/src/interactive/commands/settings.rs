@@ -1,6 +1,8 @@
 //! `/settings`: looking at the settings and changing them.
 
 use pollux_config::settings::schema::{self, Key, Kind};
+use pollux_domain::failure::Failure;
+use pollux_host::request::Scope;
 use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
@@ -9,8 +11,6 @@ use super::super::face::{Choice, ChoiceRow, Letter};
 use super::super::screen::{Message, footer, settings as looks};
 use super::{Reopen, Then};
 use crate::config_command::{Row, Settings, bare, shown};
-use crate::launch::Scope;
-use crate::report::Failure;
 use crate::wire;
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
@@ -30,7 +30,7 @@ impl Front<'_, '_> {
         let mut marked = None;
         let mut changed: Vec<&'static Key> = Vec::new();
         loop {
-            let mut files = match wire::settings(self.turn.options, &self.turn.loaded.env) {
+            let mut files = match wire::settings(self.turn.request, &self.turn.loaded.env) {
                 Ok(files) => files,
                 Err(failure) => {
                     self.face.complain(&failure.message());
@@ -101,7 +101,7 @@ impl Front<'_, '_> {
     /// Writes one setting; whether it could be.
     pub(super) fn keep_setting(&mut self, key: &str, text: &str, scope: Scope) -> bool {
         let set = |text: &str| -> Result<(), Failure> {
-            let mut files = wire::settings(self.turn.options, &self.turn.loaded.env)?;
+            let mut files = wire::settings(self.turn.request, &self.turn.loaded.env)?;
             files.set(key, text, scope).map(drop)
         };
         match set(text) {
@@ -116,7 +116,7 @@ impl Front<'_, '_> {
     /// Shows everything as the settings say now.
     pub(super) fn look_anew(&mut self) {
         let Some(screen) = self.face.screen() else { return };
-        if let Ok(loaded) = wire::load_settings(self.turn.options, &self.turn.loaded.env) {
+        if let Ok(loaded) = wire::load_settings(self.turn.request, &self.turn.loaded.env) {
             screen.tell(Message::Settings(Box::new(looks(&loaded).0)));
             let in_force = self.turn.sandbox.in_force(&self.turn.loaded.env);
             screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model, Some(&in_force)))));

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_host::VERSION;
+use pollux_host::request::Scope;
+use pollux_host::sessions::{SessionSource, Which};
 use pollux_tui::app::Facts;
 
 use super::super::Front;
 use super::super::face::Input;
 use super::super::screen::Message;
-use crate::launch::{PolicyView, Scope, SessionSource, SessionsCommand, Which};
-use crate::run::VERSION;
+use crate::launch::{PolicyView, SessionsCommand};
 use crate::sessions_command::Streams;
 use crate::trust_command::Person;
 use crate::{hooks_command, policy_command, sessions_command, wire};
@@ -122,7 +124,7 @@ impl Front<'_, '_> {
         let (mut input, mut screen) = (std::io::empty(), std::io::sink());
         let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
         let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
-        let archive = wire::archive(self.turn.options, &self.turn.loaded.env, false);
+        let archive = wire::archive(self.turn.request, &self.turn.loaded.env, false);
         let done = archive.and_then(|mut archive| {
             sessions_command::run(&command, &mut *archive, &mut person, &mut streams)
         });
@@ -135,7 +137,7 @@ impl Front<'_, '_> {
     /// `/hooks`, and `/hooks enable|disable <name>`.
     fn hooks(&self, rest: &str) -> String {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let mut hooks = match wire::hook_set(self.turn.options, &self.turn.loaded.env) {
+        let mut hooks = match wire::hook_set(self.turn.request, &self.turn.loaded.env) {
             Ok(hooks) => hooks,
             Err(failure) => return failure.message(),
         };
@@ -166,7 +168,7 @@ impl Front<'_, '_> {
 
     fn policies(&self) -> String {
         let view = PolicyView { mode: Some(self.mode), headless: false };
-        match wire::rules(self.turn.options, &self.turn.loaded.env) {
+        match wire::rules(self.turn.request, &self.turn.loaded.env) {
             Ok(rules) => {
                 let shown = policy_command::listing(&*rules, &view);
                 format!("{shown}Answers given for this session are not in this list.")

@@ -50,7 +50,7 @@ impl Front<'_, '_> {
 
     /// Settings and folders are read anew.
     fn reload_skills(&mut self, conversation: &Conversation) -> String {
-        let loaded = match wire::load_settings(self.turn.options, &self.turn.loaded.env) {
+        let loaded = match wire::load_settings(self.turn.request, &self.turn.loaded.env) {
             Ok(loaded) => loaded,
             Err(failure) => return format!("Failed to reload skills: {}", failure.message()),
         };
@@ -75,7 +75,7 @@ impl Front<'_, '_> {
         let loaded = self.turn.loaded;
         let mut text = Vec::new();
         let mut asked = Asked { input: &mut answer.as_bytes(), screen: &mut io::sink() };
-        wire::skill_set(self.turn.options, &loaded.env)
+        wire::skill_set(self.turn.request, &loaded.env)
             .and_then(|mut skills| {
                 skills_command::run(command, &mut *skills, loaded.env.cwd(), &mut asked, &mut text)
             })
@@ -89,7 +89,7 @@ impl Front<'_, '_> {
         let loaded = self.turn.loaded;
         // Shown first, with a no to its question; asked and done afterwards.
         let mut asked = Asked { input: &mut io::empty(), screen: &mut shown };
-        let looked = wire::skill_set(self.turn.options, &loaded.env).and_then(|mut skills| {
+        let looked = wire::skill_set(self.turn.request, &loaded.env).and_then(|mut skills| {
             let command = SkillsCommand::Link(source(false));
             skills_command::run(&command, &mut *skills, loaded.env.cwd(), &mut asked, &mut io::sink())
         });

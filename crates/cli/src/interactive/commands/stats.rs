@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use pollux_domain::model::Usage;
 use pollux_domain::terminal_text::one_line;
+use pollux_output::{ApiCounts, Stats, millis};
 use pollux_tui::transcript::{Item, Panel, PanelRow};
 
 use super::super::Front;
-use crate::headless::{ApiCounts, Stats, millis};
 use crate::wire;
 
 /// Turns that the plot shows.

@@ -1,5 +1,9 @@
 //! The commands by name: what reads a line, what `/help` lists and what a completion offers.
 
+use std::sync::LazyLock;
+
+use pollux_host::request::Reserved;
+
 /// A command of the program's own.
 pub(crate) struct Command {
     /// The word with its slash, and other words for it.
@@ -37,10 +41,13 @@ pub(crate) fn listing() -> &'static [Command] {
     COMMANDS
 }
 
-/// Whether a word, without its slash, is one of these commands.
-pub(crate) fn is_built_in(word: &str) -> bool {
-    let listed = COMMANDS.iter().flat_map(|command| command.names);
-    listed.chain(ELSEWHERE).any(|name| name.strip_prefix('/') == Some(word))
+/// The names of all these commands without their slashes: no file or server can take them.
+pub(crate) fn reserved() -> Reserved {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let listed = COMMANDS.iter().flat_map(|command| command.names).chain(ELSEWHERE);
+        listed.filter_map(|name| name.strip_prefix('/')).collect()
+    });
+    Reserved(&NAMES)
 }
 
 /// The command that a word with its slash calls.
@@ -221,7 +228,8 @@ mod tests {
         for name in COMMANDS.iter().flat_map(|command| command.names).chain(ELSEWHERE) {
             assert!(name.starts_with('/') && seen.insert(name), "{name}");
         }
-        assert!(is_built_in("new") && is_built_in("corgi") && !is_built_in("nosuch"));
+        let reserved = reserved();
+        assert!(reserved.contains("new") && reserved.contains("corgi") && !reserved.contains("nosuch"));
     }
 
     #[test]

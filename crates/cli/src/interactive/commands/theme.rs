@@ -1,5 +1,6 @@
 //! `/theme`: the colours.
 
+use pollux_host::request::Scope;
 use pollux_tui::dialog::{Manner, TAB};
 use pollux_tui::theme::{Shade, Theme};
 
@@ -7,7 +8,6 @@ use super::super::Front;
 use super::super::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
 use super::super::screen::{Message, chosen_theme, themes};
 use super::settings::{other, two_scopes};
-use crate::launch::Scope;
 use crate::wire;
 
 impl Front<'_, '_> {
@@ -18,7 +18,7 @@ impl Front<'_, '_> {
             self.face.note("Theme configuration unavailable due to NO_COLOR env variable.");
             return;
         }
-        let now = match wire::load_settings(self.turn.options, &loaded.env) {
+        let now = match wire::load_settings(self.turn.request, &loaded.env) {
             Ok(fresh) => chosen_theme(&fresh),
             Err(_) => chosen_theme(loaded),
         };

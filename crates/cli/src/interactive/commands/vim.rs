@@ -1,9 +1,10 @@
 //! `/vim`: prompts as in vim, or no longer.
 
+use pollux_host::request::Scope;
+
 use super::super::Front;
 use super::super::face::Kind;
 use super::super::screen::{Message, is_on};
-use crate::launch::Scope;
 use crate::wire;
 
 const KEY: &str = "general.vimMode";
@@ -11,7 +12,7 @@ const KEY: &str = "general.vimMode";
 impl Front<'_, '_> {
     /// Turns it around, now and for later conversations.
     pub(super) fn vim(&mut self) {
-        let (options, env) = (self.turn.options, &self.turn.loaded.env);
+        let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let changed = wire::load_settings(options, env).and_then(|loaded| {
             let on = !is_on(&loaded.settings, KEY);
             wire::settings(options, env)?.set(KEY, &on.to_string(), Scope::User)?;

@@ -7,6 +7,7 @@ use pollux_config::settings::Settings as Given;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
 use pollux_domain::terminal_text::one_line;
+use pollux_host::VERSION;
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
 use pollux_tui::places::Places;
@@ -15,7 +16,6 @@ use serde_json::Value;
 
 use super::themes::chosen_theme;
 use super::watch::Manner;
-use crate::run::VERSION;
 use crate::wire::{Loaded, SandboxInForce};
 
 /// Lines of a tool's output that are shown.

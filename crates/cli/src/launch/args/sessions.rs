@@ -1,11 +1,12 @@
 //! `pollux sessions …`.
 
 use clap::{Arg, ArgMatches, Command};
+use pollux_host::sessions::{SessionSource, Wanted, Which};
 
 use super::super::help::{SessionsPage, Topic};
-use super::super::sessions::{RewindWhat, SessionSource, SessionsCommand, TranscriptFormat, Wanted, Which};
+use super::super::sessions::{RewindWhat, SessionsCommand, TranscriptFormat};
 use super::super::usage::UsageError;
-use super::super::{Launch, Options};
+use super::super::{Launch, Request};
 use super::{Given, command, flag, shared_options, text};
 
 const SOURCES: &[&str] = &["all", "gemini", "claude", "codex", "opencode"];
@@ -90,7 +91,7 @@ pub(super) fn launch(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, Usa
             json: json()?,
         },
     };
-    let mut options: Options = shared_options(root)?;
+    let mut options: Request = shared_options(root)?;
     options.debug |= given.flag("debug")?;
     Ok(Launch::Sessions { command, options: Box::new(options) })
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use pollux_domain::terminal_text::one_line;
+use pollux_host::Offers;
 use pollux_rewind::checkpoint;
 use pollux_session::list_checkpoints;
 use pollux_tui::composer::Item;
 
-use super::offers::Offers;
 use super::{fuzzy, words};
-use crate::interactive::{Command, listing};
+use crate::interactive::{self, Command, listing};
 use crate::wire::custom_commands;
 
 /// Suggestions that are of any use.
@@ -80,7 +80,7 @@ fn commands(offers: &Offers) -> Vec<Candidate> {
             all.push(Candidate { item: named(name, about), also: Vec::new() });
         }
     };
-    for (name, about) in custom_commands::described(&offers.commands) {
+    for (name, about) in custom_commands::described(&offers.commands, interactive::reserved()) {
         more(&name, &about);
     }
     if let Some(shelf) = &offers.skills {

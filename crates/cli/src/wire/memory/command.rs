@@ -8,8 +8,13 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::settings;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_embed::Provider;
 use pollux_exec::environment::sanitised;
+use pollux_host::cannot_start;
+use pollux_host::memory::{Recall, failed, own_setting, settings as memory_settings};
+use pollux_host::progress::Gauge;
+use pollux_host::request::Request as RunRequest;
 use pollux_memory::{
     AgentId, ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
 };
@@ -17,16 +22,13 @@ use pollux_memory::{Request, Scope, SearchMode, Source, Space, Step, Synced};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::vectors::failed;
-use super::{Recall, models, own_setting, settings as memory_settings};
-use crate::launch::{Forgettable, Lines, Options, Question, Reach};
+use super::models;
+use crate::launch::{Forgettable, Lines, Question, Reach};
 use crate::memory_command::{
     Finding, Found, Hit, Indexed, Installed, Learned, Level, Model, Notebook, Passage as Shown, Traces,
     counted,
 };
-use crate::report::Failure;
-use crate::run::cannot_start;
-use crate::sessions_command::{Gauge, Proposal};
+use crate::sessions_command::Proposal;
 use crate::wire::{Loaded, load_settings};
 
 /// How long a command waits for another process that brings the index up to date.
@@ -39,7 +41,7 @@ const NOTHING_SET_UP: &str = "no embedding model is set up; `pollux memory model
                               no key, GEMINI_API_KEY or OPENAI_API_KEY give others";
 
 /// The memory that `pollux memory` is about. Opens nothing yet.
-pub(crate) fn notebook(options: &Options, env: &Env) -> Result<Box<dyn Notebook>, Failure> {
+pub(crate) fn notebook(options: &RunRequest, env: &Env) -> Result<Box<dyn Notebook>, Failure> {
     // A name that was typed wrong must not mean another agent.
     let named = options.overrides.iter().filter(|(key, _)| key == "memory.agent");
     for name in named.filter_map(|(_, name)| name.as_str()) {
@@ -59,7 +61,7 @@ pub(crate) fn notebook(options: &Options, env: &Env) -> Result<Box<dyn Notebook>
 }
 
 struct Desk {
-    options: Options,
+    options: RunRequest,
     /// Without what `.env` files added.
     env: Env,
     loaded: Loaded,

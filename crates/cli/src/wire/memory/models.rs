@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_embed::install::{self, Client, InstallError, Known, Step};
 use pollux_exec::background::Background;
+use pollux_host::memory::failed;
+use pollux_host::progress::Gauge;
 use tokio_util::sync::CancellationToken;
 
-use super::vectors::failed;
 use crate::memory_command::Model;
-use crate::report::Failure;
-use crate::sessions_command::Gauge;
 
 /// What is to be installed, and where.
 pub(super) struct Errand {

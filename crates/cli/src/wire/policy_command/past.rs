@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{Listing, Message, list, load, select};
 
 use crate::policy_command::{PastCall, PastSession, PastSessions};
-use crate::report::Failure;
 use crate::wire::Loaded;
 
 /// These sessions, by index, id or file; without any, all of the project or of the home.

@@ -9,19 +9,22 @@ use pollux_catalogue::{Filter, Origin};
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
+use pollux_host::request::Request;
+use pollux_host::sessions::pick::{Own, Picked, Reach, pick};
+use pollux_host::sessions::places::{Places, source_word, unreadable};
+use pollux_host::sessions::{SessionSource, Wanted, Which};
+use pollux_host::sessions::{removals, rows};
+use pollux_host::trust::home;
 use pollux_session::{
     NameMatch, Problem as Wrong, ProjectSearch, Proof, default_bases, export, find_project, list,
     relative_time, repair, verify,
 };
 use serde_json::Value;
 
-use super::home;
-use super::pick::{Own, Picked, Reach, pick};
-use super::places::{Places, source_word, unreadable};
-use super::{details, going_back, incoming, removals, rows};
-use crate::launch::{Options, RewindWhat, SessionSource, TranscriptFormat, Wanted, Which};
-use crate::report::Failure;
+use super::{details, going_back, incoming};
+use crate::launch::{RewindWhat, TranscriptFormat};
 use crate::sessions_command::{
     Archive, Candidate, Checked, Details, Hit, Imported, Problem, Proposal, Removals, Removed, Rewound, Row,
     Statistics, WayBack,
@@ -31,13 +34,13 @@ use crate::sessions_command::{
 const DEPTH: usize = 3;
 
 pub(crate) struct Shelves {
-    options: Options,
+    options: Request,
     places: Places,
     notes: Vec<String>,
 }
 
 /// The sessions that somebody in this folder can see. Reads nothing yet.
-pub(crate) fn archive(options: &Options, env: &Env, watched: bool) -> Result<Box<dyn Archive>, Failure> {
+pub(crate) fn archive(options: &Request, env: &Env, watched: bool) -> Result<Box<dyn Archive>, Failure> {
     let places = Places::new(env, home(env)?, watched);
     Ok(Box::new(Shelves { options: options.clone(), places, notes: Vec::new() }))
 }

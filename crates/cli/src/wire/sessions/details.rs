@@ -2,21 +2,21 @@
 
 use std::io::{self, Write};
 
+use pollux_catalogue::Origin;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_foreign::{ForeignBody, ForeignMessage};
+use pollux_host::sessions::pick::{Foreign, Own};
+use pollux_host::sessions::places::Places;
+use pollux_host::sessions::rows;
 use pollux_session::{
     IndexRecord, LoadError, SessionFormat, TextKind, Transcript, TranscriptError, TranscriptForm, subagents,
     summarise, visit_texts, write_transcript,
 };
 
-use super::pick::{Foreign, Own};
-use super::places::Places;
-use super::rows;
 use crate::launch::TranscriptFormat;
-use crate::report::Failure;
 use crate::sessions_command::{Details, Prompt};
-use pollux_catalogue::Origin;
 
 pub(super) fn of_own(own: &Own, places: &Places) -> Result<Details, Failure> {
     let now = SystemClock.now();

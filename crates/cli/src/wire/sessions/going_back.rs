@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use pollux_config::groups::Rewind;
 use pollux_config::paths::Project;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_host::sessions::pick::Own;
+use pollux_host::sessions::places::Places;
 use pollux_rewind::{Action, Conflict, Conflicts, Journal, Kept, Plan, Step, Target};
 use pollux_session::{Message, Recorder, ResumeError, StoredSession, load};
 
 use super::details::prompts;
-use super::pick::Own;
-use super::places::Places;
 use crate::launch::RewindWhat;
-use crate::report::Failure;
 use crate::sessions_command::{FileSteps, Prompt, Proposal, Rewound, WayBack};
 use crate::wire::rewind::existing_journal;
 

@@ -2,25 +2,26 @@
 
 use std::path::Path;
 
+use pollux_catalogue::Origin;
 use pollux_domain::event::Severity;
 use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_foreign::{ForeignAgent, ForeignMessage, ForeignStore, to_messages};
+use pollux_host::request::Request;
+use pollux_host::sessions::Which;
+use pollux_host::sessions::new_session;
+use pollux_host::sessions::pick::{Picked, Reach, pick};
+use pollux_host::sessions::places::{Places, origin};
+use pollux_session::NewSession;
 use pollux_session::{Message, RecordError, Recorder, ReplyRecord, import as import_file};
 
-use super::new_session;
-use super::pick::{Picked, Reach, pick};
-use super::places::{Places, origin};
-use crate::launch::{Options, Which};
-use crate::report::Failure;
 use crate::sessions_command::Imported;
 use crate::wire::start;
-use pollux_catalogue::Origin;
-use pollux_session::NewSession;
 
 /// A file if there is one of that name, otherwise a session.
-pub(super) fn import(places: &Places, options: &Options, what: &Which) -> Result<Imported, Failure> {
+pub(super) fn import(places: &Places, options: &Request, what: &Which) -> Result<Imported, Failure> {
     let format = start(options, &places.env)?.settings.groups.general.session_format;
     let new = new_session(&SessionId::random(), &places.project, format);
     let file = places.env.cwd().join(&what.id);

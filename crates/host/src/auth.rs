@@ -1,0 +1,487 @@
+//! Keys and sign-ins: where they are kept, which of them the model is asked with, and `pollux auth`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pollux_config::dotenv::Offer;
+use pollux_config::env::Env;
+use pollux_config::groups::Secret;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::{Clock, SystemClock, Timestamp};
+use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
+use pollux_net::client::HttpClient;
+use pollux_net::credentials::{
+    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, Listing, Place,
+    StoreOptions,
+};
+use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
+use pollux_net::google_accounts::GoogleAccounts;
+
+use super::{Credentials, Loaded, load_settings, machine};
+use crate::request::Request;
+
+/// What to do when the keychain does not answer.
+pub const KEYCHAIN_HINT: &str =
+    "unlock the keychain or run this in the desktop session that has it, then try again";
+
+/// Who would be signed in, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// `gemini-api-key`, `vertex-ai`, …; `None` if nobody is.
+    pub kind: Option<String>,
+    /// Where the credentials in effect come from.
+    pub source: Option<String>,
+    /// Where requests go.
+    pub endpoint: Option<String>,
+    /// Why nobody is signed in.
+    pub problem: Option<String>,
+    pub places: Vec<SourcePlace>,
+    pub storage: Storage,
+    pub google_account: Option<String>,
+}
+
+/// A place that credentials may be in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePlace {
+    pub name: String,
+    pub state: String,
+    pub in_effect: bool,
+}
+
+/// Where new keys go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// `keychain` or `encrypted_file`; upstream's words.
+    pub backend: &'static str,
+    pub file: Option<String>,
+    /// Why it is the file.
+    pub reason: Option<String>,
+}
+
+/// Something that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub name: String,
+    /// `API key`, `MCP server`, …
+    pub kind: &'static str,
+    pub place: String,
+    pub plain_text: bool,
+    pub server_url: Option<String>,
+    /// ISO times.
+    pub expires: Option<String>,
+    pub stored: Option<String>,
+    pub renewable: bool,
+}
+
+/// What the command is about.
+pub trait SignIns {
+    fn status(&self) -> Status;
+
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure>;
+
+    /// Stores a key; says where, and what keeps it from being used.
+    fn store_key(&self, key: &Secret) -> Result<Stored, Failure>;
+
+    /// Whether there was one.
+    fn forget_key(&self) -> Result<Reached<bool>, Failure>;
+
+    /// What was removed.
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure>;
+
+    /// What still signs in without anything stored, if anything does.
+    fn left(&self) -> Option<String>;
+}
+
+/// What was found or done in the places that could be reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reached<T> {
+    pub result: T,
+    /// Why the keychain could not be asked, if it may hold something.
+    pub keychain_missing: Option<String>,
+}
+
+/// A stored key.
+pub struct Stored {
+    pub place: String,
+    pub notes: Vec<String>,
+}
+
+/// Where this user's credentials are kept; nothing is opened yet.
+pub fn store(loaded: &Loaded) -> Arc<CredentialStore> {
+    let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
+    let options = StoreOptions::from_env(&loaded.env, loaded.home.gemini_dir(), host, user);
+    Arc::new(CredentialStore::new(options))
+}
+
+/// Whether the model can be asked (41).
+pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
+    let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
+    let google = google(&chosen).map_err(|error| {
+        let failure = Failure::from_error(ExitKind::Auth, &error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    let auth = chosen.auth;
+    Ok(Credentials {
+        auth_type: Some(auth.kind.as_str().to_owned()),
+        api_key: auth.kind == AuthKind::ApiKey,
+        vertex: auth.kind == AuthKind::Vertex,
+        secrets: vec![auth.key.clone()],
+        google,
+        notes: chosen.taken.iter().map(taken_line).collect(),
+        of_project: !chosen.taken.is_empty(),
+        auth,
+    })
+}
+
+/// Tokens for Vertex AI, if that is asked with tokens.
+pub fn google_tokens(credentials: &Credentials, http: &HttpClient) -> Option<GoogleTokens> {
+    let google = credentials.google.clone()?;
+    Some(GoogleTokens::new(google, vec![CLOUD_PLATFORM.to_owned()], http.clone(), Arc::new(SystemClock)))
+}
+
+/// The credentials of this run.
+struct ChosenAuth<'a> {
+    auth: Auth,
+    /// The environment with what was taken.
+    env: Env,
+    user_home: &'a Path,
+    /// What the project's `.env` had to give, because the person has nothing of their own.
+    taken: Vec<&'a Offer>,
+}
+
+/// The person's own credentials, wherever they are; only if there are none, what a trusted project offers.
+fn choose(
+    loaded: &Loaded,
+    stored: impl FnOnce() -> Result<Option<Secret>, CredentialError>,
+) -> Result<ChosenAuth<'_>, AuthError> {
+    let (security, file) = (&loaded.groups.security, loaded.home.settings_file());
+    let user_home = loaded.home.user_home();
+    let own = match auth::choose(&loaded.env, security, stored, &file) {
+        Ok(auth) => return Ok(ChosenAuth { auth, env: loaded.env.clone(), user_home, taken: Vec::new() }),
+        Err(error) => error,
+    };
+    let has_nothing = matches!(
+        own,
+        AuthError::Nothing { .. }
+            | AuthError::EnforcedNothing { .. }
+            | AuthError::NoKey
+            | AuthError::VertexWithoutPlace
+    );
+    let (env, taken) = with_offers(loaded);
+    if !has_nothing || taken.is_empty() {
+        return Err(own);
+    }
+    // What the person lacks is what they are told of if the project has no use either.
+    let auth = auth::choose(&env, security, || Ok(None), &file).map_err(|_| own)?;
+    let is_used = |offer: &&Offer| match (&auth.origin, &auth.vertex) {
+        (Origin::Variable(name), _) => offer.name == *name,
+        (_, Some(VertexPlace::Project { .. })) => !KEY_VARIABLES.contains(&offer.name.as_str()),
+        (_, _) => false,
+    };
+    let taken: Vec<&Offer> = taken.into_iter().filter(is_used).collect();
+    Ok(ChosenAuth { auth, env, user_home, taken })
+}
+
+/// The environment with everything that the project offers and the person has not set, the nearest file first.
+fn with_offers(loaded: &Loaded) -> (Env, Vec<&Offer>) {
+    let mut env = loaded.env.clone();
+    let mut taken = Vec::new();
+    for offer in &loaded.dotenv.offered {
+        if env.get(&offer.name).is_none() {
+            env.set_default(offer.name.clone(), offer.value.reveal());
+            taken.push(offer);
+        }
+    }
+    (env, taken)
+}
+
+fn taken_line(offer: &&Offer) -> String {
+    format!(
+        "Using {} from `{}`, because you have none of your own. Requests are sent in the name of that account.",
+        offer.name,
+        offer.file.display()
+    )
+}
+
+fn google(chosen: &ChosenAuth<'_>) -> Result<Option<GoogleCredentials>, GoogleError> {
+    match chosen.auth.vertex {
+        Some(VertexPlace::Project { .. }) => find_credentials(&chosen.env, chosen.user_home).map(Some),
+        Some(VertexPlace::Express) | None => Ok(None),
+    }
+}
+
+fn refused(error: &AuthError, loaded: &Loaded) -> Failure {
+    let failure = Failure::from_error(ExitKind::Auth, error);
+    match (error, loaded.dotenv.unread.first()) {
+        (AuthError::StoredKey(error), _) => match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        (AuthError::Nothing { .. } | AuthError::NoKey | AuthError::VertexWithoutPlace, Some(file)) => {
+            failure.hint(format!("`{}` is not read, because this folder is not trusted", file.display()))
+        }
+        (_, _) => failure,
+    }
+}
+
+/// For `pollux auth`.
+pub fn sign_ins(options: &Request, env: &Env) -> Result<Box<dyn SignIns>, Failure> {
+    let loaded = load_settings(options, env)?;
+    Ok(Box::new(OfThisUser { store: store(&loaded), process: env.clone(), loaded }))
+}
+
+struct OfThisUser {
+    store: Arc<CredentialStore>,
+    /// The environment without what `.env` files added.
+    process: Env,
+    loaded: Loaded,
+}
+
+impl SignIns for OfThisUser {
+    fn status(&self) -> Status {
+        let stored = self.store.api_key();
+        let has_stored = matches!(stored, Ok(Some(_)));
+        let stored_state = match &stored {
+            Ok(Some(_)) => "stored".to_owned(),
+            Ok(None) => "nothing stored".to_owned(),
+            Err(error) => one_line(error),
+        };
+        let chosen = choose(&self.loaded, || stored);
+        let google = chosen.as_ref().ok().map(google);
+        let mut status = Status {
+            storage: self.storage(),
+            google_account: GoogleAccounts::read(self.loaded.home.gemini_dir()).active,
+            ..Status::default()
+        };
+        status.places = self.places(chosen.as_ref().ok(), &stored_state, has_stored);
+        match (chosen, google) {
+            (Ok(chosen), Some(Ok(google))) => {
+                status.kind = Some(chosen.auth.kind.as_str().to_owned());
+                status.source = self.source(&chosen, google.as_ref());
+                status.endpoint = Some(endpoint(&chosen.auth));
+            }
+            (Ok(_), Some(Err(error))) => status.problem = Some(error.to_string()),
+            (Ok(_), None) => {}
+            (Err(error), _) => status.problem = Some(error.to_string()),
+        }
+        status
+    }
+
+    fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
+        Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
+    }
+
+    fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
+        let now = SystemClock.now().millis();
+        let backend = self.store.set_api_key(key, now).map_err(|error| failed(&error))?;
+        let mut notes = Vec::new();
+        if let Some(variable) = KEY_VARIABLES.iter().find(|name| self.loaded.env.non_empty(name).is_some()) {
+            notes.push(format!(
+                "Note: {variable} is set {} and goes before the stored key.",
+                self.set_where(variable)
+            ));
+        }
+        let selected = &self.loaded.groups.security.auth_selected;
+        if let Some(other) = selected.as_ref().filter(|kind| *kind != AuthKind::ApiKey.as_str()) {
+            notes.push(format!(
+                "Note: the settings select '{other}'. To use the key: pollux config set security.auth.selectedType {}",
+                AuthKind::ApiKey.as_str()
+            ));
+        }
+        Ok(Stored { place: self.place_of(&backend), notes })
+    }
+
+    fn forget_key(&self) -> Result<Reached<bool>, Failure> {
+        let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
+        let keychain_missing = removal.unreached.map(|reason| reason.to_string());
+        Ok(Reached { result: removal.removed, keychain_missing })
+    }
+
+    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
+        let removed = self.store.delete_all().map_err(|error| failed(&error))?;
+        GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        Ok(rows(removed))
+    }
+
+    fn left(&self) -> Option<String> {
+        let chosen = choose(&self.loaded, || Ok(None)).ok()?;
+        let google = google(&chosen).ok()?;
+        self.source(&chosen, google.as_ref())
+    }
+}
+
+impl OfThisUser {
+    fn source(&self, chosen: &ChosenAuth<'_>, google: Option<&GoogleCredentials>) -> Option<String> {
+        if let Some(google) = google {
+            let source = format!("Google credentials from {}, {}", google.place(), google.kind());
+            return Some(match chosen.taken.first() {
+                Some(offer) => format!("{source}, for {} {}", offer.name, offered_in(offer)),
+                None => source,
+            });
+        }
+        match chosen.auth.origin {
+            Origin::Variable(name) => Some(match chosen.taken.iter().find(|offer| offer.name == name) {
+                Some(offer) => format!("{name} {}", offered_in(offer)),
+                None => format!("{name} {}", self.set_where(name)),
+            }),
+            Origin::Stored => Some("the stored key".to_owned()),
+            Origin::Settings => Some("`api.key` in the settings".to_owned()),
+            Origin::Nothing => None,
+        }
+    }
+
+    fn set_where(&self, variable: &str) -> String {
+        if self.process.non_empty(variable).is_some() {
+            return "in the environment".to_owned();
+        }
+        let mut files = self.loaded.dotenv.loaded.iter();
+        match files.find(|file| file.names.iter().any(|name| name == variable)) {
+            Some(file) => format!("in `{}`", file.file.display()),
+            None => "in a .env file".to_owned(),
+        }
+    }
+
+    fn places(
+        &self,
+        chosen: Option<&ChosenAuth<'_>>,
+        stored_state: &str,
+        has_stored: bool,
+    ) -> Vec<SourcePlace> {
+        let origin = chosen.map(|chosen| chosen.auth.origin);
+        let place = |name: &str, state: &str, in_effect: bool| SourcePlace {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            in_effect,
+        };
+        let security = &self.loaded.groups.security;
+        let mut places = Vec::new();
+        if let Some(kind) = &security.auth_selected {
+            places.push(place("security.auth.selectedType", &format!("'{kind}' decides on the kind"), false));
+        }
+        if let Some(kind) = &security.auth_enforced {
+            places.push(place("security.auth.enforcedType", &format!("only '{kind}' is allowed"), false));
+        }
+        for flag in ["GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"] {
+            if self.loaded.env.is_true(flag) && security.auth_selected.is_none() {
+                places.push(place(flag, "set; decides on the kind", false));
+            }
+        }
+        for name in KEY_VARIABLES {
+            let in_effect = origin == Some(Origin::Variable(name));
+            let offer = self.loaded.dotenv.offered.iter().find(|offer| offer.name == *name);
+            let state = match offer {
+                _ if self.loaded.env.non_empty(name).is_some() => format!("set {}", self.set_where(name)),
+                Some(offer) if in_effect => format!("set {}", offered_in(offer)),
+                Some(offer) => format!("set {}, not used", offered_in(offer)),
+                None => "not set".to_owned(),
+            };
+            places.push(place(name, &state, in_effect));
+        }
+        let used = origin == Some(Origin::Stored);
+        let unused = if has_stored && !used { ", not used" } else { "" };
+        places.push(place("stored key", &format!("{stored_state}{unused}"), used));
+        let state = if security.api_key.is_some() { "set" } else { "not set" };
+        places.push(place("api.key in the settings", state, origin == Some(Origin::Settings)));
+        places
+    }
+
+    fn storage(&self) -> Storage {
+        let file = Some(self.store.file().display().to_string());
+        match self.store.backend() {
+            Backend::Keychain => Storage { backend: "keychain", file: None, reason: None },
+            Backend::File(reason) => {
+                Storage { backend: "encrypted_file", file, reason: Some(reason.to_string()) }
+            }
+        }
+    }
+
+    fn place_of(&self, backend: &Backend) -> String {
+        match backend {
+            Backend::Keychain => "the keychain".to_owned(),
+            Backend::File(_) => format!("the encrypted file {}", self.store.file().display()),
+        }
+    }
+}
+
+fn offered_in(offer: &Offer) -> String {
+    format!("in this project's `{}`", offer.file.display())
+}
+
+fn endpoint(auth: &Auth) -> String {
+    let place = match &auth.vertex {
+        None => "Gemini API",
+        Some(VertexPlace::Express) => "Vertex AI, express mode",
+        Some(VertexPlace::Project { project, location }) => {
+            return match &auth.base_url {
+                Some(url) => format!("{} (Vertex AI, {project} in {location})", host_of(url)),
+                None => format!("Vertex AI, {project} in {location}"),
+            };
+        }
+    };
+    match &auth.base_url {
+        Some(url) => format!("{} ({place})", host_of(url)),
+        None => place.to_owned(),
+    }
+}
+
+/// An address without a name and password that it may hold.
+fn host_of(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+            let host = authority.rsplit('@').next().unwrap_or(authority);
+            format!("{scheme}://{host}")
+        }
+        None => "an address of your own".to_owned(),
+    }
+}
+
+fn rows(listing: Listing) -> Reached<Vec<Row>> {
+    Reached {
+        result: listing.entries.iter().map(row).collect(),
+        keychain_missing: listing.unreached.map(|reason| reason.to_string()),
+    }
+}
+
+fn row(entry: &Entry) -> Row {
+    let file = |path: &Path| path.display().to_string();
+    let (place, plain_text) = match &entry.place {
+        Place::Keychain => ("the keychain".to_owned(), false),
+        Place::File(path) => (file(path), false),
+        Place::PlainFile(path) => (file(path), true),
+    };
+    let kind = match entry.service.as_str() {
+        API_KEY_SERVICE => "API key",
+        A2A_SERVICE => "remote agent",
+        _ if entry.is_google_login() => "Google login",
+        _ => "MCP server",
+    };
+    let iso = |moment: i64| Timestamp::from_millis(moment).to_iso();
+    Row {
+        name: entry.account.clone(),
+        kind,
+        place,
+        plain_text,
+        server_url: entry.server_url.clone(),
+        expires: entry.expires_at.map(iso),
+        stored: entry.updated_at.map(iso),
+        renewable: entry.renewable,
+    }
+}
+
+fn failed(error: &CredentialError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn one_line(error: &CredentialError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,535 @@
+//! The extensions behind `pollux extensions`.
+
+mod configuring;
+mod rows;
+mod validating;
+
+use std::path::Path;
+use std::time::Duration;
+
+use pollux_config::env::Env;
+use pollux_config::groups::Secret;
+use pollux_config::paths::sha256_hex;
+use pollux_config::settings;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_exec::background::Background;
+use pollux_exec::environment::sanitised;
+use pollux_extend::extension::{Enablement, Installed, Kind, Metadata, Origin, Switch, switch};
+use pollux_install::extension::{
+    API, Answers, Consent, InstallError, Outside, Places, Releases, Staged, UpdateState, Wish, check,
+    consent, find, infer, infer_link, stage, uninstall,
+};
+use pollux_install::fetch::Git;
+use pollux_install::integrity::{Depth, Integrity, Standing};
+use pollux_net::client::ClientOptions;
+use pollux_net::credentials::CredentialStore;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::extensions::{self, SWITCHED_OFF_BY_ADMIN};
+use super::{Loaded, auth, helpers, load_settings, mcp};
+use crate::prompter::Prompter;
+use crate::request::Request;
+use crate::{VERSION, cannot_start};
+
+pub use rows::{ExtensionSet, NewExtension, Row, Said, SettingRow, SwitchScope, Updated};
+
+/// For each command of git.
+const GIT_TIME: Duration = Duration::from_secs(300);
+
+/// The extensions for `pollux extensions`.
+pub fn extension_set(options: &Request, env: &Env) -> Result<Box<dyn ExtensionSet>, Failure> {
+    Ok(Box::new(of_a_home(options, env)?))
+}
+
+/// The same where nobody waits: Ctrl+C is for somebody else.
+pub fn unattended(options: &Request, env: &Env) -> Result<OfAHome, Failure> {
+    Ok(OfAHome { attended: false, ..of_a_home(options, env)? })
+}
+
+fn of_a_home(options: &Request, env: &Env) -> Result<OfAHome, Failure> {
+    let loaded = load_settings(options, env)?;
+    if extensions::is_off(&loaded, "admin.extensions.enabled") {
+        return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
+    }
+    extensions::check_extensions(&loaded)?;
+    let found = extensions::of(&loaded);
+    let notes = loaded.notes.iter().chain(&found.warnings).cloned().collect();
+    let all = found.all.clone();
+    let places = Places {
+        gemini_dir: loaded.home.gemini_dir().to_path_buf(),
+        user_home: loaded.home.user_home().to_path_buf(),
+        workspace: loaded.project.root().to_path_buf(),
+    };
+    let store = auth::store(&loaded);
+    Ok(OfAHome { loaded, all, places, notes, store, attended: true })
+}
+
+pub struct OfAHome {
+    loaded: Loaded,
+    all: Vec<Installed>,
+    places: Places,
+    notes: Vec<String>,
+    store: std::sync::Arc<CredentialStore>,
+    /// Somebody waits and may end it with Ctrl+C.
+    attended: bool,
+}
+
+/// What somebody agreed to beforehand.
+struct Manner {
+    consent: bool,
+    asks_settings: bool,
+}
+
+impl ExtensionSet for OfAHome {
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        let own = self.all.iter().filter(|one| one.origin == Origin::User);
+        own.map(|one| (one.extension.name.clone(), one.extension.version.clone())).collect()
+    }
+
+    fn rows(&self) -> (Vec<Row>, Vec<String>) {
+        let rules = Enablement::read(&self.places.extensions());
+        let rows = self.all.iter().map(|one| self.row(one, &rules)).collect();
+        let integrity = self.integrity();
+        let changed = self.all.iter().filter_map(|one| changed(&integrity, one)).collect();
+        (rows, changed)
+    }
+
+    fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+        let wish = Wish {
+            source: new.source.clone(),
+            reference: new.reference.clone(),
+            auto_update: new.auto_update,
+            pre_release: new.pre_release,
+        };
+        let metadata = infer(&wish, &self.places.workspace).map_err(|error| refused(&error))?;
+        let manner = Manner { consent: new.consent, asks_settings: !new.skip_settings };
+        let (name, notes) = self.bring(metadata, &manner, asking)?;
+        Ok(Said { out: format!("Extension \"{name}\" installed successfully and enabled.\n"), notes })
+    }
+
+    fn link(&mut self, path: &str, consent: bool, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+        let metadata = infer_link(path, &self.places.workspace).map_err(|error| refused(&error))?;
+        let (name, notes) = self.bring(metadata, &Manner { consent, asks_settings: true }, asking)?;
+        Ok(Said { out: format!("Extension \"{name}\" linked successfully and enabled.\n"), notes })
+    }
+
+    fn uninstall(&mut self, given: &str) -> Result<(), Failure> {
+        let Some(found) = find(&self.all, given).cloned() else {
+            return Err(refused(&InstallError::NotFound));
+        };
+        if found.origin == Origin::Project {
+            let text = format!("it belongs to this project (`{}`)", found.folder.display());
+            return Err(Failure::new(ExitKind::Failure, text));
+        }
+        let left = uninstall(&found, &self.places, &self.integrity(), &self.store);
+        let left = left.map_err(|error| refused(&error))?;
+        self.all.retain(|one| one.folder != found.folder);
+        match left {
+            None => Ok(()),
+            Some(reason) => {
+                let name = &found.extension.name;
+                let text = format!(
+                    "extension \"{name}\" was removed, but its secrets may still be in the keychain, which could not be reached: {reason}"
+                );
+                Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT))
+            }
+        }
+    }
+
+    fn update(&mut self, name: &str, asking: &mut Prompter<'_>) -> Option<Result<Updated, Failure>> {
+        self.update_named(name, asking)
+    }
+
+    fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure> {
+        let Some(found) = self.all.iter().find(|one| one.extension.name == name) else {
+            // Upstream's codes.
+            let exit = if on { ExitKind::Config } else { ExitKind::Failure };
+            return Err(Failure::new(exit, format!("Extension with name {name} does not exist."))
+                .hint("`pollux extensions list` shows them all"));
+        };
+        let (home, here) = (self.places.user_home.as_path(), self.places.workspace.as_path());
+        let done = match (on, scope) {
+            (true, SwitchScope::Unsaid) => Switch::OnEverywhere(home),
+            (true, SwitchScope::User(_)) => Switch::On(home),
+            (true, SwitchScope::Workspace(_)) => Switch::On(here),
+            (false, SwitchScope::Unsaid | SwitchScope::User(_)) => Switch::Off(home),
+            (false, SwitchScope::Workspace(_)) => Switch::Off(here),
+        };
+        switch(&self.places.extensions(), name, done)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        let mut said = Said::default();
+        if on {
+            for (server, _) in found.manifest.servers() {
+                if self.wake(server)? {
+                    said.notes.push(format!("MCP server '{server}' was disabled - now enabled."));
+                }
+            }
+        }
+        let disabled =
+            self.loaded.settings.get("extensions.disabled").and_then(|(value, _)| value.as_array());
+        if on && disabled.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name))) {
+            said.notes.push(format!("`extensions.disabled` in the settings still names \"{name}\"."));
+        }
+        if Enablement::read(&self.places.extensions()).is_enabled(name, here) != on {
+            let (now, word) = if on { ("off", "on") } else { ("on", "off") };
+            said.notes
+                .push(format!("In this folder it stays {now}; `--scope workspace` switches it {word} here."));
+        }
+        let word = if on { "enabled" } else { "disabled" };
+        let scope = match scope {
+            SwitchScope::User(typed) | SwitchScope::Workspace(typed) => format!("for scope \"{typed}\""),
+            SwitchScope::Unsaid if on => "in all scopes".to_owned(),
+            SwitchScope::Unsaid => "for scope \"User\"".to_owned(),
+        };
+        said.out = format!("Extension \"{name}\" successfully {word} {scope}.\n");
+        Ok(said)
+    }
+
+    fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
+        validating::look(folder)
+    }
+
+    fn configure(
+        &mut self,
+        name: Option<&str>,
+        setting: Option<&str>,
+        workspace: bool,
+        asking: &mut Prompter<'_>,
+    ) -> Result<Said, Failure> {
+        configuring::configure(self, name, setting, workspace, asking)
+    }
+}
+
+impl OfAHome {
+    /// The user's extensions, and whether they want to be updated by themselves.
+    pub fn sources(&self) -> Vec<(String, Option<bool>)> {
+        let own = self.all.iter().filter(|one| one.origin == Origin::User);
+        own.filter_map(|one| Some((one.extension.name.clone(), one.metadata.as_ref()?.auto_update))).collect()
+    }
+
+    fn own(&self, name: &str) -> Option<&Installed> {
+        self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)
+    }
+
+    /// Whether there is a newer version; not if that cannot be found out.
+    pub fn has_newer(&self, name: &str) -> bool {
+        let Some(found) = self.own(name) else { return false };
+        let state = self.outside(async |places, outside| check(found, places, outside).await);
+        matches!(state, Ok(Ok(UpdateState::Available(_))))
+    }
+
+    pub fn update_named(
+        &mut self,
+        name: &str,
+        asking: &mut Prompter<'_>,
+    ) -> Option<Result<Updated, Failure>> {
+        let found = self.own(name)?.clone();
+        Some(self.update_one(&found, asking))
+    }
+
+    fn integrity(&self) -> Integrity<'_> {
+        Integrity::new(&self.places.gemini_dir, Some(&self.store))
+    }
+
+    fn secret(&self, service: &str, variable: &str) -> Option<Secret> {
+        self.store.secret(service, variable).ok().flatten()
+    }
+
+    /// Installs what was asked for; gives its name and lines about it.
+    fn bring(
+        &mut self,
+        metadata: Metadata,
+        manner: &Manner,
+        asking: &mut Prompter<'_>,
+    ) -> Result<(String, Vec<String>), Failure> {
+        extensions::sources(&self.loaded)
+            .check(&metadata)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        self.agree_in_untrusted_folder(&metadata, manner, asking)?;
+        let staged = self.fetch(metadata, asking)?;
+        staged.check_name(&self.all, None, &self.places).map_err(|error| refused(&error))?;
+        let name = staged.manifest.name.clone();
+        if manner.consent {
+            let text = consent::body(&staged.manifest, &staged.folder);
+            asking.show(&format!("You have consented to the following:\n{text}\n{}\n", consent::warning()));
+        } else if let Consent::Ask(text) = staged.consent(None) {
+            agree(&text, &name, asking)?;
+        }
+        let wanted = staged.new_settings(None);
+        let answers = if manner.asks_settings { self.ask(&wanted, asking) } else { Vec::new() };
+        let missing: Vec<&str> = wanted
+            .iter()
+            .filter(|setting| {
+                !answers.iter().any(|(known, value)| known == *setting && !value.reveal().is_empty())
+            })
+            .map(|setting| setting.name.as_str())
+            .collect();
+        let mut notes: Vec<String> =
+            staged.manifest.oddities().iter().map(|text| format!("Extension \"{name}\": {text}")).collect();
+        notes.extend(missing_line(&name, &missing));
+        staged
+            .install(None, &answers, &self.places, &self.integrity(), &self.store)
+            .map_err(|error| refused(&error))?;
+        Ok((name, notes))
+    }
+
+    /// What an untrusted folder offers is asked about on its own, and not installed unless somebody says so.
+    fn agree_in_untrusted_folder(
+        &self,
+        metadata: &Metadata,
+        manner: &Manner,
+        asking: &mut Prompter<'_>,
+    ) -> Result<(), Failure> {
+        let here = &self.places.workspace;
+        if manner.consent || self.loaded.trust.uses_project() {
+            return Ok(());
+        }
+        let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
+        let question = match from_here {
+            true => {
+                format!("`{}` is in a folder that is not trusted. Install it all the same?", metadata.source)
+            }
+            false => {
+                format!("The folder `{}` is not trusted. Install an extension from here?", here.display())
+            }
+        };
+        match asking.agrees(&question, !from_here && asking.at_terminal) {
+            true => Ok(()),
+            false => Err(Failure::new(
+                ExitKind::Failure,
+                format!(
+                    "Could not install extension because the current workspace at {} is not trusted.",
+                    here.display()
+                ),
+            )
+            .hint("see `pollux trust show`, or agree beforehand with `--consent`")),
+        }
+    }
+
+    fn fetch(&self, metadata: Metadata, asking: &mut Prompter<'_>) -> Result<Staged, Failure> {
+        self.outside(async |places, outside| {
+            stage(metadata, places, outside, &mut |question| asking.agrees(question, true)).await
+        })?
+        .map_err(|error| refused(&error))
+    }
+
+    fn update_one(&mut self, found: &Installed, asking: &mut Prompter<'_>) -> Result<Updated, Failure> {
+        let name = found.extension.name.clone();
+        let state = self.outside(async |places, outside| check(found, places, outside).await)?;
+        let newer = match state.map_err(|error| refused(&error))? {
+            UpdateState::Available(newer) => newer,
+            UpdateState::UpToDate => return Ok(Updated::Not(None)),
+            UpdateState::Never(why) => return Ok(Updated::Not(Some(why.to_owned()))),
+        };
+        if let Some(metadata) = &found.metadata {
+            match self.integrity().verify(&name, metadata) {
+                Standing::Verified | Standing::Unknown => {}
+                Standing::Invalid => {
+                    let text = format!(
+                        "Extension {name} cannot be updated. Extension integrity cannot be verified. To fix this, reinstall the extension."
+                    );
+                    return Err(Failure::new(ExitKind::Failure, text));
+                }
+                Standing::Unchecked(reason) => {
+                    let text = format!("Extension {name} cannot be updated: {reason}");
+                    return Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT));
+                }
+            }
+        }
+        extensions::sources(&self.loaded)
+            .check(&newer)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        let mut notes: Vec<String> = changed(&self.integrity(), found).into_iter().collect();
+        let staged = self.fetch(newer, asking)?;
+        staged.check_name(&self.all, Some(found), &self.places).map_err(|error| refused(&error))?;
+        if let Consent::Ask(text) = staged.consent(Some(found)) {
+            agree(&text, &name, asking)?;
+        }
+        if let Ok(Some(before)) = self.integrity().contents(&name) {
+            let changes = before.changes(&staged.folder, Depth::Full);
+            notes.push(format!("Extension \"{name}\": files {}", changes.summary()));
+        }
+        let wanted = staged.new_settings(Some(found));
+        let answers = self.ask(&wanted, asking);
+        let to = staged.manifest.version.clone();
+        staged
+            .install(Some(found), &answers, &self.places, &self.integrity(), &self.store)
+            .map_err(|error| refused(&error))?;
+        Ok(Updated::Newer { from: found.extension.version.clone(), to, notes })
+    }
+
+    /// Asks for what an extension wants to know, if somebody is there.
+    fn ask(&self, wanted: &[pollux_extend::extension::Setting], asking: &mut Prompter<'_>) -> Answers {
+        if !asking.at_terminal || extensions::is_off(&self.loaded, "experimental.extensionConfig") {
+            return Vec::new();
+        }
+        let ask = |setting: &pollux_extend::extension::Setting| {
+            let question = format!("{}\n{}", setting.name, setting.description);
+            Some((setting.clone(), asking.value(question.trim_end(), setting.sensitive)?))
+        };
+        wanted.iter().filter_map(ask).collect()
+    }
+
+    /// Switches a server on that somebody switched off; says whether it was off.
+    fn wake(&self, server: &str) -> Result<bool, Failure> {
+        let file = mcp::switches_file(&self.loaded);
+        let key = server.trim().to_lowercase();
+        let switches = settings::read_object(&file).ok().flatten().unwrap_or_default();
+        let off = switches.get(&key).and_then(|entry| entry.get("enabled")) == Some(&Value::Bool(false));
+        if off {
+            settings::remove_path(&file, &[&key])
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        }
+        Ok(off)
+    }
+
+    /// Does something that may need git or the network; Ctrl+C ends it and leaves nothing behind.
+    fn outside<T>(&self, work: impl AsyncFnOnce(&Places, &Outside<'_>) -> T) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| cannot_start(&error))?;
+        let background = Background::new(self.loaded.home.tmp_dir().join("background-processes"));
+        let cancel = CancellationToken::new();
+        let env = &self.loaded.env;
+        let token = env.non_empty("GITHUB_TOKEN").map(str::to_owned);
+        let outside = Outside {
+            git: Git {
+                program: helpers::git(env),
+                environment: sanitised(env, &self.loaded.groups.tools.redaction),
+                background: &background,
+                token: token.clone(),
+                time_limit: GIT_TIME,
+            },
+            releases: Releases {
+                api: env.non_empty("POLLUX_GITHUB_API").unwrap_or(API).trim_end_matches('/').to_owned(),
+                http: ClientOptions::from_env(env, format!("pollux/{VERSION}")),
+                token,
+                cancel: &cancel,
+            },
+            cancel: &cancel,
+        };
+        Ok(runtime.block_on(async {
+            let work = work(&self.places, &outside);
+            tokio::pin!(work);
+            loop {
+                tokio::select! {
+                    done = &mut work => return done,
+                    Ok(()) = tokio::signal::ctrl_c(), if self.attended => cancel.cancel(),
+                }
+            }
+        }))
+    }
+
+    fn row(&self, one: &Installed, rules: &Enablement) -> Row {
+        let name = &one.extension.name;
+        let read =
+            one.values.read(&one.manifest.settings, &|service, variable| self.secret(service, variable));
+        let settings = read.into_iter().map(|set| {
+            let place = set.value.as_ref().map(|(_, scope)| {
+                let source = match set.setting.sensitive {
+                    true => "Keychain".to_owned(),
+                    false => {
+                        one.values.file(*scope).map(|file| file.display().to_string()).unwrap_or_default()
+                    }
+                };
+                (scope.word(), source)
+            });
+            let hidden = set.setting.sensitive;
+            SettingRow {
+                name: set.setting.name,
+                variable: set.setting.variable,
+                sensitive: hidden,
+                value: set
+                    .value
+                    .map(|(value, _)| if hidden { "***".to_owned() } else { value.reveal().to_owned() }),
+                place,
+            }
+        });
+        Row {
+            name: name.clone(),
+            version: one.extension.version.clone(),
+            description: one.manifest.description.clone(),
+            id: one.id.clone(),
+            name_hash: sha256_hex(name.as_bytes()),
+            path: one.extension.path.display().to_string(),
+            origin: one.metadata.as_ref().map(|metadata| Value::Object(metadata.to_json())),
+            of_project: one.origin == Origin::Project,
+            active: one.active,
+            enabled_for_user: rules.is_enabled(name, &self.places.user_home),
+            enabled_here: rules.is_enabled(name, &self.places.workspace),
+            context_files: one.context_files().0.iter().map(|file| file.display().to_string()).collect(),
+            servers: one.manifest.servers().map(|(name, entry)| (name.to_owned(), entry.clone())).collect(),
+            excluded_tools: one.manifest.excluded_tools(),
+            skills: consent::skills_of(&one.extension.path),
+            settings: settings.collect(),
+        }
+    }
+}
+
+/// A line about an extension whose files are not what was installed.
+fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
+    let metadata = one.metadata.as_ref().filter(|metadata| metadata.kind != Kind::Link)?;
+    let name = &one.extension.name;
+    match integrity.contents(name) {
+        Err(error) => Some(format!("Warning: Extension \"{name}\" cannot be checked: {error}")),
+        Ok(None) => None,
+        Ok(Some(before)) => {
+            let changes = before.changes(&one.folder, Depth::Full);
+            if !changes.is_empty() {
+                return Some(extensions::changed_line(name, &changes.summary()));
+            }
+            match integrity.verify(name, metadata) {
+                Standing::Verified | Standing::Unknown => None,
+                Standing::Invalid => Some(extensions::changed_line(name, "where it says it comes from")),
+                Standing::Unchecked(reason) => {
+                    Some(format!("Warning: Extension \"{name}\" cannot be checked: {reason}"))
+                }
+            }
+        }
+    }
+}
+
+/// Shows what is agreed to, and asks.
+fn agree(text: &str, name: &str, asking: &mut Prompter<'_>) -> Result<(), Failure> {
+    if asking.agrees(&format!("{text}\nDo you want to continue?"), true) {
+        return Ok(());
+    }
+    let failure = Failure::new(ExitKind::Failure, format!("Installation cancelled for \"{name}\"."));
+    Err(if asking.at_terminal {
+        failure
+    } else {
+        failure.hint("where nobody can be asked, `--consent` agrees")
+    })
+}
+
+fn missing_line(name: &str, missing: &[&str]) -> Option<String> {
+    (!missing.is_empty()).then(|| {
+        format!(
+            "Extension \"{name}\" has missing settings: {}. Please run \"pollux extensions config {name} [setting-name]\" to configure them.",
+            missing.join(", ")
+        )
+    })
+}
+
+fn refused(error: &InstallError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error {
+        InstallError::InTheWay { .. } => failure.hint("remove it, or call the extension something else"),
+        InstallError::Integrity(error) => match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        InstallError::SecretLeft(_) => failure.hint(auth::KEYCHAIN_HINT),
+        InstallError::Source(_) => {
+            failure.hint("a folder, an archive, a git address, or owner/repo on GitHub")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,229 @@
+//! Extensions of a run: which there are, which are active, and what they bring along.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use pollux_config::groups::Secret;
+use pollux_config::paths::{GEMINI_DIR, same_place};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_extend::extension::{Extension, Installed, Kind, LoadRequest, Origin, load};
+use pollux_hooks::ExtensionHooks;
+use pollux_install::extension::Sources;
+use pollux_install::integrity::{Depth, recorded_contents};
+use pollux_net::credentials::CredentialStore;
+use serde_json::Value;
+
+use super::{Loaded, auth};
+
+/// The group is switched off.
+pub const SWITCHED_OFF_BY_ADMIN: &str =
+    "Extensions are disabled by administrator. Check admin settings or contact your admin.";
+
+/// What was found, once for a run.
+#[derive(Default)]
+pub struct Extensions {
+    pub all: Vec<Installed>,
+    pub warnings: Vec<String>,
+    failure: Option<Failure>,
+    /// Opened when somebody needs a secret.
+    store: OnceLock<Arc<CredentialStore>>,
+}
+
+/// Every extension; read at the first question. Without a folder for them that is all it costs.
+pub fn of(loaded: &Loaded) -> &Extensions {
+    loaded.extensions.get_or_init(|| {
+        if is_off(loaded, "admin.extensions.enabled") {
+            return Extensions::default();
+        }
+        let (user, project) =
+            (loaded.home.extensions_dir(), loaded.project.root().join(GEMINI_DIR).join("extensions"));
+        let trusted = loaded.trust.uses_project();
+        let own = trusted && !same_place(loaded.project.root(), loaded.home.user_home());
+        let sources = sources(loaded);
+        let found = load(&LoadRequest {
+            user: &user,
+            project: own.then_some(&*project),
+            workspace: loaded.project.root(),
+            trusted,
+            only: &loaded.only_extensions,
+            disabled: &texts(loaded, "extensions.disabled"),
+            refuses: &|folder, metadata| sources.refusal(folder, metadata),
+            configurable: !is_off(loaded, "experimental.extensionConfig"),
+        });
+        match found {
+            Ok(found) => Extensions { all: found.all, warnings: found.warnings, ..Extensions::default() },
+            Err(error) => {
+                let failure =
+                    Failure::from_error(ExitKind::Config, &error).hint("remove one of the two folders");
+                Extensions { failure: Some(failure), ..Extensions::default() }
+            }
+        }
+    })
+}
+
+/// The names of all, those that are switched off too.
+pub fn names(loaded: &Loaded) -> Vec<String> {
+    of(loaded).all.iter().map(|one| one.extension.name.clone()).collect()
+}
+
+/// Whether extensions can be loaded at all (52).
+pub fn check_extensions(loaded: &Loaded) -> Result<(), Failure> {
+    match &of(loaded).failure {
+        Some(failure) => Err(failure.clone()),
+        None => Ok(()),
+    }
+}
+
+/// Those that are used in this run, in order of their names.
+pub fn active(loaded: &Loaded) -> impl Iterator<Item = &Installed> {
+    of(loaded).all.iter().filter(|one| one.active)
+}
+
+/// The same for the readers of skills and agents.
+pub fn readable(loaded: &Loaded) -> Vec<Extension> {
+    active(loaded).map(|one| one.extension.clone()).collect()
+}
+
+/// A folder of each active extension, such as `commands`.
+pub fn parts(loaded: &Loaded, part: &str) -> Vec<(String, PathBuf)> {
+    active(loaded).map(|one| (one.extension.name.clone(), one.extension.part(part))).collect()
+}
+
+/// Extensions that may have hooks, with their settings as variables.
+pub fn hooks(loaded: &Loaded) -> Vec<ExtensionHooks> {
+    let with_hooks = active(loaded).filter(|one| one.extension.part("hooks").join("hooks.json").exists());
+    with_hooks
+        .map(|one| ExtensionHooks {
+            name: one.extension.name.clone(),
+            directory: one.extension.path.clone(),
+            variables: one.environment(&|service, variable| secret(loaded, service, variable)),
+        })
+        .collect()
+}
+
+/// Themes of active extensions, each with the extension's name behind its own.
+pub fn extension_themes(loaded: &Loaded) -> Vec<(String, Value)> {
+    let of = |installed: &Installed| {
+        let named = |theme: &Value| {
+            let name = theme.get("name").and_then(Value::as_str)?;
+            Some((format!("{name} ({})", installed.extension.name), theme.clone()))
+        };
+        installed.manifest.themes().iter().filter_map(named).collect::<Vec<_>>()
+    };
+    active(loaded).flat_map(of).collect()
+}
+
+/// Folders with policies of extensions.
+pub fn policies(loaded: &Loaded) -> Vec<PathBuf> {
+    active(loaded).map(|one| one.extension.part("policies")).filter(|folder| folder.is_dir()).collect()
+}
+
+/// Tools that extensions take away.
+pub fn excluded_tools(loaded: &Loaded) -> Vec<String> {
+    active(loaded).flat_map(|one| one.manifest.excluded_tools()).collect()
+}
+
+/// A server of an extension: its name, its entry as it holds and as it is written but for places, and the extension.
+pub struct ExtensionServer {
+    pub name: String,
+    pub entry: Value,
+    pub written: Value,
+    pub extension: String,
+    /// It comes with the project.
+    pub of_project: bool,
+}
+
+/// MCP servers of extensions; of two with one name the first counts.
+pub fn servers(loaded: &Loaded) -> Vec<ExtensionServer> {
+    let mut found: Vec<ExtensionServer> = Vec::new();
+    for one in active(loaded) {
+        let written: Vec<Value> = one.servers_as_written(&loaded.env);
+        let ready = one.servers(&loaded.env, &|service, variable| secret(loaded, service, variable));
+        for ((name, entry), written) in ready.into_iter().zip(written) {
+            if !found.iter().any(|known| known.name == name) {
+                let extension = one.extension.name.clone();
+                let of_project = one.origin == Origin::Project;
+                found.push(ExtensionServer { name, entry, written, extension, of_project });
+            }
+        }
+    }
+    found
+}
+
+/// Whether any active extension has a server; asks for no secret.
+pub fn any_server(loaded: &Loaded) -> bool {
+    active(loaded).any(|one| one.manifest.servers().next().is_some())
+}
+
+/// Names of the servers of extensions.
+pub fn server_names(loaded: &Loaded) -> Vec<String> {
+    active(loaded).flat_map(|one| one.manifest.servers()).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Context files with the extension's folder, sorted, and lines about those that may not be read.
+pub fn context_files(loaded: &Loaded) -> (Vec<(PathBuf, PathBuf)>, Vec<String>) {
+    let (mut files, mut warnings) = (Vec::new(), Vec::new());
+    for one in active(loaded) {
+        let (found, said) = one.context_files();
+        files.extend(found.into_iter().map(|file| (one.extension.path.clone(), file)));
+        warnings.extend(said);
+    }
+    files.sort_by(|(_, one), (_, other)| one.cmp(other));
+    (files, warnings)
+}
+
+/// Where plans are made if only an extension says so.
+pub fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
+    let text = active(loaded).find_map(|one| one.manifest.plan_directory()?.ok())?;
+    Some(loaded.project.root().join(text))
+}
+
+/// Lines about extensions whose files are not what was installed.
+pub fn changed(loaded: &Loaded) -> Vec<String> {
+    let installed =
+        active(loaded).filter(|one| one.metadata.as_ref().is_some_and(|from| from.kind != Kind::Link));
+    let mut installed = installed.peekable();
+    if installed.peek().is_none() {
+        return Vec::new();
+    }
+    let recorded = recorded_contents(loaded.home.gemini_dir());
+    installed
+        .filter_map(|one| {
+            let name = &one.extension.name;
+            let (_, contents) = recorded.iter().find(|(known, _)| known == name)?;
+            let changes = contents.changes(&one.folder, Depth::Glance);
+            (!changes.is_empty()).then(|| changed_line(name, &changes.summary()))
+        })
+        .collect()
+}
+
+pub fn changed_line(name: &str, what: &str) -> String {
+    format!(
+        "Warning: Extension \"{name}\" is not what was installed ({what}). If you did not change it, uninstall it and install it anew."
+    )
+}
+
+/// What settings say about sources.
+pub fn sources(loaded: &Loaded) -> Sources {
+    let block = loaded.settings.get("security.blockGitExtensions");
+    Sources {
+        allowed: texts(loaded, "security.allowedExtensions"),
+        block_remote: block.is_some_and(|(value, _)| value == &Value::Bool(true)),
+    }
+}
+
+/// A secret from the credential store, which is opened only now.
+pub fn secret(loaded: &Loaded, service: &str, variable: &str) -> Option<Secret> {
+    let store = of(loaded).store.get_or_init(|| auth::store(loaded));
+    store.secret(service, variable).ok().flatten()
+}
+
+pub fn is_off(loaded: &Loaded, key: &str) -> bool {
+    loaded.settings.get(key).is_some_and(|(value, _)| value == &Value::Bool(false))
+}
+
+fn texts(loaded: &Loaded, key: &str) -> Vec<String> {
+    let value = loaded.settings.get(key).and_then(|(value, _)| value.as_array());
+    value.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

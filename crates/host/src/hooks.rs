@@ -1,0 +1,104 @@
+//! The hooks of a run.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pollux_agent::HookPort;
+use pollux_config::settings::{self, EditError};
+use pollux_domain::JsonObject;
+use pollux_domain::content::Content;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::SystemClock;
+use pollux_exec::background::Background;
+use pollux_exec::environment::sanitised;
+use pollux_hooks::{Hooks, LoadRequest, Registry, StartSource, Surroundings};
+use serde_json::Value;
+
+use super::{Loaded, Prepared, extensions};
+
+/// Every hook of a run; what is wrong with a definition is among [`Registry::problems`].
+pub fn registry(loaded: &Loaded) -> Registry {
+    let project_off = if loaded.trust.uses_project() { project_list(loaded) } else { Vec::new() };
+    Registry::load(&LoadRequest {
+        settings: &loaded.settings,
+        env: &loaded.env,
+        extensions: &extensions::hooks(loaded),
+        workspace: loaded.project.root(),
+        project_off: &project_off,
+        current_name: pollux_policy::canonical_tool_name,
+    })
+}
+
+/// The hooks of a conversation; `begin` are the turns that one after another begins with.
+pub fn port(
+    turn: &Prepared<'_>,
+    directory: &Path,
+    begin: Option<&[Content]>,
+    background: Arc<Background>,
+    warnings: &mut Vec<String>,
+) -> HookPort {
+    let source = match begin {
+        None if turn.session.is_resumed() => StartSource::Resume,
+        None => StartSource::Startup,
+        Some([]) => StartSource::Clear,
+        Some(_) => StartSource::Resume,
+    };
+    let told = turn.loaded.settings.get("hooksConfig.notifications");
+    let hooks = hooks(turn.loaded, background);
+    if hooks.registry().is_enabled() {
+        // A guard that does not stand where one believes it does is worse than none.
+        warnings.extend(hooks.registry().problems().iter().map(ToString::to_string));
+    }
+    HookPort {
+        hooks,
+        cwd: directory.to_path_buf(),
+        source,
+        tells_waits: !matches!(told, Some((Value::Bool(false), _))),
+    }
+}
+
+/// The hooks of a run, ready to be fired.
+pub fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
+    let surroundings = Surroundings {
+        environment: sanitised(&loaded.env, &loaded.groups.tools.redaction),
+        background,
+        clock: Arc::new(SystemClock),
+    };
+    Hooks::new(Arc::new(registry(loaded)), surroundings)
+}
+
+/// What the project switches off of its own.
+pub fn project_list(loaded: &Loaded) -> Vec<String> {
+    // A file that cannot be read has stopped the start, or is not used.
+    listed(&loaded.project.settings_file()).unwrap_or_default()
+}
+
+pub fn texts(value: Option<&Value>) -> Vec<String> {
+    let items = value.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A change of a settings file that was not made.
+pub fn refused(error: &EditError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+pub fn object(file: &Path) -> Result<Option<JsonObject>, Failure> {
+    settings::read_object(file).map_err(|error| {
+        let reason = error.files.first().map(|file| file.reason.clone()).unwrap_or_default();
+        Failure::new(ExitKind::Config, format!("Error reading {}: {reason}", file.display()))
+            .hint("correct the file; nothing was changed")
+    })
+}
+
+/// What a settings file itself switches off, under the present key or the older one.
+pub fn listed(file: &Path) -> Result<Vec<String>, Failure> {
+    let values = object(file)?.unwrap_or_default();
+    let list = |section: &str| values.get(section).and_then(|section| section.get("disabled"));
+    Ok(texts(list("hooksConfig").or_else(|| list("hooks"))))
+}

@@ -1,0 +1,521 @@
+//! MCP servers of a run: which there are, which may be used, and starting them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pollux_config::settings::{Layer, interpolate, read_object};
+use pollux_domain::JsonObject;
+use pollux_domain::content::Part;
+use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::one_line;
+use pollux_domain::time::SystemClock;
+use pollux_domain::tool::{ToolSource as _, ToolSpec};
+use pollux_exec::background::Background;
+use pollux_extend::extension::tuned;
+use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
+use pollux_net::client::ClientOptions;
+use pollux_net::oauth::{OAuth, OAuthOptions};
+use pollux_policy::qualified_tool_name;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::extensions::{self, ExtensionServer};
+use super::{Loaded, Sink, auth, policy};
+use crate::VERSION;
+use crate::mentions::{self, Piece};
+
+/// A server that settings name.
+pub struct Named {
+    pub name: String,
+    /// As its entry is written, with `$NAME` and not what it stands for.
+    pub written: Value,
+    pub state: Result<ServerConfig, Unused>,
+    /// The extension that brings it.
+    pub from: Option<String>,
+}
+
+impl Named {
+    pub fn is_overlay(&self) -> bool {
+        matches!(self.state, Err(Unused::Overlay))
+    }
+}
+
+/// Why a server is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unused {
+    /// A list or an administrator says so.
+    Blocked(String),
+    /// Somebody switched it off, or the folder is not trusted.
+    Disabled(String),
+    /// Its entry makes no sense.
+    Invalid(String),
+    /// Its entry only tunes a server that something else defines.
+    Overlay,
+}
+
+/// The two lines that upstream says about it.
+pub const UNTRUSTED: [&str; 2] = [
+    "Warning: MCP servers are configured but disabled because this folder is untrusted.",
+    "User-level servers are also suppressed in untrusted folders to prevent accidental side-effects.",
+];
+
+pub const SWITCHED_OFF_BY_ADMIN: &str =
+    "MCP servers are disabled by administrator. Check admin settings or contact your admin.";
+
+/// A wait that lasts longer is explained.
+const QUIET_WAIT: Duration = Duration::from_secs(3);
+/// However patient a setting is.
+const LONGEST_WAIT: u64 = 60_000;
+
+/// Whether settings name any server at all.
+pub fn any(loaded: &Loaded) -> bool {
+    let object = |value: &Value| value.as_object().is_some_and(|map| !map.is_empty());
+    object(loaded.settings.section("mcpServers"))
+        || server_command(loaded).is_some()
+        || extensions::any_server(loaded)
+        || loaded.settings.get("admin.mcp.requiredConfig").is_some_and(|(value, _)| object(value))
+}
+
+/// Every server, sorted by name.
+pub fn named(loaded: &Loaded) -> Vec<Named> {
+    let mut found = found(loaded);
+    for server in &mut found {
+        if let Some(written) = written(loaded, &server.name) {
+            server.written = match server.from {
+                Some(_) => tuned(&server.written, &written),
+                None => written,
+            };
+        }
+    }
+    found
+}
+
+/// The same without another look at the files; entries are as they hold in this run.
+fn found(loaded: &Loaded) -> Vec<Named> {
+    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
+    let mut found: Vec<Named> = Vec::new();
+    let of_extensions = extensions::servers(loaded);
+    for (name, entry) in entries(loaded, &of_extensions) {
+        let state = match refusal(loaded, &switches, &name) {
+            Some(unused) => Err(unused),
+            None => ServerConfig::parse(&name, &entry).map_err(|error| match error {
+                ConfigError::NoTransport => Unused::Overlay,
+                other => Unused::Invalid(other.to_string()),
+            }),
+        };
+        // What settings say nothing about is shown as the extension writes it: in its entry are secrets now.
+        let of_extension = of_extensions.iter().find(|server| server.name == name);
+        let from = of_extension.map(|server| server.extension.clone());
+        let written = of_extension.map_or(entry, |server| server.written.clone());
+        found.push(Named { name, written, state, from });
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+/// The entries of `mcpServers` as they hold, with those of extensions and with what an administrator changes.
+fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, Value)> {
+    let map = |key: &str| match loaded.settings.get(key) {
+        Some((Value::Object(map), _)) => map.clone(),
+        _ => JsonObject::new(),
+    };
+    let mut entries = map("mcpServers");
+    if let Some(words) = server_command(loaded) {
+        let (command, args) =
+            words.split_first().map(|(command, args)| (command.clone(), args)).unwrap_or_default();
+        entries.entry("mcp").or_insert_with(|| json!({"command": command, "args": args}));
+    }
+    for server in of_extensions {
+        let by_project =
+            loaded.settings.origin(&format!("mcpServers.{}", server.name)).layer == Layer::Project;
+        let entry = match entries.get(&server.name) {
+            // A project takes nobody's name, neither with an extension of its own nor with an entry.
+            Some(_) if server.of_project => continue,
+            Some(by) if by_project => tuned(&server.entry, &filters(by)),
+            Some(by) => tuned(&server.entry, by),
+            None => server.entry.clone(),
+        };
+        entries.insert(server.name.clone(), entry);
+    }
+    rule(loaded, &mut entries);
+    entries.extend(map("admin.mcp.requiredConfig"));
+    entries.into_iter().collect()
+}
+
+/// Leaves the servers that an administrator lists, if there is a list, and in the form that it gives them.
+fn rule(loaded: &Loaded, entries: &mut JsonObject) {
+    let Some((Value::Object(allowed), _)) = loaded.settings.get("admin.mcp.config") else { return };
+    if allowed.is_empty() {
+        return;
+    }
+    entries.retain(|name, _| allowed.contains_key(name));
+    for (name, entry) in entries {
+        if let (Value::Object(entry), Some(Value::Object(ruled))) = (entry, allowed.get(name)) {
+            ["command", "args", "env", "cwd"].iter().for_each(|key| drop(entry.shift_remove(*key)));
+            entry.extend(ruled.clone());
+        }
+    }
+}
+
+/// Of the servers that an agent brings along those that may be started, and lines about the others.
+pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerConfig>, Vec<String>) {
+    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
+    let taken = policy::server_names(loaded);
+    let mut ruled = own.clone();
+    rule(loaded, &mut ruled);
+    let (mut configs, mut problems) = (Vec::new(), Vec::new());
+    for name in own.keys() {
+        let unused = |why: &str| format!("MCP server '{name}' of agent '{agent}' is not used: {why}");
+        // Whoever took a configured server's name would take what rules and people said about it.
+        if taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim())) {
+            problems.push(unused("a server of this name is configured, and that one counts"));
+            continue;
+        }
+        if let Some(Unused::Blocked(why) | Unused::Disabled(why)) = refusal(loaded, &switches, name) {
+            problems.push(unused(&why));
+            continue;
+        }
+        let Some(entry) = ruled.get_mut(name) else {
+            problems.push(unused("an administrator's list leaves it out"));
+            continue;
+        };
+        interpolate(entry, &loaded.env);
+        match ServerConfig::parse(name, entry) {
+            Ok(config) => configs.push(config),
+            Err(error) => problems.push(unused(&error.to_string())),
+        }
+    }
+    (configs, problems)
+}
+
+/// What of an entry narrows a server, and nothing that changes it.
+fn filters(entry: &Value) -> Value {
+    let mut kept = entry.as_object().cloned().unwrap_or_default();
+    kept.retain(|key, _| ["includeTools", "excludeTools", "timeout", "description"].contains(&key.as_str()));
+    Value::Object(kept)
+}
+
+/// `mcp.serverCommand`, taken apart.
+fn server_command(loaded: &Loaded) -> Option<Vec<String>> {
+    let (value, _) = loaded.settings.get("mcp.serverCommand")?;
+    Some(split_words(value.as_str()?)).filter(|words| !words.is_empty())
+}
+
+/// The entry as its file has it.
+fn written(loaded: &Loaded, name: &str) -> Option<Value> {
+    let origin = loaded.settings.origin(&format!("mcpServers.{name}"));
+    let file = match origin.layer {
+        Layer::User => loaded.home.settings_file(),
+        Layer::Project => loaded.project.settings_file(),
+        Layer::Default | Layer::SystemDefaults | Layer::System | Layer::Environment | Layer::Arguments => {
+            return None;
+        }
+    };
+    let object = read_object(&file).ok()??;
+    object.get("mcpServers")?.get(name).cloned()
+}
+
+/// Why a server may not be used; the first reason counts.
+fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused> {
+    let same = |other: &String| other.trim().eq_ignore_ascii_case(name.trim());
+    if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
+        return Some(Unused::Blocked(SWITCHED_OFF_BY_ADMIN.to_owned()));
+    }
+    if policy::only_servers(loaded).is_some_and(|only| !only.iter().any(same)) {
+        let text = format!(
+            "Server '{name}' is not in mcp.allowed list. Add it to settings.json mcp.allowed array to enable."
+        );
+        return Some(Unused::Blocked(text));
+    }
+    let excluded = loaded.settings.get("mcp.excluded").and_then(|(value, _)| value.as_array());
+    let excluded = excluded.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    if excluded.into_iter().any(|other| same(&other)) {
+        let text = format!(
+            "Server '{name}' is blocked by mcp.excluded. Remove it from settings.json mcp.excluded array to enable."
+        );
+        return Some(Unused::Blocked(text));
+    }
+    let switch = switches.get(&name.trim().to_lowercase()).and_then(|entry| entry.get("enabled"));
+    if switch == Some(&Value::Bool(false)) {
+        let text = format!("Server '{name}' is disabled. Run 'pollux mcp enable {name}' to enable.");
+        return Some(Unused::Disabled(text));
+    }
+    let untrusted =
+        || format!("Server '{name}' is not started: this folder is not trusted (`pollux trust show`).");
+    (!loaded.trust.uses_project()).then(|| Unused::Disabled(untrusted()))
+}
+
+/// Where it is noted which servers are switched off.
+pub fn switches_file(loaded: &Loaded) -> PathBuf {
+    loaded.home.gemini_dir().join("mcp-server-enablement.json")
+}
+
+/// The address that describes us to servers that read such descriptions.
+fn client_metadata_url(loaded: &Loaded) -> Option<String> {
+    let (value, _) = loaded.settings.get("mcp.clientMetadataUrl")?;
+    value.as_str().map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned)
+}
+
+/// What signing in needs.
+pub fn sign_in(loaded: &Loaded) -> SignIn {
+    let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
+    let port = loaded.env.non_empty("OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
+    let oauth = OAuth::new(OAuthOptions {
+        client: http.clone(),
+        store: auth::store(loaded),
+        clock: Arc::new(SystemClock),
+        callback_port: port,
+        client_metadata_url: client_metadata_url(loaded),
+    });
+    let user_home = loaded.home.user_home().to_path_buf();
+    SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }
+}
+
+/// Servers between two conversations.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Option<Arc<Servers>>>>);
+
+impl Kept {
+    pub fn put(&self, servers: Arc<Servers>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(servers);
+    }
+
+    fn take(&self) -> Option<Arc<Servers>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// How long the first request of a headless run waits for servers of which nothing is known.
+fn first_wait(loaded: &Loaded) -> Duration {
+    let given = loaded.settings.get("mcp.firstRequestWaitMs").and_then(|(value, _)| value.as_i64());
+    Duration::from_millis(given.and_then(|given| given.try_into().ok()).unwrap_or(0).min(LONGEST_WAIT))
+}
+
+/// Waits until the first request can carry the tools of all servers, or has waited long enough. What it waits for
+/// is said to whoever sits before it.
+pub async fn wait_for_tools(servers: Option<&Servers>, cancel: &CancellationToken, sink: &mut Sink<'_>) {
+    let Some(servers) = servers else { return };
+    let most = servers.first_wait();
+    let settled = servers.settled(cancel);
+    tokio::pin!(settled);
+    tokio::select! {
+        biased;
+        () = &mut settled => {}
+        () = tokio::time::sleep(QUIET_WAIT.min(most)) => {
+            if most > QUIET_WAIT {
+                let names = one_line(&servers.unknown().join(", "));
+                let text = format!("Waiting for MCP servers to start, at most {} s: {names}", most.as_secs_f64());
+                let _ = sink(&note(text));
+            }
+            settled.await;
+        }
+    }
+    let missing = servers.take_missing();
+    if !missing.is_empty() && !cancel.is_cancelled() {
+        let names = one_line(&missing.join(", "));
+        let text = format!(
+            "MCP servers without an answer after {} s: {names}. The first request goes without their tools \
+             (`mcp.firstRequestWaitMs`).",
+            most.as_secs_f64()
+        );
+        let _ = sink(&note(text));
+    }
+}
+
+fn note(message: String) -> Event {
+    Event::Notice { severity: Severity::Info, code: NoticeCode::Server, message }
+}
+
+/// Connects to these servers to see how they are. What they said in earlier runs does not count here.
+pub fn connect(
+    loaded: &Loaded,
+    configs: Vec<ServerConfig>,
+    roots: Vec<PathBuf>,
+    background: &Arc<Background>,
+) -> Servers {
+    Servers::start(Setup { cache: None, ..setup(loaded, configs, roots, background, false) })
+}
+
+/// What these servers are started with.
+pub fn setup(
+    loaded: &Loaded,
+    configs: Vec<ServerConfig>,
+    roots: Vec<PathBuf>,
+    background: &Arc<Background>,
+    interactive: bool,
+) -> Setup {
+    // Nothing is opened for servers that are programs.
+    let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
+    let entries = configs.into_iter().map(|config| {
+        let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
+        Entry { config, access }
+    });
+    Setup {
+        entries: entries.collect(),
+        env: loaded.env.clone(),
+        redaction: loaded.groups.tools.redaction.clone(),
+        directory: loaded.project.root().to_path_buf(),
+        roots,
+        background: Arc::clone(background),
+        http: ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")),
+        version: VERSION.to_owned(),
+        interactive,
+        name_tool: qualified_tool_name,
+        first_wait: first_wait(loaded),
+        cache: Some(loaded.home.gemini_dir().join("pollux").join("mcp-declarations")),
+    }
+}
+
+/// The servers of a conversation, and lines about those that cannot be used; nothing when none is named.
+pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<Arc<Servers>>, Vec<String>) {
+    if let Some(kept) = loaded.servers.take() {
+        return (Some(kept), Vec::new());
+    }
+    if !any(loaded) {
+        return (None, Vec::new());
+    }
+    let mut notes = Vec::new();
+    let mut configs = Vec::new();
+    for server in found(loaded) {
+        match server.state {
+            Ok(config) => configs.push(config),
+            Err(Unused::Invalid(why)) => {
+                notes.push(format!("MCP server '{}' is not used: {why}", server.name));
+            }
+            // Whoever switched it off knows.
+            Err(Unused::Blocked(_) | Unused::Disabled(_) | Unused::Overlay) => {}
+        }
+    }
+    if configs.is_empty() {
+        return (None, notes);
+    }
+    // Not the conversation's: servers may outlive it.
+    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let servers = Servers::prepare(setup(loaded, configs, roots.to_vec(), &background, interactive));
+    if interactive {
+        // Nobody types faster than they start.
+        servers.begin();
+    } else {
+        servers.begin_unknown();
+    }
+    (Some(Arc::new(servers)), notes)
+}
+
+/// The text of a server's prompt, if that is what was typed; `None` for everything else.
+pub async fn prompt_text(
+    servers: &Servers,
+    typed: &str,
+    cancel: &CancellationToken,
+) -> Option<Result<String, Failure>> {
+    let line = typed.trim().strip_prefix('/')?;
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    // A path is no command.
+    if word.is_empty() || word.contains(['/', '*']) {
+        return None;
+    }
+    let command = servers.find_prompt(word, cancel).await?;
+    if rest.trim() == "help" {
+        return Some(Err(Failure::new(ExitKind::Input, command.help())));
+    }
+    Some(command.text(rest, cancel).await.map_err(|error| Failure::from_error(ExitKind::Input, &error)))
+}
+
+/// The resources that a prompt names as `@server:uri`.
+pub async fn mentioned(
+    servers: &Servers,
+    typed: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<Part>, Failure> {
+    let mut parts = Vec::new();
+    let mut seen = Vec::new();
+    for piece in mentions::pieces(typed) {
+        let Piece::Mention(mention) = piece else { continue };
+        if seen.contains(&mention.path) {
+            continue;
+        }
+        let Some(read) = servers.read(&mention.path, cancel).await else { continue };
+        parts.extend(read.map_err(|error| {
+            let what = format!("could not read `{}`, named in the prompt", mention.path);
+            Failure::new(ExitKind::Input, what).because(&error)
+        })?);
+        seen.push(mention.path);
+    }
+    if !parts.is_empty() {
+        parts.insert(0, Part::text("\n--- Content from MCP resources ---"));
+        parts.push(Part::text("\n--- End of content ---"));
+    }
+    Ok(parts)
+}
+
+/// How much is told of what a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    Names,
+    Descriptions,
+    /// With what each tool takes.
+    Schemas,
+}
+
+/// How every server stands, and what it offers.
+pub fn lines(servers: &Servers, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
+    servers.reports().into_iter().flat_map(|report| told(report, detail, tools)).collect()
+}
+
+fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
+    let name = &report.name;
+    match report.status {
+        Status::Connecting => return vec![format!("… {name}: connecting")],
+        Status::Disconnected => {
+            let hint = match report.sign_in {
+                Some(_) => format!(" (/mcp auth {name} signs in)"),
+                None => String::new(),
+            };
+            return vec![format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default())];
+        }
+        Status::Connected => {}
+    }
+    let mut lines = vec![format!(
+        "✓ {name}: {} tools, {} prompts, {} resources",
+        report.tools.len(),
+        report.prompts.len(),
+        report.resources
+    )];
+    for tool in &report.tools {
+        lines.push(format!("  - {}", one_line(&tool.declared)));
+        if detail != Detail::Names && !tool.description.trim().is_empty() {
+            lines.extend(tool.description.trim().lines().map(|line| format!("      {}", one_line(line))));
+        }
+        let spec = tools.iter().find(|spec| detail == Detail::Schemas && spec.name == tool.declared);
+        if let Some(spec) = spec {
+            let schema = format!("{:#}", spec.parameters);
+            lines.extend(schema.lines().map(|line| format!("      {line}")));
+        }
+    }
+    if detail != Detail::Names && !report.prompts.is_empty() {
+        lines.push(format!("  Prompts: {}", one_line(&report.prompts.join(", "))));
+    }
+    lines
+}
+
+/// What is said when a server failed: one line, once.
+pub fn problem(command: &str) -> Event {
+    let message = format!("MCP issues detected. Run {command} for status.");
+    Event::Notice { severity: Severity::Warning, code: NoticeCode::Server, message }
+}
+
+/// How a server is reached, as its entry is written.
+pub fn reached(entry: &Value) -> String {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    if let Some(url) = text("httpUrl") {
+        return format!("{url} (http)");
+    }
+    if let Some(url) = text("url") {
+        return format!("{url} ({})", text("type").unwrap_or("http"));
+    }
+    let args = entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<&str> = text("command").into_iter().chain(args).collect();
+    format!("{} (stdio)", words.join(" "))
+}

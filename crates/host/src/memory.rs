@@ -1,0 +1,166 @@
+//! The durable memory of a run. Where it is off, nothing of it is built; where it is on, nothing is opened before
+//! the first prompt is on its way.
+
+mod mirror;
+mod notes;
+mod scribe;
+mod tools;
+mod vectors;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use pollux_config::env::Env;
+use pollux_domain::JsonObject;
+use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_embed::{Choice, EmbedSettings, Surroundings};
+use pollux_memory::{AgentDir, Learnings, Memory, Settings, Setup, Space, StateDir};
+use pollux_net::client::ClientOptions;
+use serde_json::Value;
+
+use super::{Loaded, Prepared};
+use crate::VERSION;
+
+pub(crate) use mirror::{OwnWords, Remembrance};
+pub(crate) use tools::tools;
+pub use vectors::failed;
+
+/// The memory of this workspace, opened when it is first asked.
+pub struct Recall {
+    pub settings: Settings,
+    pub agent: AgentDir,
+    pub state: StateDir,
+    pub workspace: PathBuf,
+    /// What of the agent's memory is seen.
+    pub space: Space,
+    pub trusted: bool,
+    /// Read on every sync although it lies outside of the workspace: `save_memory` writes there.
+    pub context_file: PathBuf,
+    pub env: Env,
+    pub embed: EmbedSettings,
+    pub models: PathBuf,
+    pub choice: OnceLock<Choice>,
+    pub memory: OnceLock<Memory>,
+}
+
+impl Recall {
+    /// `None` without a home directory to keep anything in.
+    pub fn new(loaded: &Loaded) -> Option<Self> {
+        let (settings, _) = settings(loaded);
+        let state = StateDir::locate(&loaded.env)?;
+        let cache_dir = settings.local().get("modelCacheDir").and_then(Value::as_str).map(str::trim);
+        let models = match cache_dir.filter(|folder| !folder.is_empty()) {
+            Some(folder) => in_home(folder, loaded),
+            None => state.root().join("models"),
+        };
+        Some(Self {
+            agent: state.agent(&settings.agent),
+            workspace: loaded.project.root().to_path_buf(),
+            space: if settings.share_across_workspaces { Space::Shared } else { Space::Workspace },
+            trusted: loaded.trust.uses_project(),
+            context_file: loaded.home.global_context_file("GEMINI.md"),
+            env: vectors::own_env(loaded),
+            embed: vectors::settings(&settings, loaded),
+            settings,
+            state,
+            models,
+            choice: OnceLock::new(),
+            memory: OnceLock::new(),
+        })
+    }
+
+    pub fn memory(&self) -> &Memory {
+        self.memory.get_or_init(|| {
+            let mut settings = self.settings.clone();
+            settings.extra_paths.push(self.context_file.to_string_lossy().into_owned());
+            Memory::new(Setup {
+                agent: self.agent.clone(),
+                workspace: self.workspace.clone(),
+                space: self.space,
+                trusted: self.trusted,
+                settings,
+                embedder: self.choice().embedder.clone(),
+                clock: clock(),
+            })
+        })
+    }
+
+    /// Who makes vectors.
+    pub fn choice(&self) -> &Choice {
+        self.choice.get_or_init(|| {
+            let surroundings = Surroundings {
+                env: &self.env,
+                client: ClientOptions::from_env(&self.env, format!("pollux/{VERSION}")),
+                models: self.models.clone(),
+                cache: None,
+            };
+            pollux_embed::choose(&self.embed, &surroundings)
+        })
+    }
+
+    pub fn learnings(&self) -> Learnings {
+        Learnings::of(&self.agent, &self.workspace, self.space, clock())
+    }
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+/// The settings, and what is wrong with them.
+pub fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
+    let nothing = JsonObject::new();
+    Settings::from_json(loaded.settings.section("memory").as_object().unwrap_or(&nothing))
+}
+
+fn in_home(path: &str, loaded: &Loaded) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => loaded.home.user_home().join(rest),
+        None => loaded.env.cwd().join(path),
+    }
+}
+
+/// A value below `memory` that only this program has.
+pub fn own_setting<'a>(loaded: &'a Loaded, key: &str) -> Option<&'a Value> {
+    loaded.settings.get(key).map(|(value, _)| value)
+}
+
+/// The memory of a session; `None` where it is off. What keeps it from working is a warning, and the session goes
+/// on without it.
+pub fn recall(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Option<Arc<Recall>> {
+    let loaded = turn.loaded;
+    if own_setting(loaded, "memory.enabled") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let (_, problems) = settings(loaded);
+    warnings.extend(problems);
+    let Some(recall) = Recall::new(loaded) else {
+        warnings.push(
+            "Nothing is remembered: there is no home directory, and GIMLI_STATE_DIR is not set.".to_owned(),
+        );
+        return None;
+    };
+    if let Err(error) = recall.agent.prepare() {
+        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        warnings.push(format!("Nothing is remembered in this session: {error}{hint}"));
+        return None;
+    }
+    Some(Arc::new(recall))
+}
+
+/// What was learned, as far as there is room for it in the instructions.
+pub fn learnings(recall: &Recall, warnings: &mut Vec<String>) -> Option<String> {
+    match recall.learnings().for_context(recall.settings.learnings_tokens) {
+        Ok(text) => text,
+        Err(error) => {
+            warnings.push(format!("the learnings are not used: {error}"));
+            None
+        }
+    }
+}
+
+/// Something that went wrong beside the conversation.
+pub fn notice(message: String) -> Event {
+    Event::Notice { severity: Severity::Warning, code: NoticeCode::Workspace, message }
+}

@@ -1,0 +1,188 @@
+//! The rules of a run: shipped, the user's, the project's, the administrator's, and what settings and flags say.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_agent::{GrantReach, Planning};
+use pollux_config::paths::system_dir;
+use pollux_config::search_path::SearchPath;
+use pollux_config::settings::Layer;
+use pollux_policy::disk::LocalDisk;
+use pollux_policy::engine::{Engine, Options as Facts, Plans};
+use pollux_policy::load::{Sources, load};
+use pollux_policy::settings_rules::Lists;
+use pollux_tools::real_path;
+use serde_json::Value;
+
+use super::{Loaded, agent_servers, agents, extensions};
+use crate::request::Request;
+
+/// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
+pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc<Engine> {
+    let trusted = loaded.trust.uses_project();
+    let security = &loaded.groups.security;
+    let facts = Facts {
+        workspaces: workspaces.to_vec(),
+        trusted,
+        disable_always_allow: flag(loaded, "security.disableAlwaysAllow")
+            || flag(loaded, "admin.secureModeEnabled"),
+        protect_build_files: security.protect_build_files,
+        workspace_may_widen: flag(loaded, "security.projectMayWiden"),
+        plans: plan_directory(loaded)
+            .map_or_else(|| Plans::OfSessions(loaded.project.temp_dir().to_path_buf()), Plans::In),
+        conseca: flag(loaded, "security.enableConseca"),
+        resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
+        disk: Some(Arc::new(LocalDisk)),
+        search_path: Some(search_path(loaded, workspaces)),
+    };
+    Arc::new(load(&sources(options, loaded, trusted), facts))
+}
+
+/// Where programs are looked for. Neither the workspace nor what commands write to is a place for programs of ours.
+pub fn search_path(loaded: &Loaded, workspaces: &[PathBuf]) -> SearchPath {
+    let temp = [loaded.env.non_empty("TMPDIR").unwrap_or("/tmp"), "/tmp", "/var/tmp"];
+    let open: Vec<PathBuf> = workspaces.iter().cloned().chain(temp.map(PathBuf::from)).collect();
+    SearchPath::new(loaded.env.get("PATH").map(OsStr::new), &open)
+}
+
+/// How far a person's answers may reach.
+pub fn grants(loaded: &Loaded) -> GrantReach {
+    let forbidden = flag(loaded, "security.disableAlwaysAllow") || flag(loaded, "admin.secureModeEnabled");
+    let session = loaded.trust.uses_project() && !forbidden;
+    let kept = session && flag(loaded, "security.enablePermanentToolApproval");
+    GrantReach { session, file: kept.then(|| loaded.home.policies_dir().join("auto-saved.toml")) }
+}
+
+/// Whether and where plans are made.
+pub fn planning(loaded: &Loaded) -> Planning {
+    match (loaded.settings.get("general.plan.enabled"), plan_directory(loaded)) {
+        (Some((Value::Bool(false), _)), _) => Planning::Off,
+        (_, Some(folder)) => Planning::In(folder),
+        (_, None) => Planning::InSessionFolder,
+    }
+}
+
+/// Where the plans of a session are, if they are made at all. An id may hold anything, also the way to another folder.
+pub fn session_plans(loaded: &Loaded, session: &str) -> Option<PathBuf> {
+    let is_plain = session.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    match planning(loaded) {
+        Planning::Off => None,
+        Planning::In(folder) => Some(folder),
+        Planning::InSessionFolder => {
+            is_plain.then(|| loaded.project.temp_dir().join(session.to_ascii_lowercase()).join("plans"))
+        }
+    }
+}
+
+/// Where a plan of no particular session would be.
+pub fn plans_folder(loaded: &Loaded) -> PathBuf {
+    plan_directory(loaded).unwrap_or_else(|| loaded.project.temp_dir().join("plans"))
+}
+
+fn sources(options: &Request, loaded: &Loaded, trusted: bool) -> Sources {
+    let here = |path: &String| loaded.env.cwd().join(path);
+    let chosen = texts(loaded, "policyPaths");
+    let user = match chosen.as_slice() {
+        [] => vec![loaded.home.policies_dir()],
+        given => given.iter().map(here).collect(),
+    };
+    let workspace = loaded.project.gemini_dir().join("policies");
+    let is_home = workspace.parent() == Some(loaded.home.gemini_dir());
+    Sources {
+        user,
+        workspace: (trusted && !is_home).then_some(workspace),
+        system: Some(system_dir().join("policies")),
+        admin: texts(loaded, "adminPolicyPaths").iter().map(here).collect(),
+        extension: extensions::policies(loaded),
+        lists: lists(options, loaded, trusted),
+    }
+}
+
+fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
+    let tools = &loaded.groups.tools;
+    // Which servers there are is the project's business, too; what they may do unasked is not.
+    let allowed_servers =
+        if is_own(loaded, "mcp.allowed") { texts(loaded, "mcp.allowed") } else { Vec::new() };
+    Lists {
+        allowed: tools.allowed.clone(),
+        allowed_by_flag: !options.allowed_tools.is_empty(),
+        exclude: tools.exclude.iter().cloned().chain(extensions::excluded_tools(loaded)).collect(),
+        core: tools.core.clone(),
+        core_only_limits: !is_own(loaded, "tools.core") && !flag(loaded, "security.projectMayWiden"),
+        confirmation_required: texts(loaded, "tools.confirmationRequired"),
+        excluded_servers: texts(loaded, "mcp.excluded"),
+        allowed_servers,
+        headless_servers: flag(loaded, "mcp.autoAllowInHeadless")
+            && is_own(loaded, "mcp.autoAllowInHeadless"),
+        trusted_servers: if trusted { trusted_servers(loaded) } else { Vec::new() },
+        remote_agents: agents::remote_names(loaded),
+    }
+}
+
+/// Servers that the user's or the machine's settings trust; a project cannot vouch for its own.
+fn trusted_servers(loaded: &Loaded) -> Vec<String> {
+    let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
+    let configured = servers
+        .filter(|(_, server)| server.get("trust") == Some(&Value::Bool(true)))
+        .map(|(name, _)| name.clone())
+        .filter(|name| is_own(loaded, &format!("mcpServers.{name}")));
+    let taken = server_names(loaded);
+    let is_taken = |name: &String| taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim()));
+    let of_agents = agent_servers::trusted(agents::of(loaded)).into_iter().filter(|name| !is_taken(name));
+    configured.chain(of_agents).collect()
+}
+
+/// The MCP servers that settings and extensions name.
+pub fn server_names(loaded: &Loaded) -> Vec<String> {
+    let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
+    let mut names: Vec<String> = servers.map(|(name, _)| name.clone()).collect();
+    names.extend(extensions::server_names(loaded));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// `mcp.allowed`: the only servers there are, if it is set.
+pub fn only_servers(loaded: &Loaded) -> Option<Vec<String>> {
+    loaded.settings.get("mcp.allowed").filter(|(value, _)| value.is_array())?;
+    Some(texts(loaded, "mcp.allowed"))
+}
+
+/// Hosts in private networks that `web_fetch` may reach.
+pub fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
+    texts(loaded, "tools.webFetch.allowedHosts")
+}
+
+/// `general.plan.directory`, below the project unless it is absolute; without it, what an extension says.
+fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
+    let value = loaded.settings.get("general.plan.directory").and_then(|(value, _)| value.as_str());
+    match value.map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) => Some(loaded.project.root().join(text)),
+        None => extensions::plan_directory(loaded),
+    }
+}
+
+/// Whether a value is not the project's.
+fn is_own(loaded: &Loaded, key: &str) -> bool {
+    match loaded.settings.origin(key).layer {
+        Layer::Project => false,
+        Layer::Default
+        | Layer::SystemDefaults
+        | Layer::User
+        | Layer::System
+        | Layer::Environment
+        | Layer::Arguments => true,
+    }
+}
+
+fn texts(loaded: &Loaded, key: &str) -> Vec<String> {
+    let Some(Value::Array(items)) = loaded.settings.get(key).map(|(value, _)| value) else {
+        return Vec::new();
+    };
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+fn flag(loaded: &Loaded, key: &str) -> bool {
+    loaded.settings.get(key).is_some_and(|(value, _)| value == &Value::Bool(true))
+}

@@ -1,0 +1,100 @@
+//! What a conversation needs, checked before anything is opened.
+
+use pollux_config::groups::{Groups, OutputFormat, Secret};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_model::auth::Auth;
+use pollux_net::google::GoogleCredentials;
+
+use crate::auth::check_credentials;
+use crate::extensions::check_extensions;
+use crate::loaded::{Loaded, check_policy_files};
+use crate::request::{RawOutput, Request};
+use crate::sandbox::{Sandbox, check_sandbox};
+use crate::sessions::{Chosen, choose_session};
+use crate::trust::check_trust;
+
+/// What the model is asked with.
+pub struct Credentials {
+    pub auth: Auth,
+    /// What tokens for Vertex AI are made of.
+    pub google: Option<GoogleCredentials>,
+    pub auth_type: Option<String>,
+    pub api_key: bool,
+    pub vertex: bool,
+    /// Values that telemetry must not contain.
+    pub secrets: Vec<Secret>,
+    /// Whether they are the project's, for want of the person's own.
+    pub of_project: bool,
+    /// Lines for stderr.
+    pub notes: Vec<String>,
+}
+
+/// What trust in the folder leaves of the wished approval mode.
+pub struct Permission {
+    pub approval: ApprovalMode,
+    pub notes: Vec<String>,
+}
+
+/// What a run needs, checked.
+pub struct Prepared<'a> {
+    pub request: &'a Request,
+    pub loaded: &'a Loaded,
+    pub session: Chosen,
+    pub credentials: Credentials,
+    pub permission: Permission,
+    pub sandbox: Sandbox,
+}
+
+/// Everything a turn needs, checked.
+pub fn prepare<'a>(
+    request: &'a Request,
+    loaded: &'a Loaded,
+    note: &mut dyn FnMut(&str),
+) -> Result<Prepared<'a>, Failure> {
+    refuse_forbidden_yolo(request, &loaded.groups)?;
+    check_policy_files(request, loaded)?;
+    check_extensions(loaded)?;
+    let session = choose_session(request, loaded)?;
+    let credentials = check_credentials(loaded)?;
+    let permission = check_trust(request, loaded)?;
+    let sandbox = check_sandbox(loaded, permission.approval)?;
+    let notes = session.notes.iter().chain(&credentials.notes).chain(&sandbox.notes).chain(&permission.notes);
+    notes.for_each(|line| note(line));
+    if permission.approval == ApprovalMode::Yolo {
+        note("YOLO mode is enabled. All tool calls will be automatically approved.");
+    }
+    warn_of_raw_output(request, loaded, note);
+    Ok(Prepared { request, loaded, session, credentials, permission, sandbox })
+}
+
+pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {
+    if request.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
+        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
+            .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));
+    }
+    Ok(())
+}
+
+fn warn_of_raw_output(request: &Request, loaded: &Loaded, note: &mut dyn FnMut(&str)) {
+    if request.raw_output == RawOutput::Raw && loaded.groups.output.format == OutputFormat::Text {
+        note(
+            "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this line.",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yolo_is_refused_where_it_is_forbidden() {
+        let mut groups = Groups::default();
+        groups.security.disable_yolo = true;
+        let request = Request { approval: Some(ApprovalMode::Yolo), ..Request::default() };
+        assert_eq!(refuse_forbidden_yolo(&request, &groups).unwrap_err().exit.code(), 52);
+        assert!(refuse_forbidden_yolo(&Request::default(), &groups).is_ok());
+    }
+}

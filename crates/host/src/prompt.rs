@@ -1,0 +1,208 @@
+//! From what was typed to what the model gets: `@path` brings the file along.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_config::groups::FileFiltering;
+use pollux_domain::content::Part;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_mcp::Servers;
+use pollux_tools::{ReadManyRequest, Workspace, read_many};
+use tokio_util::sync::CancellationToken;
+
+use super::mcp;
+use crate::mentions::{self, Mention, Piece};
+
+/// What the model gets for a prompt, and what was named and passed over.
+pub(super) type Expanded = Result<(Vec<Part>, Vec<String>), Failure>;
+
+/// Reads what a prompt names, beside the event loop so that it can be stopped; `None` when it was.
+pub(super) async fn expand(
+    typed: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    servers: Option<&Servers>,
+    cancel: &CancellationToken,
+) -> Option<Expanded> {
+    // What a server wrote is sent as it is: nothing in it names a file.
+    if let Some(servers) = servers
+        && let Some(text) = mcp::prompt_text(servers, typed, cancel).await
+    {
+        return Some(text.map(|text| (vec![Part::text(text)], Vec::new())));
+    }
+    if !typed.contains('@') {
+        return Some(Ok((vec![Part::text(typed)], Vec::new())));
+    }
+    let resources = match servers {
+        Some(servers) => match mcp::mentioned(servers, typed, cancel).await {
+            Ok(resources) => resources,
+            Err(failure) => return Some(Err(failure)),
+        },
+        None => Vec::new(),
+    };
+    let mut expanded = read_files(typed, workspace, filtering, cancel).await?;
+    if let Ok((parts, _)) = &mut expanded {
+        parts.extend(resources);
+    }
+    Some(expanded)
+}
+
+async fn read_files(
+    typed: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Option<Expanded> {
+    let (typed, workspace, filtering) = (typed.to_owned(), Arc::clone(workspace), filtering.clone());
+    let stop = cancel.child_token();
+    let reading = tokio::task::spawn_blocking(move || read(&typed, &workspace, &filtering, &stop));
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        read = reading => Some(read.unwrap_or_else(|error| {
+            Err(Failure::new(ExitKind::Failure, "could not read what the prompt names").because(&error))
+        })),
+    }
+}
+
+/// A word that names no file of the workspace stays a word.
+fn read(
+    typed: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Expanded {
+    let mut query = String::new();
+    let mut files = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut passed_over = Vec::new();
+    for piece in mentions::pieces(typed) {
+        let mention = match piece {
+            Piece::Words(words) => {
+                query.push_str(&words);
+                continue;
+            }
+            Piece::Mention(mention) => mention,
+        };
+        let Some(request) = request(&mention, workspace) else {
+            query.push_str(&mention.written);
+            continue;
+        };
+        let read = read_many(workspace, filtering, &request, cancel).map_err(|error| {
+            let what = format!("could not read `{}`, named in the prompt", mention.path);
+            Failure::new(ExitKind::Input, what).because(&error)
+        })?;
+        match request.include.first() {
+            Some(pattern) if !read.files.is_empty() => query.push_str(&format!("@{pattern}")),
+            _ => query.push_str(&mention.written),
+        }
+        // Of a folder, what is left out is left out for a reason; a file that was named is missed.
+        if read.files.is_empty() {
+            let reason = read.skipped.first().map_or("nothing in it may be read", |skipped| &skipped.reason);
+            passed_over.push(format!("`{}` in the prompt was not read: {reason}", mention.written));
+        }
+        for (file, part) in read.files.into_iter().zip(read.parts) {
+            if seen.insert(file.clone()) {
+                files.push(Part::text(format!("\nContent from @{file}:\n")));
+                files.push(bare(part));
+            }
+        }
+    }
+    if files.is_empty() {
+        return Ok((vec![Part::text(typed)], passed_over));
+    }
+    let mut all = vec![Part::text(query), Part::text("\n--- Content from referenced files ---")];
+    all.extend(files);
+    all.push(Part::text("\n--- End of content ---"));
+    Ok((all, passed_over))
+}
+
+/// What `@{path}` of a custom command brings: the parts of a file, or of every file of a folder; nothing where all of it is
+/// ignored. `None` when it was cancelled.
+pub(super) async fn inject(
+    path: &str,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Option<Result<Vec<Part>, String>> {
+    let (path, workspace, filtering) = (path.to_owned(), Arc::clone(workspace), filtering.clone());
+    let stop = cancel.child_token();
+    let reading = tokio::task::spawn_blocking(move || injected(path, &workspace, &filtering, &stop));
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        read = reading => Some(read.unwrap_or_else(|error| Err(error.to_string()))),
+    }
+}
+
+fn injected(
+    path: String,
+    workspace: &Arc<Workspace>,
+    filtering: &FileFiltering,
+    cancel: &CancellationToken,
+) -> Result<Vec<Part>, String> {
+    let mention = Mention { written: String::new(), path };
+    let path = &mention.path;
+    let Some(request) = request(&mention, workspace).filter(|_| !path.is_empty()) else {
+        // Upstream's words.
+        return Err(match Path::new(path).is_absolute() {
+            true => format!("Absolute path is outside of the allowed workspace: {path}"),
+            false => format!("Path not found in workspace: {path}"),
+        });
+    };
+    let read = read_many(workspace, filtering, &request, cancel).map_err(|error| error.to_string())?;
+    if let (true, Some(skipped)) = (read.files.is_empty(), read.skipped.first()) {
+        return Err(skipped.reason.clone());
+    }
+    let files = read.files.iter().zip(read.parts);
+    if request.no_default_excludes || read.files.is_empty() {
+        return Ok(files.map(|(_, part)| unframed(part)).collect());
+    }
+    let mut parts = vec![Part::text(format!("--- Start of content for directory: {path} ---\n"))];
+    for (file, part) in files {
+        let below = Path::new(file).strip_prefix(path.trim_start_matches("./")).unwrap_or(Path::new(file));
+        parts.push(Part::text(format!("--- {} ---\n", below.display())));
+        parts.push(unframed(part));
+        parts.push(Part::text("\n"));
+    }
+    parts.push(Part::text(format!("--- End of content for directory: {path} ---")));
+    Ok(parts)
+}
+
+/// The content as it is in the file.
+fn unframed(part: Part) -> Part {
+    let Some(text) = part.spoken_text() else { return part };
+    let content = text.split_once(" ---\n\n").map_or(text, |(_, content)| content);
+    Part::text(content.strip_suffix("\n\n").unwrap_or(content))
+}
+
+/// The content without the heading that it has among the results of the tool.
+fn bare(part: Part) -> Part {
+    let Some(text) = part.spoken_text() else { return part };
+    Part::text(text.split_once(" ---\n\n").map_or(text, |(_, content)| content).trim())
+}
+
+/// What a mention names; `None` if the workspace has no such file or folder.
+fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
+    let roots = workspace.directories();
+    let real = roots.iter().filter_map(|root| std::fs::canonicalize(root.join(&mention.path)).ok());
+    let is_open =
+        |path: &PathBuf| roots.iter().any(|root| path.starts_with(root)) || workspace.is_scratch(path);
+    let found = real.into_iter().find(is_open)?;
+    let is_folder = found.is_dir();
+    let pattern = if is_folder {
+        Path::new(&mention.path).join("**").display().to_string()
+    } else if workspace.is_scratch(&found) {
+        found.display().to_string()
+    } else {
+        mention.path.clone()
+    };
+    // Somebody who names a file wants it, whatever is usually left out.
+    Some(ReadManyRequest {
+        include: vec![pattern],
+        no_default_excludes: !is_folder,
+        ..ReadManyRequest::default()
+    })
+}

@@ -1,0 +1,107 @@
+//! Upstream's checkpoints (`general.checkpointing.enabled`): a commit and a file before an edit is asked about.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_domain::changes::ImpendingCall;
+use pollux_domain::content::{Content, Part, Role};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_domain::tool::Effect;
+use pollux_exec::background::Background;
+use pollux_exec::environment::for_command;
+use pollux_rewind::checkpoint::{self, Checkpoint};
+use pollux_rewind::shadow::{ShadowError, ShadowRepository, ShadowSetup};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::Loaded;
+use crate::helpers::{git, helper};
+
+/// The tools whose calls get a checkpoint; upstream's.
+const EDITORS: [&str; 2] = ["write_file", "replace"];
+
+/// The shadow repository of a project and its checkpoint files.
+pub(crate) struct Shadow {
+    repository: ShadowRepository,
+    folder: PathBuf,
+}
+
+/// What the setting asks for, ready for use; git is needed then (1). Only a person is ever asked, so without one
+/// no repository is made.
+pub(crate) async fn open_shadow(
+    loaded: &Loaded,
+    background: &Arc<Background>,
+    interactive: bool,
+) -> Result<Option<Shadow>, Failure> {
+    let failed = |error: &ShadowError| Failure::from_error(ExitKind::Failure, error);
+    if !loaded.groups.general.checkpointing {
+        return Ok(None);
+    }
+    if !interactive {
+        return if helper("git", &loaded.env).is_some() {
+            Ok(None)
+        } else {
+            Err(failed(&ShadowError::GitMissing))
+        };
+    }
+    let project = &loaded.project;
+    let name = project.temp_dir().file_name().unwrap_or_default();
+    let tools = &loaded.groups.tools;
+    let setup = ShadowSetup {
+        folder: loaded.home.history_dir().join(name),
+        root: project.root().to_path_buf(),
+        environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        git: git(&loaded.env).into_os_string(),
+    };
+    let repository = ShadowRepository::open(setup, Arc::clone(background), &CancellationToken::new()).await;
+    let repository = repository.map_err(|error| failed(&error))?;
+    Ok(Some(Shadow { repository, folder: project.temp_dir().join("checkpoints") }))
+}
+
+impl Shadow {
+    /// Where the checkpoint files are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps the project as it is and the call that is about to be asked about.
+    pub(super) async fn checkpoint(
+        &self,
+        call: &ImpendingCall<'_>,
+        history: &[Arc<Content>],
+    ) -> Result<(), String> {
+        let Effect::Edit(path) = call.effect else { return Ok(()) };
+        if !EDITORS.contains(&call.tool) {
+            return Ok(());
+        }
+        let failed = |error: &dyn std::fmt::Display| format!("no checkpoint was made: {error}");
+        let commit = self.repository.snapshot(call.tool, &CancellationToken::new()).await;
+        let checkpoint = Checkpoint {
+            history: Some(shown(history)),
+            client_history: Some(history.iter().map(|turn| turn.to_json()).collect()),
+            tool: call.tool.to_owned(),
+            args: call.args.clone(),
+            commit: Some(commit.map_err(|error| failed(&error))?),
+            message_id: Some(call.prompt_id.to_owned()),
+        };
+        let name = checkpoint::file_name(SystemClock.now(), path, call.tool);
+        checkpoint::write(&self.folder, &name, &checkpoint).map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    /// Puts the work tree back to a commit.
+    pub(crate) async fn restore(&self, commit: &str) -> Result<(), String> {
+        self.repository.restore(commit, &CancellationToken::new()).await.map_err(|error| error.to_string())
+    }
+}
+
+/// The conversation as upstream's screen would show it.
+fn shown(history: &[Arc<Content>]) -> Value {
+    let spoken = history.iter().skip(1).filter_map(|turn| {
+        let text: String = turn.parts.iter().filter_map(Part::spoken_text).collect();
+        let kind = if turn.role == Role::User { "user" } else { "gemini" };
+        (!text.is_empty()).then_some((kind, text))
+    });
+    spoken.enumerate().map(|(id, (kind, text))| json!({"id": id + 1, "type": kind, "text": text})).collect()
+}

@@ -1,0 +1,193 @@
+//! Conversations that a person saved (`/chat`), and sessions that begin with one.
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::content::{Body, Content, FunctionCall, FunctionResponse, Part, Role};
+use pollux_domain::event::CallStatus;
+use pollux_domain::id::CallId;
+use pollux_domain::time::{Clock, SystemClock, Timestamp};
+use pollux_domain::tool::Display;
+use pollux_session::{
+    CallRecord, CallResult, Checkpoint, CheckpointError, RecordError, Recorder, ReplyRecord, RestoredTurn,
+    delete_checkpoint, history, list_checkpoints, load, load_checkpoint, save_checkpoint,
+};
+use serde_json::Value;
+
+use super::Prepared;
+
+/// How older releases of gemini-cli began a conversation; the model's answer follows.
+const OLD_CONTEXT: &str = "This is the Gemini CLI. We are setting up the context for our chat.";
+
+/// A conversation that was saved.
+pub struct SavedChat {
+    pub tag: String,
+    pub saved: Timestamp,
+}
+
+/// Writes turns into a new session; what they are as a conversation, repaired where need be.
+pub(super) fn record(recorder: &mut Recorder, turns: &[Content]) -> Vec<RestoredTurn> {
+    if turns.is_empty() || write(recorder, turns).is_err() {
+        return Vec::new();
+    }
+    let stored = recorder.path().and_then(|path| load(path).ok());
+    stored.map(|stored| history(&stored)).unwrap_or_default()
+}
+
+fn write(recorder: &mut Recorder, turns: &[Content]) -> Result<(), RecordError> {
+    let now = SystemClock.now();
+    // Ids of calls that wait for their answers, with the names of the tools.
+    let mut open: Vec<(String, CallId)> = Vec::new();
+    for turn in spoken(turns) {
+        match turn.role {
+            Role::Model => {
+                let first = open.len();
+                open = turn
+                    .calls()
+                    .enumerate()
+                    .map(|(n, call)| (call.name.clone(), id_of(call, first + n)))
+                    .collect();
+                recorder.reply(&reply(turn, &open), now)?;
+            }
+            Role::User => {
+                let results: Vec<CallResult> =
+                    turn.responses().filter_map(|response| result(response, &mut open)).collect();
+                recorder.results(&results, now)?;
+                let words: Vec<Part> = turn
+                    .parts
+                    .iter()
+                    .filter(|part| !matches!(part.body, Body::Response(_)))
+                    .cloned()
+                    .collect();
+                if !words.is_empty() {
+                    recorder.user(&words, None, now)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The turns without those that describe an environment which is another one now.
+fn spoken(turns: &[Content]) -> &[Content] {
+    let first = turns.first().map(Content::text).unwrap_or_default();
+    let skipped = if first.starts_with("<session_context>") {
+        1
+    } else if first.starts_with(OLD_CONTEXT) {
+        2
+    } else {
+        0
+    };
+    turns.get(skipped..).unwrap_or_default()
+}
+
+fn id_of(call: &FunctionCall, number: usize) -> CallId {
+    CallId::new(&call.name, call.id.as_deref().unwrap_or(&format!("saved_{number}")))
+}
+
+fn reply(turn: &Content, ids: &[(String, CallId)]) -> ReplyRecord {
+    let calls = turn.parts.iter().filter_map(|part| part.as_call().map(|call| (part, call)));
+    let calls = calls.zip(ids).map(|((part, call), (_, id))| CallRecord {
+        id: id.clone(),
+        name: call.name.clone(),
+        args: call.args.clone(),
+        signature: part.thought_signature.clone(),
+        display_name: call.name.clone(),
+        description: String::new(),
+        markdown: false,
+    });
+    ReplyRecord {
+        calls: calls.collect(),
+        parts: turn.parts.iter().filter(|part| part.as_call().is_none()).cloned().collect(),
+        thoughts: Vec::new(),
+        usage: None,
+        model: String::new(),
+    }
+}
+
+fn result(response: &FunctionResponse, open: &mut Vec<(String, CallId)>) -> Option<CallResult> {
+    let wanted = response.id.as_deref().map(|id| CallId::new(&response.name, id));
+    let by_id = open.iter().position(|(_, id)| wanted.as_ref() == Some(id));
+    let at = by_id.or_else(|| open.iter().position(|(name, _)| *name == response.name))?;
+    let (_, id) = open.remove(at);
+    let mut answer = response.clone();
+    answer.id = Some(id.as_str().to_owned());
+    Some(CallResult {
+        id,
+        status: CallStatus::Success,
+        result: vec![Part::response(answer)],
+        display: Display::Nothing,
+    })
+}
+
+/// The saved conversations of a project; the words of `/chat`.
+impl Prepared<'_> {
+    fn chats(&self) -> &Path {
+        self.loaded.project.temp_dir()
+    }
+
+    /// The conversations that were saved, oldest first.
+    pub fn saved_chats(&self) -> Vec<SavedChat> {
+        let saved = list_checkpoints(self.chats()).into_iter();
+        saved.map(|info| SavedChat { tag: info.tag, saved: info.modified }).collect()
+    }
+
+    /// Saves a conversation under a name.
+    pub fn save_chat(&self, tag: &str, turns: Vec<Content>) -> Result<(), String> {
+        let checkpoint = Checkpoint { history: turns, auth_type: self.credentials.auth_type.clone() };
+        save_checkpoint(self.chats(), tag, &checkpoint).map(|_| ()).map_err(|error| words(&error))
+    }
+
+    /// Reads a saved conversation; the texts are upstream's.
+    pub fn load_chat(&self, tag: &str) -> Result<Vec<Content>, String> {
+        let saved = load_checkpoint(self.chats(), tag).map_err(|error| words(&error))?;
+        let saved = saved.filter(|saved| !saved.history.is_empty());
+        let saved = saved.ok_or_else(|| format!("No saved checkpoint found with tag: {tag}."))?;
+        match (&saved.auth_type, &self.credentials.auth_type) {
+            (Some(then), Some(now)) if then != now => Err(format!(
+                "Cannot resume chat. It was saved with a different authentication method ({then}) than the current one ({now})."
+            )),
+            _ => Ok(saved.history),
+        }
+    }
+
+    /// Deletes a saved conversation; the texts are upstream's.
+    pub fn delete_chat(&self, tag: &str) -> Result<String, String> {
+        match delete_checkpoint(self.chats(), tag).map_err(|error| words(&error))? {
+            true => Ok(format!("Conversation checkpoint '{tag}' has been deleted.")),
+            false => Err(format!("Error: No checkpoint found with tag '{tag}'.")),
+        }
+    }
+
+    /// Writes a conversation for somebody else to read, as JSON or Markdown by the file's name.
+    pub fn share_chat(&self, file: &str, turns: &[Content]) -> Result<PathBuf, String> {
+        let path = self.loaded.env.cwd().join(file);
+        let text = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => format!("{:#}", turns.iter().map(Content::to_json).collect::<Value>()),
+            Some("md") => markdown(turns),
+            _ => return Err("Invalid file format. Only .md and .json are supported.".to_owned()),
+        };
+        files::replace(&path, text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+}
+
+fn words(error: &CheckpointError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}
+
+/// As upstream writes it.
+fn markdown(turns: &[Content]) -> String {
+    let block = |title: &str, value: Value| format!("**{title}**:\n```json\n{value:#}\n```");
+    let turn = |turn: &Content| {
+        let title = if turn.role == Role::User { "## USER 🧑‍💻" } else { "## MODEL ✨" };
+        let parts = turn.parts.iter().filter_map(|part| match &part.body {
+            Body::Call(_) => Some(block("Tool Command", part.to_json())),
+            Body::Response(_) => Some(block("Tool Response", part.to_json())),
+            _ => part.spoken_text().map(str::to_owned),
+        });
+        format!("{title}\n\n{}", parts.collect::<Vec<_>>().join("\n\n"))
+    };
+    turns.iter().map(turn).collect::<Vec<_>>().join("\n\n---\n\n")
+}

@@ -1,0 +1,227 @@
+//! Which session a run belongs to, and the commands about sessions.
+
+mod browser;
+mod history;
+pub mod pick;
+pub mod places;
+mod proposal;
+pub mod removals;
+pub mod rows;
+mod selection;
+mod upkeep;
+
+pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
+pub use history::Said;
+pub use proposal::{Proposal, Removal, Removals, Removed, Row};
+pub use selection::{SessionSource, Wanted, Which};
+pub use upkeep::tidy_up;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+
+use pollux_config::env::Env;
+use pollux_config::paths::Project;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::id::SessionId;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_session::{
+    Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
+    StoredSession, delete, exists, import, into_history, known_projects, list, list_projects, list_text,
+    load, select, select_anywhere,
+};
+
+use super::Loaded;
+use super::trust::home;
+use crate::request::{Request, Resumed, SessionChoice};
+
+/// The session of this run.
+pub struct Chosen {
+    pub id: SessionId,
+    pub notes: Vec<String>,
+    /// What an earlier run left, until it is gone on with.
+    stored: Cell<Option<Box<StoredSession>>>,
+    /// Where that is.
+    file: Option<PathBuf>,
+}
+
+impl Chosen {
+    pub fn new(id: SessionId) -> Self {
+        Self { id, notes: Vec::new(), stored: Cell::new(None), file: None }
+    }
+
+    /// Whether it goes on with what an earlier run left.
+    pub fn is_resumed(&self) -> bool {
+        self.file.is_some()
+    }
+
+    fn stored(session: StoredSession) -> Self {
+        let notes = session.repaired.iter().map(ToString::to_string).collect();
+        let file = Some(session.path.clone());
+        Self { id: session.id.clone(), notes, stored: Cell::new(Some(Box::new(session))), file }
+    }
+}
+
+/// What goes on with a session: its writer, and what was said before. The stored session is used up, so that
+/// a long conversation is not held twice.
+pub struct Continued {
+    pub recorder: Recorder,
+    pub history: Vec<RestoredTurn>,
+}
+
+/// `--resume`, `--session-id`, `--session-file` (42). Only reads, but for the copy that an import is.
+pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Failure> {
+    match &options.session {
+        SessionChoice::New => Ok(Chosen::new(SessionId::random())),
+        SessionChoice::NewWithId(id) => {
+            if exists(loaded.project.read_chat_dirs(), id) {
+                return Err(refused(format!(
+                    "Error starting session: Session ID \"{id}\" already exists. Use --resume to resume it, or provide a different ID."
+                )));
+            }
+            Ok(Chosen::new(id.clone()))
+        }
+        SessionChoice::Resume(resumed) => resume(resumed, loaded),
+        SessionChoice::Import(path) => {
+            let path = loaded.env.cwd().join(path);
+            let copied = import(&path, &fresh(loaded));
+            let session = copied.map_err(|error| {
+                Failure::from_error(ExitKind::Input, &error).prefixed("Error importing session from file: ")
+            })?;
+            Ok(Chosen::stored(session))
+        }
+    }
+}
+
+fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
+    let which = resumed.which.as_str();
+    let found = match found(resumed, loaded) {
+        Ok(found) => found,
+        Err((SelectError::NoSessions, bad)) if which.is_empty() || which == "latest" => {
+            let mut chosen = Chosen::new(SessionId::random());
+            chosen.notes.push(SelectError::NoSessions.to_string());
+            chosen.notes.extend(bad);
+            return Ok(chosen);
+        }
+        Err((error, bad)) => {
+            let failure = refused(format!("Error resuming session: {error}"));
+            return Err(if bad.is_empty() { failure } else { failure.hint(bad.join("\n      ")) });
+        }
+    };
+    let session = load(&found.path).map_err(|error| {
+        Failure::from_error(ExitKind::Input, &error)
+            .prefixed(&format!("Error resuming session: Failed to load session {}: ", found.id))
+    })?;
+    if !resumed.fork {
+        return Ok(Chosen::stored(session));
+    }
+    let (recorder, copy) = Recorder::fork(&session, &fresh(loaded))
+        .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: "))?;
+    // The run takes it up again when everything else is ready, too.
+    drop(recorder);
+    let mut chosen = Chosen::stored(copy);
+    chosen.notes.push(format!("Session {} goes on in a copy: {}", session.id, chosen.id));
+    Ok(chosen)
+}
+
+/// The session that is meant; what could not be read is told with a refusal.
+fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError, Vec<String>)> {
+    let which = resumed.which.as_str();
+    if resumed.all_projects {
+        let listings = list_projects(known_projects(&loaded.home), SystemClock.now());
+        return match select_anywhere(&listings, which, loaded.home.gemini_dir()) {
+            Ok((_, found)) => Ok(found.clone()),
+            Err(error) => {
+                let bad = listings.iter().flat_map(|(_, listing)| unreadable(listing)).collect();
+                Err((error, bad))
+            }
+        };
+    }
+    let listing = listing(&loaded.project);
+    match select(&listing, which, &loaded.project.chats_dir()) {
+        Ok(found) => Ok(found.clone()),
+        Err(error) => Err((error, unreadable(&listing))),
+    }
+}
+
+/// The writer of this run's session, and what was said in it before.
+pub fn go_on(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
+    let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
+    let stored = match (chosen.stored.take(), &chosen.file) {
+        (Some(session), _) => session,
+        // It was gone on with before and is read anew.
+        (None, Some(file)) => {
+            let loaded = load(file).map_err(|error| Failure::from_error(ExitKind::Input, &error));
+            Box::new(loaded.map_err(resuming)?)
+        }
+        (None, None) => {
+            let new = new_session(&chosen.id, &loaded.project, loaded.groups.general.session_format);
+            let recorder = Recorder::create(new).map_err(|error| {
+                Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
+            })?;
+            return Ok(Continued { recorder, history: Vec::new() });
+        }
+    };
+    let recorder =
+        Recorder::resume(&stored).map_err(|error| resuming(Failure::from_error(ExitKind::Input, &error)))?;
+    Ok(Continued { recorder, history: into_history(*stored) })
+}
+
+/// A session of this project under an id of its own.
+fn fresh(loaded: &Loaded) -> NewSession {
+    new_session(&SessionId::random(), &loaded.project, loaded.groups.general.session_format)
+}
+
+pub fn new_session(id: &SessionId, project: &Project, format: SessionFormat) -> NewSession {
+    NewSession {
+        id: id.clone(),
+        project_hash: project.hash().to_owned(),
+        chats_dir: project.chats_dir(),
+        format,
+        kind: SessionKind::Main,
+        now: SystemClock.now(),
+    }
+}
+
+/// The text of `--list-sessions`. Needs no settings, no key and no network, and writes nothing.
+pub fn list_sessions(env: &Env) -> Result<(String, Vec<String>), Failure> {
+    let listing = listing(&project(env)?);
+    Ok((list_text(&listing, SystemClock.now()), unreadable(&listing)))
+}
+
+/// The text of `--delete-session`.
+pub fn delete_session(which: &str, env: &Env) -> Result<String, Failure> {
+    let project = project(env)?;
+    let listing = listing(&project);
+    let dirs = project.read_chat_dirs();
+    // The beginning of an id is as good as the id; `latest` is no session to name by accident.
+    let begins = |session: &SessionInfo| !which.is_empty() && session.id.as_str().starts_with(which);
+    let id = match select(&listing, which, &project.chats_dir()) {
+        Ok(found) if begins(found) => Some(found.id.clone()),
+        Err(error @ SelectError::Ambiguous { .. }) => {
+            return Err(Failure::from_error(ExitKind::Input, &error));
+        }
+        _ => None,
+    };
+    let which = id.as_ref().map_or(which, SessionId::as_str);
+    delete(&listing, dirs, which, None, SystemClock.now())
+        .map(|line| format!("{line}\n"))
+        .map_err(|error| Failure::from_error(ExitKind::Input, &error))
+}
+
+fn project(env: &Env) -> Result<Project, Failure> {
+    Ok(Project::locate(&home(env)?, env.cwd()))
+}
+
+fn listing(project: &Project) -> Listing {
+    list(project.read_chat_dirs(), SystemClock.now())
+}
+
+/// Lines about files that could not be read; they are left alone.
+fn unreadable(listing: &Listing) -> Vec<String> {
+    listing.unreadable.iter().map(|(_, reason)| format!("Warning: {reason}")).collect()
+}
+
+fn refused(text: String) -> Failure {
+    Failure::new(ExitKind::Input, text)
+}

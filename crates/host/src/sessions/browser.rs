@@ -1,0 +1,189 @@
+//! The sessions of the session browser: rows from the index, and what is done with one of them.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use pollux_catalogue::Filter;
+use pollux_domain::terminal_text::one_line;
+use pollux_domain::time::{Clock, SystemClock, Timestamp};
+use pollux_session::{Recorder, TextKind, list, load, relative_time, visit_texts};
+
+use super::places::Places;
+use super::{pick, removals, rows};
+use crate::sessions::{SessionSource, Wanted, Which};
+use crate::{Loaded, Prepared};
+
+/// Messages of a preview from each end.
+const FROM_EACH_END: usize = 2;
+/// Characters of a message that a preview shows.
+const PREVIEWED: usize = 300;
+/// Sessions that a search of their words finds.
+const HITS: usize = 200;
+
+/// A session that can be gone on with.
+#[derive(Debug, Clone)]
+pub struct StoredChat {
+    pub id: String,
+    pub file: PathBuf,
+    pub title: String,
+    /// How it began, if the title says something else.
+    pub first: String,
+    pub messages: u64,
+    pub updated: Timestamp,
+    /// When that was, in words.
+    pub age: String,
+    /// The project's folder, where it is known.
+    pub project: String,
+    /// Whether it is of this project.
+    pub here: bool,
+}
+
+/// Where sessions are looked for. Its work may be done on any thread.
+#[derive(Clone)]
+pub struct StoredChats {
+    places: Places,
+}
+
+/// Whether the index is looked at as it is, or brought up to date before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    AsKnown,
+    UpToDate,
+}
+
+/// The sessions of this project, and of all others.
+pub fn stored_chats(loaded: &Loaded) -> StoredChats {
+    StoredChats { places: Places::new(&loaded.env, loaded.home.clone(), false) }
+}
+
+impl StoredChats {
+    /// What can be gone on with. No session file is read for what is known already.
+    pub fn rows(&self, all_projects: bool, freshness: Freshness) -> Vec<StoredChat> {
+        let now = SystemClock.now();
+        let mut catalogue = self.places.open_catalogue();
+        if !catalogue.is_kept() && !all_projects {
+            return self.listed_here(now);
+        }
+        let wanted = wanted(all_projects);
+        let sources = self.places.sources(&wanted);
+        match freshness {
+            Freshness::AsKnown => catalogue.look_at(&sources),
+            Freshness::UpToDate => drop(self.places.refresh(&mut catalogue, &sources)),
+        }
+        let listed = catalogue.list(&self.places.filter(&wanted));
+        let resumable = listed.into_iter().filter(|listed| listed.record.resumable);
+        resumable
+            .map(|listed| {
+                let row = rows::from_record(&listed.record, listed.origin, now, false);
+                let here = self.places.is_here(&listed.record.file);
+                let record = listed.record;
+                StoredChat {
+                    id: row.id,
+                    title: row.title,
+                    first: record.first_user,
+                    messages: record.messages,
+                    updated: record.last_updated,
+                    age: row.age,
+                    project: record.project_path.map(|path| path.display().to_string()).unwrap_or_default(),
+                    here,
+                    file: record.file,
+                }
+            })
+            .collect()
+    }
+
+    /// Without an index only the beginnings of files are read.
+    fn listed_here(&self, now: Timestamp) -> Vec<StoredChat> {
+        let listing = list(self.places.project.read_chat_dirs(), now);
+        let row = |info: &pollux_session::SessionInfo| StoredChat {
+            id: info.id.as_str().to_owned(),
+            file: info.path.clone(),
+            title: info.title.clone(),
+            first: info.first_user_message.clone(),
+            messages: info.message_count.map(|count| count as u64).unwrap_or_default(),
+            updated: info.last_updated,
+            age: relative_time(info.last_updated, now),
+            project: self.places.project.root().display().to_string(),
+            here: true,
+        };
+        listing.sessions.iter().map(row).collect()
+    }
+
+    /// Sessions that have these words in what was said: their ids, and the place.
+    pub fn search(&self, words: &str, all_projects: bool) -> Vec<(String, String)> {
+        let wanted = wanted(all_projects);
+        let mut catalogue = self.places.open_catalogue();
+        self.places.refresh(&mut catalogue, &self.places.sources(&wanted));
+        self.places.refresh_texts(&mut catalogue);
+        let filter = Filter { limit: Some(HITS), ..self.places.filter(&wanted) };
+        let hits = catalogue.search(words, &filter, SystemClock.now());
+        let place = |hit: pollux_catalogue::Hit| {
+            (
+                hit.session.record.session_id.as_str().to_owned(),
+                format!("… {} …", one_line(&hit.snippet.text)),
+            )
+        };
+        hits.into_iter().map(place).collect()
+    }
+
+    /// The first and the last messages of a session.
+    pub fn preview(file: &Path) -> Vec<String> {
+        let (mut first, mut last) = (Vec::new(), VecDeque::new());
+        let mut between = 0_usize;
+        let read = visit_texts(file, &mut |kind, _, _, text| {
+            let sign = match kind {
+                TextKind::User => ">",
+                TextKind::Agent => "✦",
+                TextKind::Tool | TextKind::Output | TextKind::Error => return,
+            };
+            let text: String = text.chars().take(PREVIEWED).collect();
+            let line = format!("{sign} {}", one_line(&text));
+            if first.len() < FROM_EACH_END {
+                first.push(line);
+                return;
+            }
+            last.push_back(line);
+            if last.len() > FROM_EACH_END {
+                last.pop_front();
+                between += 1;
+            }
+        });
+        if let Err(error) = read {
+            return vec![error.to_string()];
+        }
+        if between > 0 {
+            first.push(format!("… {between} messages between …"));
+        }
+        first.extend(last);
+        first
+    }
+
+    /// Deletes a session with all that belongs to it; what was done, or why not.
+    pub fn delete(&self, id: &str) -> Result<String, String> {
+        let which = Which { id: id.to_owned(), all_projects: true, source: Some(SessionSource::Gemini) };
+        let found =
+            pick::pick(&self.places, &which, pick::Reach::AsTold).map_err(|failure| failure.message())?;
+        let pick::Picked::Own(own) = found else {
+            return Err("only sessions of ours are deleted".to_owned());
+        };
+        let proposal = removals::of_session(&own).map_err(|failure| failure.message())?;
+        let removed = (proposal.carry_out)().map_err(|failure| failure.message())?;
+        match removed.skipped.first() {
+            Some((_, why)) => Err(format!("The session was kept: {why}")),
+            None => Ok(format!("Session {} was deleted.", one_line(id))),
+        }
+    }
+}
+
+fn wanted(all_projects: bool) -> Wanted {
+    Wanted { all_projects, source: Some(SessionSource::Gemini), subagents: false, in_full: false }
+}
+
+impl Prepared<'_> {
+    /// Why a session cannot be gone on with; asked before the present one is left.
+    pub fn check_session(&self, file: &Path) -> Result<(), String> {
+        let problem = |error: &dyn std::error::Error| format!("The session cannot be gone on with: {error}");
+        let session = load(file).map_err(|error| problem(&error))?;
+        Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
+    }
+}

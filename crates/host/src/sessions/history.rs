@@ -1,0 +1,65 @@
+//! What was said in a session before, as it is shown.
+
+use pollux_domain::content::Part;
+use pollux_domain::event::{CallStatus, Severity};
+use pollux_session::{Message, StoredCall, StoredStatus};
+use serde_json::Value;
+
+use super::Chosen;
+
+/// Something that was said or done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Prompt(String),
+    Answer(String),
+    /// A call: its tool, what it was about, and whether it went well.
+    Call {
+        name: String,
+        about: String,
+        went_well: bool,
+    },
+    Note(Severity, String),
+}
+
+impl Chosen {
+    /// The last things that were said and done, at most `most`, and how many were before them. Known until the session
+    /// is gone on with.
+    pub fn said(&self, most: usize) -> (Vec<Said>, usize) {
+        let Some(stored) = self.stored.take() else { return (Vec::new(), 0) };
+        let mut said: Vec<Said> = stored.messages.iter().flat_map(shown).collect();
+        self.stored.set(Some(stored));
+        let above = said.len().saturating_sub(most);
+        (said.split_off(above), above)
+    }
+}
+
+fn shown(message: &Message) -> Vec<Said> {
+    match message {
+        Message::User(user) => {
+            let text = user.typed.clone().unwrap_or_else(|| text(&user.parts));
+            // The program's own words are no prompt.
+            let own = text.starts_with("<session_context>") || text.trim().is_empty();
+            if own { Vec::new() } else { vec![Said::Prompt(text)] }
+        }
+        Message::Reply(reply) => {
+            let text = text(&reply.parts);
+            let answer = (!text.trim().is_empty()).then_some(Said::Answer(text));
+            answer.into_iter().chain(reply.calls.iter().map(call)).collect()
+        }
+        Message::Notice(notice) => vec![Said::Note(notice.severity, notice.text.clone())],
+        Message::Other { .. } => Vec::new(),
+    }
+}
+
+fn text(parts: &[Part]) -> String {
+    parts.iter().filter_map(Part::spoken_text).collect()
+}
+
+fn call(call: &StoredCall) -> Said {
+    let first = || call.args.values().find_map(Value::as_str).unwrap_or_default().to_owned();
+    Said::Call {
+        name: call.display_name.clone().unwrap_or_else(|| call.name.clone()),
+        about: call.description.clone().filter(|about| !about.is_empty()).unwrap_or_else(first),
+        went_well: call.status == StoredStatus::Ended(CallStatus::Success),
+    }
+}

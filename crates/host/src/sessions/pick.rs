@@ -1,0 +1,207 @@
+//! Finding the one session that is meant.
+
+use std::path::PathBuf;
+
+use pollux_catalogue::{Filter, Listed, Origin, Source};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::one_line;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_foreign::{ForeignAgent, ForeignEntry, ForeignStore};
+use pollux_session::{
+    SelectError, SessionInfo, list, list_projects, load, select, select_anywhere, subagent_files,
+};
+
+use super::places::{Places, origin, source_word};
+use crate::sessions::Which;
+
+/// Shorter beginnings of an id are too likely to be something else.
+const MIN_PREFIX: usize = 4;
+
+/// A session.
+pub enum Picked {
+    Own(Own),
+    Foreign(Box<Foreign>),
+}
+
+/// One of ours.
+pub struct Own {
+    pub info: SessionInfo,
+    /// Where its project is, if that is known.
+    pub root: Option<PathBuf>,
+    /// Every folder with sessions of its project.
+    pub dirs: Vec<PathBuf>,
+}
+
+/// One of another agent's.
+pub struct Foreign {
+    pub listed: Listed,
+    pub store: ForeignStore,
+    pub entry: ForeignEntry,
+}
+
+/// How far is looked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// An id that is not here may be of another project or agent.
+    Anywhere,
+    /// What is to be changed is where it was said to be.
+    AsTold,
+}
+
+pub fn pick(places: &Places, which: &Which, reach: Reach) -> Result<Picked, Failure> {
+    if let Some(Origin::Foreign(agent)) = which.source.map(origin) {
+        return foreign(places, which, Some(agent)).map(Picked::Foreign);
+    }
+    let wanders = reach == Reach::Anywhere && is_id(&which.id);
+    if !which.all_projects {
+        match here(places, which) {
+            Ok(own) => return Ok(Picked::Own(own)),
+            Err(error) if !wanders => return Err(refused(places, which, &error)),
+            Err(_) => {}
+        }
+    }
+    match elsewhere(places, which) {
+        Ok(own) => Ok(Picked::Own(own)),
+        Err(error @ SelectError::Ambiguous { .. }) => Err(refused(places, which, &error)),
+        Err(error) => match foreign(places, which, None) {
+            Ok(found) if wanders && which.source.is_none() => Ok(Picked::Foreign(found)),
+            Err(failure) if wanders && which.source.is_none() && failure.summary.contains("several") => {
+                Err(failure)
+            }
+            _ => Err(refused(places, which, &error)),
+        },
+    }
+}
+
+/// Whether it can only be an id: numbers and `latest` mean something else.
+fn is_id(given: &str) -> bool {
+    given.chars().count() >= MIN_PREFIX
+        && given != "latest"
+        && !given.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn here(places: &Places, which: &Which) -> Result<Own, SelectError> {
+    let dirs = places.project.read_chat_dirs();
+    let listing = list(dirs, SystemClock.now());
+    let root = Some(places.project.root().to_owned());
+    match select(&listing, &which.id, &places.project.chats_dir()) {
+        Ok(info) => Ok(Own { info: info.clone(), root, dirs: dirs.to_vec() }),
+        Err(error) => match subagent(dirs, &which.id) {
+            Some(info) => Ok(Own { info, root, dirs: dirs.to_vec() }),
+            None => Err(error),
+        },
+    }
+}
+
+fn elsewhere(places: &Places, which: &Which) -> Result<Own, SelectError> {
+    let listings = list_projects(places.projects(), SystemClock.now());
+    match select_anywhere(&listings, &which.id, places.home.gemini_dir()) {
+        Ok((project, info)) => {
+            let (root, dirs) = (project.root.clone(), project.chats_dirs.clone());
+            Ok(Own { info: info.clone(), root, dirs })
+        }
+        Err(error) => {
+            let found = listings.into_iter().find_map(|(project, _)| {
+                let info = subagent(&project.chats_dirs, &which.id)?;
+                Some(Own { info, root: project.root, dirs: project.chats_dirs })
+            });
+            found.ok_or(error)
+        }
+    }
+}
+
+/// A sub-agent's session; its file has its id for a name.
+fn subagent(dirs: &[PathBuf], given: &str) -> Option<SessionInfo> {
+    if !is_id(given) {
+        return None;
+    }
+    let name = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let files: Vec<PathBuf> = subagent_files(dirs)
+        .into_iter()
+        .filter(|path| name(path).is_some_and(|name| name.starts_with(given)))
+        .collect();
+    match files.as_slice() {
+        [only] => load(only).ok().map(|session| SessionInfo::from(&session)),
+        _ => None,
+    }
+}
+
+fn foreign(places: &Places, which: &Which, agent: Option<ForeignAgent>) -> Result<Box<Foreign>, Failure> {
+    let stores: Vec<ForeignStore> =
+        places.stores().into_iter().filter(|store| agent.is_none_or(|agent| store.agent == agent)).collect();
+    let sources: Vec<Source> = stores.iter().cloned().map(Source::Foreign).collect();
+    let mut catalogue = places.open_catalogue();
+    places.refresh(&mut catalogue, &sources);
+    let given = which.id.as_str();
+    let is_latest = given.is_empty() || given == "latest";
+    let mut filter = Filter { include_subagents: !is_latest, include_empty: true, ..Filter::default() };
+    if is_latest && !which.all_projects {
+        filter.projects.push(places.project.root().to_owned());
+        filter.projects.extend(places.project.root().canonicalize());
+    }
+    let listed = catalogue.list(&filter);
+    let id = |listed: &Listed| listed.record.session_id.as_str().to_owned();
+    let found: Vec<&Listed> = if is_latest {
+        listed.iter().take(1).collect()
+    } else {
+        let exact: Vec<&Listed> = listed.iter().filter(|listed| id(listed) == given).collect();
+        let is_prefix = exact.is_empty() && given.chars().count() >= MIN_PREFIX;
+        if is_prefix { listed.iter().filter(|listed| id(listed).starts_with(given)).collect() } else { exact }
+    };
+    let whose = agent.map_or("another agent", ForeignAgent::label);
+    match found.as_slice() {
+        [] => Err(Failure::new(ExitKind::Input, format!("no session of {whose} fits `{}`", one_line(given)))
+            .hint(
+                "`pollux sessions list --all-projects --source all` shows their ids; they have no numbers",
+            )),
+        [only] => located(&stores, only),
+        several => {
+            let ids: Vec<String> = several
+                .iter()
+                .take(5)
+                .map(|listed| format!("{} {}", source_word(listed.origin), one_line(&id(listed))))
+                .collect();
+            Err(Failure::new(
+                ExitKind::Input,
+                format!("`{}` fits several sessions: {}", one_line(given), ids.join(", ")),
+            )
+            .hint("give more of the id, or `--source`"))
+        }
+    }
+}
+
+fn located(stores: &[ForeignStore], listed: &Listed) -> Result<Box<Foreign>, Failure> {
+    let store = stores.iter().find(|store| Origin::Foreign(store.agent) == listed.origin);
+    let record = &listed.record;
+    let found = store.and_then(|store| Some((store, store.entry(&record.file, record.session_id.as_str())?)));
+    match found {
+        Some((store, entry)) => Ok(Box::new(Foreign { listed: listed.clone(), store: store.clone(), entry })),
+        None => Err(Failure::new(ExitKind::Input, format!("`{}` is gone", record.file.display()))),
+    }
+}
+
+/// Our words for a session that was not found.
+fn refused(places: &Places, which: &Which, error: &SelectError) -> Failure {
+    let given = one_line(&which.id);
+    let failure = |text: String, hint: &str| Failure::new(ExitKind::Input, text).hint(hint);
+    match error {
+        SelectError::NoSessions if which.all_projects => failure(
+            format!("there are no sessions in {}", places.home.gemini_dir().display()),
+            "`--source claude`, `codex` or `opencode` looks for other agents' sessions",
+        ),
+        SelectError::NoSessions => failure(
+            "there are no sessions of this project".to_owned(),
+            "`pollux sessions list --all-projects` shows those of other projects",
+        ),
+        SelectError::NoMatch { .. } if which.all_projects => failure(
+            format!("no session of any project is `{given}`"),
+            "`pollux sessions list --all-projects` shows their ids; numbers count only within a project",
+        ),
+        SelectError::NoMatch { .. } => failure(
+            format!("no session of this project is `{given}`"),
+            "`pollux sessions list` shows numbers and ids; `--all-projects` looks in the other projects",
+        ),
+        SelectError::Ambiguous { .. } => failure(error.to_string(), "give more of the id"),
+    }
+}

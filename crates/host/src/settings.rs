@@ -1,0 +1,207 @@
+//! `pollux config`, and what people are told about their settings.
+
+use std::path::PathBuf;
+
+use pollux_config::env::Env;
+use pollux_config::paths::{Home, same_place};
+use pollux_config::settings::{self, Layer, Settings as Loaded};
+use pollux_config::startup::Start;
+use pollux_config::trust::{self, Binding};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::{Clock, SystemClock};
+use serde_json::Value;
+
+use crate::request::{Request, Scope};
+
+/// One setting as it holds.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Dotted.
+    pub key: String,
+    pub value: Value,
+    /// `default`, a file's path, a variable's name or a flag.
+    pub origin: String,
+    /// Never shown.
+    pub secret: bool,
+    /// Whether it comes from a file of the machine.
+    pub of_system: bool,
+}
+
+/// What a `set` did.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub file: PathBuf,
+    /// What the file said before.
+    pub before: Option<Value>,
+    pub after: Value,
+}
+
+/// The settings, as this command needs them.
+pub trait Settings {
+    /// Every known setting, in the order in which they are shown.
+    fn rows(&self) -> Vec<Row>;
+
+    /// Lines about what was found in the files, for stderr.
+    fn notes(&self) -> &[String];
+
+    /// Changes one settings file to what was typed.
+    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure>;
+
+    /// What one settings file says, if it says anything.
+    fn written(&self, key: &str, scope: Scope) -> Option<Value>;
+
+    /// Takes a setting out of a settings file.
+    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure>;
+}
+
+/// The settings for `pollux config`.
+pub fn settings(options: &Request, env: &Env) -> Result<Box<dyn Settings>, Failure> {
+    let start = crate::start(options, env)?;
+    let project_is_home = same_place(start.project.root(), start.home.user_home());
+    let mut notes = notes(&start);
+    notes.extend(super::trust::first_use(&start));
+    if !start.trust.uses_project() && start.project.settings_file().exists() && !project_is_home {
+        let file = start.project.settings_file();
+        notes.push(format!(
+            "`{}` is not used: this folder is not trusted (see `pollux trust show`; `--skip-trust` trusts it once).",
+            file.display()
+        ));
+    }
+    Ok(Box::new(Files {
+        user_file: start.home.settings_file(),
+        project_file: start.project.settings_file(),
+        project_is_home,
+        home: start.home,
+        root: start.project.root().to_path_buf(),
+        binding: start.binding,
+        notes,
+        settings: start.settings,
+    }))
+}
+
+/// Lines for stderr about what was found in settings and `.env` files.
+pub fn notes(start: &Start) -> Vec<String> {
+    let mut notes = start.home_notes.clone();
+    let warnings = settings::report(&start.settings.warnings);
+    if !warnings.is_empty() {
+        notes.push(warnings.trim_end().to_owned());
+    }
+    for migrated in &start.settings.migrated {
+        let backup = match &migrated.backup {
+            Some(backup) => format!("; the file as it was is in `{}`", backup.display()),
+            None => String::new(),
+        };
+        notes.push(format!(
+            "Settings in `{}` were brought to their present names{backup}.",
+            migrated.file.display()
+        ));
+    }
+    for (file, reason) in &start.dotenv.unreadable {
+        notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));
+    }
+    notes
+}
+
+struct Files {
+    settings: Loaded,
+    user_file: PathBuf,
+    project_file: PathBuf,
+    project_is_home: bool,
+    home: Home,
+    root: PathBuf,
+    /// How the project compared with what was agreed to before anything is changed here.
+    binding: Binding,
+    notes: Vec<String>,
+}
+
+/// Keys of a server's entry in which `$NAME` may stand for a secret; `env` and `headers` are never shown.
+const EXPANDED: [&str; 6] = ["args", "command", "cwd", "description", "httpUrl", "url"];
+
+impl Files {
+    fn file(&self, scope: Scope) -> Result<&PathBuf, Failure> {
+        match scope {
+            Scope::User => Ok(&self.user_file),
+            Scope::Project if self.project_is_home => Err(Failure::new(
+                ExitKind::Failure,
+                "Error: Please use --scope user to edit settings in the home directory.",
+            )),
+            Scope::Project => Ok(&self.project_file),
+        }
+    }
+
+    /// The user's own change needs no second consent.
+    fn agree(&self, scope: Scope) -> Result<(), Failure> {
+        match scope {
+            Scope::User => Ok(()),
+            Scope::Project => trust::rebind(&self.home, &self.root, &self.binding, Some(SystemClock.now()))
+                .map_err(|error| Failure::from_error(ExitKind::Failure, &error)),
+        }
+    }
+
+    /// Entries of servers with what their files say, not what it stands for in this run.
+    fn as_written(&self, mut servers: Value) -> Value {
+        for (name, entry) in servers.as_object_mut().into_iter().flatten() {
+            let file = match self.settings.origin(&format!("mcpServers.{name}")).layer {
+                Layer::Project => &self.project_file,
+                _ => &self.user_file,
+            };
+            let written = settings::read_object(file).ok().flatten();
+            let written = written.as_ref().and_then(|object| object.get("mcpServers")?.get(name));
+            for key in EXPANDED {
+                if let (Some(value), Some(shown)) =
+                    (written.and_then(|written| written.get(key)), entry.get_mut(key))
+                {
+                    *shown = value.clone();
+                }
+            }
+        }
+        servers
+    }
+}
+
+impl Settings for Files {
+    fn rows(&self) -> Vec<Row> {
+        let rows = self.settings.rows().into_iter();
+        rows.map(|row| Row {
+            value: if row.key == "mcpServers" { self.as_written(row.value) } else { row.value },
+            key: row.key,
+            of_system: matches!(row.origin.layer, Layer::System | Layer::SystemDefaults),
+            origin: row.origin.to_string(),
+            secret: row.secret,
+        })
+        .collect()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
+        let file = self.file(scope)?.clone();
+        let value = settings::parse_user_value(key, text)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        let before = settings::set_value(&file, key, &value).map_err(|error| unwritten(&error))?;
+        self.agree(scope)?;
+        Ok(Change { file, before, after: value })
+    }
+
+    fn written(&self, key: &str, scope: Scope) -> Option<Value> {
+        let object = settings::read_object(self.file(scope).ok()?).ok().flatten()?;
+        Value::Object(object).pointer(&format!("/{}", key.replace('.', "/"))).cloned()
+    }
+
+    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure> {
+        let file = self.file(scope)?;
+        settings::remove_value(file, key).map_err(|error| unwritten(&error))?;
+        self.agree(scope)
+    }
+}
+
+fn unwritten(error: &settings::EditError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

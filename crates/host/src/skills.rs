@@ -1,0 +1,134 @@
+//! Skills of a run: which there are, and calling one by its name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::paths::GEMINI_DIR;
+use pollux_domain::content::Part;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_extend::skills::{self, Admit, Places, Shelf, Skill, Skills};
+use pollux_tools::Workspace;
+use serde_json::Value;
+
+use super::turn::Expanded;
+use super::{Conversation, Loaded, extensions};
+
+/// One skill.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub name: String,
+    pub description: String,
+    pub location: String,
+    /// `built-in`, `extension`, `user` or `workspace`.
+    pub origin: &'static str,
+    pub extension: Option<String>,
+    pub enabled: bool,
+}
+
+impl Row {
+    pub fn is_built_in(&self) -> bool {
+        self.origin == "built-in"
+    }
+}
+
+/// Where projects and homes keep skills for every agent.
+const AGENTS_DIR: &str = ".agents";
+const FOLDER: &str = "skills";
+
+/// Every skill, those that are switched off too.
+pub fn find(loaded: &Loaded) -> Skills {
+    let (home, root) = (&loaded.home, loaded.project.root());
+    let of_project = [root.join(GEMINI_DIR).join(FOLDER), root.join(AGENTS_DIR).join(FOLDER)];
+    skills::discover(&Places {
+        extensions: &extensions::readable(loaded),
+        user: vec![home.skills_dir(), home.user_home().join(AGENTS_DIR).join(FOLDER)],
+        workspace: if loaded.trust.uses_project() { of_project.into() } else { Vec::new() },
+        disabled: &off(loaded.settings.get("skills.disabled").map(|(value, _)| value)),
+    })
+}
+
+/// The names in a list of skills that are switched off.
+pub fn off(list: Option<&Value>) -> Vec<String> {
+    let items = list.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Whether skills are used at all.
+pub fn are_on(loaded: &Loaded) -> bool {
+    let is_off = |key: &str| matches!(loaded.settings.get(key), Some((Value::Bool(false), _)));
+    !is_off("skills.enabled") && !is_off("admin.skills.enabled")
+}
+
+/// The skills of a conversation, and lines about what is wrong with some.
+pub fn shelf(loaded: &Loaded, workspace: &Arc<Workspace>) -> (Option<Arc<Shelf>>, Vec<String>) {
+    if !are_on(loaded) {
+        return (None, Vec::new());
+    }
+    let found = find(loaded);
+    let warnings = found.warnings.iter().map(ToString::to_string).collect();
+    let workspace = Arc::clone(workspace);
+    let admit: Admit = Arc::new(move |folder| workspace.open_for_reading(folder));
+    (Some(Arc::new(Shelf::new(found, admit))), warnings)
+}
+
+/// The skill that a line calls, and the words after it.
+pub fn called(shelf: Option<&Shelf>, typed: &str) -> Option<(Skill, String)> {
+    let line = typed.trim().strip_prefix('/')?;
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    Some((shelf?.called(word)?, rest.trim().to_owned()))
+}
+
+/// What goes before the words with which a person called a skill, and the words.
+pub fn activated(shelf: &Shelf, skill: &Skill, words: String) -> Result<(Part, String), Failure> {
+    let text = shelf.activate(skill).map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
+    // Upstream's words.
+    let words = if words.is_empty() { format!("Use the skill {}", skill.name) } else { words };
+    Ok((Part::text(text), words))
+}
+
+/// Puts a part before a prompt that was expanded.
+pub fn before(part: Part, expanded: Result<Expanded, Failure>) -> Result<Expanded, Failure> {
+    expanded.map(|(mut parts, passed_over)| {
+        parts.insert(0, part);
+        (parts, passed_over)
+    })
+}
+
+impl Conversation {
+    /// Every skill, as a list shows them; `None` where skills are switched off.
+    pub fn skills(&self) -> Option<Vec<Row>> {
+        Some(self.outside.skills.as_ref()?.skills().all.iter().map(row).collect())
+    }
+
+    /// Looks for skills anew; how many came and went.
+    pub fn reload_skills(&self, loaded: &Loaded) -> Option<(usize, usize, Vec<String>)> {
+        let found = find(loaded);
+        let warnings = found.warnings.iter().map(ToString::to_string).collect();
+        let change = self.outside.skills.as_ref()?.replace(found);
+        Some((change.added, change.removed, warnings))
+    }
+}
+
+pub fn row(skill: &Skill) -> Row {
+    let extension = match &skill.origin {
+        skills::Origin::Extension(name) => Some(name.clone()),
+        skills::Origin::BuiltIn | skills::Origin::User | skills::Origin::Workspace => None,
+    };
+    Row {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        location: skill.location.display().to_string(),
+        origin: skill.origin.word(),
+        extension,
+        enabled: !skill.disabled,
+    }
+}
+
+/// The folder that skills of a scope are installed in.
+pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
+    match of_workspace {
+        true => loaded.project.gemini_dir().join(FOLDER),
+        false => loaded.home.skills_dir(),
+    }
+}

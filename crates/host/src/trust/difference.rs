@@ -1,0 +1,98 @@
+//! What `pollux trust diff` prints.
+
+use std::io::Write;
+use std::time::Duration;
+
+use pollux_config::trust::{Change, Kept};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::page::{visible, visible_lines};
+use super::{View, page};
+
+/// A hopeless comparison stops being exact after this time.
+const EFFORT: Duration = Duration::from_millis(500);
+
+pub fn print(view: &View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(record) = &view.record else {
+        let text =
+            format!("`{}` was never agreed to, so there is nothing to compare with", view.folder.display());
+        return Err(Failure::new(ExitKind::Failure, page::visible(&text))
+            .hint("`pollux trust show` tells what it would run"));
+    };
+    let changes = record.changes(&view.inventory);
+    if as_json {
+        let changes: Vec<Value> = changes.iter().map(object).collect();
+        let all = json!({
+            "folder": view.folder.to_string_lossy(),
+            "since": record.time,
+            "changes": changes,
+        });
+        return print_result(out, &format!("{all:#}\n"));
+    }
+    if changes.is_empty() {
+        let since = record.time.as_deref().map(|time| format!(" ({time})")).unwrap_or_default();
+        return print_result(out, &visible_lines(&format!("Nothing changed since it was trusted{since}.\n")));
+    }
+    print_result(out, &sections(&changes))
+}
+
+/// The differences for people; empty when there is nothing to compare with.
+pub fn text(view: &View) -> String {
+    let changes = view.record.as_ref().map(|record| record.changes(&view.inventory)).unwrap_or_default();
+    if changes.is_empty() { String::new() } else { format!("What changed:\n{}", sections(&changes)) }
+}
+
+fn sections(changes: &[Change]) -> String {
+    let text: String = changes.iter().map(section).collect();
+    visible_lines(&text)
+}
+
+fn object(change: &Change) -> Value {
+    json!({"path": change.path, "change": word(change), "diff": unified(change)})
+}
+
+fn word(change: &Change) -> &'static str {
+    match (&change.before, &change.after) {
+        (None, _) => "added",
+        (Some(_), None) => "removed",
+        (Some(_), Some(_)) => "changed",
+    }
+}
+
+fn section(change: &Change) -> String {
+    match unified(change) {
+        Some(diff) => diff,
+        None => format!(
+            "{} {}: its content is not kept, because it is no text or too long\n",
+            word(change),
+            visible(&change.path)
+        ),
+    }
+}
+
+/// The change line by line; `None` if one side's text is not known.
+fn unified(change: &Change) -> Option<String> {
+    let text = |kept: &Option<Kept>| match kept {
+        None => Some(String::new()),
+        Some(kept) => kept.text.clone(),
+    };
+    let (before, after) = (text(&change.before)?, text(&change.after)?);
+    let path = visible(&change.path);
+    if before == after {
+        return Some(match (&change.before, &change.after) {
+            (Some(_), Some(_)) => {
+                format!("changed {path}: only comments, spaces, or what kind of file it is\n")
+            }
+            _ => format!("{} {path}: it is empty\n", word(change)),
+        });
+    }
+    let side = |kept: &Option<Kept>, prefix: &str| match kept {
+        None => "/dev/null".to_owned(),
+        Some(_) => format!("{prefix}/{path}"),
+    };
+    let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before.as_str(), after.as_str());
+    Some(diff.unified_diff().header(&side(&change.before, "a"), &side(&change.after, "b")).to_string())
+}

@@ -1,0 +1,231 @@
+//! Joins a run's events to stdout, stderr and telemetry.
+//!
+//! For front ends that print as they go: a headless run, and line mode, which exports what it shows itself. It
+//! decides what a closed or full stdout means for the exit code; what is written is up to the format.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pollux_config::groups::{Secret, Telemetry};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::Failure;
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
+use pollux_domain::time::SystemClock;
+use serde_json::Value;
+
+use crate::headless::{Renderer, Style, is_broken_pipe};
+use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+
+/// The output streams of a run.
+pub struct Console {
+    renderer: Renderer,
+    exporter: Option<Exporter>,
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    /// Why stdout can no longer be written.
+    broken: Option<io::Error>,
+}
+
+impl Console {
+    /// On the process's own streams.
+    pub fn of_process(style: Style) -> Self {
+        Self::new(style, Box::new(io::stdout()), Box::new(io::stderr()))
+    }
+
+    pub fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
+        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
+    }
+
+    /// Also exports events to a file from now on, if the settings ask for it. A file that cannot be opened is a
+    /// warning, never the reason why a run fails.
+    pub fn open_telemetry(
+        &mut self,
+        settings: &Telemetry,
+        identity: Identity,
+        secrets: &[Secret],
+        configuration: &Configuration,
+    ) {
+        if !settings.enabled {
+            return;
+        }
+        let Some(outfile) = &settings.outfile else {
+            self.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
+            return;
+        };
+        let setup = Setup {
+            outfile: outfile.clone(),
+            texts_allowed: settings.log_prompts,
+            identity,
+            secrets: secrets.to_vec(),
+            clock: Arc::new(SystemClock),
+        };
+        match Exporter::open(setup) {
+            Ok(mut exporter) => {
+                exporter.configuration(configuration);
+                self.exporter = Some(exporter);
+            }
+            Err(error) => {
+                let file = outfile.display();
+                self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
+            }
+        }
+    }
+
+    /// What is really in force, for programs that read the output.
+    pub fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
+        self.renderer.set_conditions(mode, sandbox);
+    }
+
+    /// A line for the person. Nobody can be told when stderr is gone.
+    pub fn note(&mut self, line: &str) {
+        let _ = writeln!(self.err, "{}", redacted(&plain(line)));
+    }
+
+    /// Exports an event that is shown in another way.
+    pub fn export(&mut self, event: &Event) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.event(event);
+        }
+    }
+
+    /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
+    pub fn take(&mut self, event: &Event) -> ControlFlow<()> {
+        self.export(event);
+        if self.broken.is_none() {
+            self.broken = self.renderer.event(event, &mut *self.out, &mut *self.err).err();
+        }
+        if self.broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Whether nobody reads stdout any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// The turn is over.
+    pub fn finish(mut self, end: &TurnEnd, signal: Option<Received>) -> ExitKind {
+        self.close_export();
+        if let Some(error) = self.broken.take() {
+            return self.unwritable(&error);
+        }
+        match self.renderer.finish(end, signal, &mut *self.out, &mut *self.err) {
+            Ok(exit) => exit,
+            Err(error) => self.unwritable(&error),
+        }
+    }
+
+    /// The run failed outside a turn.
+    pub fn fail(mut self, failure: &Failure) -> ExitKind {
+        self.close_export();
+        if let Some(error) = self.broken.take() {
+            return self.unwritable(&error);
+        }
+        match self.renderer.fail(failure, &mut *self.out, &mut *self.err) {
+            Ok(exit) => exit,
+            Err(error) => self.unwritable(&error),
+        }
+    }
+
+    fn close_export(&mut self) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.finish();
+        }
+    }
+
+    /// A reader that has seen enough is no failure; a full disk is.
+    fn unwritable(&mut self, error: &io::Error) -> ExitKind {
+        if is_broken_pipe(error) {
+            return ExitKind::Success;
+        }
+        self.note(&format!("could not write to stdout: {error}"));
+        ExitKind::Failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_config::groups::{Dialect, OutputFormat};
+    use pollux_domain::failure::Colour;
+    use std::sync::Mutex;
+
+    struct Failing(io::ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What the console wrote, readable after it took the writer.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn style() -> Style {
+        Style {
+            format: OutputFormat::Text,
+            dialect: Dialect::Pollux,
+            raw: false,
+            colour: Colour::None,
+            clock: Arc::new(SystemClock),
+            shows_calls: false,
+            debug: false,
+        }
+    }
+
+    fn exit_when_stdout(kind: io::ErrorKind) -> u8 {
+        let mut console = Console::new(style(), Box::new(Failing(kind)), Box::new(io::sink()));
+        assert_eq!(console.take(&Event::Text("x".into())), ControlFlow::Break(()));
+        console.finish(&TurnEnd::Cancelled, None).code()
+    }
+
+    #[test]
+    fn a_closed_stdout_ends_the_run_quietly_and_a_full_disk_does_not() {
+        assert_eq!(exit_when_stdout(io::ErrorKind::BrokenPipe), 0);
+        assert_eq!(exit_when_stdout(io::ErrorKind::StorageFull), 1);
+    }
+
+    #[test]
+    fn telemetry_that_cannot_be_written_is_a_warning_and_none_when_it_is_off() {
+        let identity = || Identity {
+            session: "s1".to_owned(),
+            installation: None,
+            version: "1".to_owned(),
+            interactive: false,
+            auth_type: None,
+        };
+        let warning = |settings: &Telemetry| {
+            let err = Shared::default();
+            let mut console = Console::new(style(), Box::new(io::sink()), Box::new(err.clone()));
+            console.open_telemetry(settings, identity(), &[], &Configuration::default());
+            assert_eq!(console.finish(&TurnEnd::Cancelled, None).code(), 130);
+            let written = err.0.lock().unwrap().clone();
+            String::from_utf8(written).unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let on = Telemetry { enabled: true, ..Telemetry::default() };
+        let unwritable = Telemetry { outfile: Some(dir.path().to_owned()), ..on.clone() };
+        assert!(warning(&on).contains("`telemetry.outfile` is not set"));
+        assert!(warning(&unwritable).contains("Warning: telemetry is off: could not open"));
+        let off = Telemetry { enabled: false, ..unwritable };
+        assert!(!warning(&off).contains("telemetry"));
+    }
+}
