@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::event::{Event, FrontId, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
 use pollux_policy::always::{Definitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
@@ -84,16 +84,23 @@ impl Approvals {
         Ok(before != mode)
     }
 
-    /// Changes the mode and tells the front ends.
-    pub(crate) async fn enter(&self, mode: ApprovalMode, desk: &Desk) {
-        match self.set_mode(mode) {
-            Ok(true) => desk.tell(Event::ModeChanged(mode)).await,
+    /// Changes the mode and tells the front ends; `by` is the one that wanted it.
+    pub(crate) async fn enter(
+        &self,
+        mode: ApprovalMode,
+        desk: &Desk,
+        by: Option<&FrontId>,
+    ) -> Result<(), ModeRefused> {
+        let result = self.set_mode(mode);
+        match result {
+            Ok(true) => desk.tell(Event::ModeChanged { mode, by: by.cloned() }).await,
             Ok(false) => {}
             Err(refused) => {
                 let (severity, code) = (Severity::Warning, NoticeCode::Policy);
                 desk.tell(Event::Notice { severity, code, message: refused.to_string() }).await;
             }
         }
+        result.map(drop)
     }
 
     /// The mode that planning interrupted; a session that began with planning has nothing more to go back to

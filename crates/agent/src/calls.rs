@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
-use pollux_domain::event::{CallDecision, CallOutcome, CallReport, Event};
+use pollux_domain::event::{CallDecision, CallOutcome, CallReport, CallRequest, Event, Location};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{
     Display, Effect, FileDiff, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolFailure,
@@ -51,6 +51,8 @@ pub(crate) struct Ready {
     pub(crate) args: JsonObject,
     pub(crate) description: String,
     pub(crate) effect: Effect,
+    /// The files and folders that it is about.
+    pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
     /// The tool itself has to ask the person.
     pub(crate) must_ask: bool,
@@ -78,6 +80,8 @@ pub(crate) struct Finished {
     /// The arguments as the tool took them.
     pub(crate) args: JsonObject,
     pub(crate) effect: Effect,
+    /// The files and folders that it is about.
+    pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
     pub(crate) outcome: ToolOutcome,
     pub(crate) duration: Duration,
@@ -97,6 +101,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
         args: call.args.clone(),
         description: String::new(),
         effect: Effect::None,
+        paths: Vec::new(),
         decision: None,
         must_ask: false,
         reads_only: false,
@@ -123,6 +128,7 @@ pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> 
         .map_err(|message| failure(ToolErrorKind::InvalidToolParams, message))?;
     Ok(Ready {
         effect: invocation.effect(),
+        paths: invocation.locations(),
         description: invocation.describe(),
         call,
         spec: Some(spec),
@@ -161,6 +167,25 @@ impl Ready {
     /// The change it would make to a file.
     pub(crate) async fn preview(&self) -> Option<FileDiff> {
         self.run.as_ref().ok()?.preview().await
+    }
+
+    /// The call as front ends learn of it.
+    pub(crate) fn request(&self) -> CallRequest {
+        CallRequest {
+            call: self.call.id.clone(),
+            name: self.call.name.clone(),
+            args: self.call.args.clone(),
+            title: self.description.clone(),
+            display_name: self.display_name().to_owned(),
+            kind: self.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
+            server: self.tool.as_ref().and_then(|tool| tool.server()).map(str::to_owned),
+            paths: self.paths.clone(),
+        }
+    }
+
+    /// The tool's name for people.
+    pub(crate) fn display_name(&self) -> &str {
+        self.spec.as_ref().map_or(&self.call.name, |spec| &spec.display_name)
     }
 
     /// What a person should know before agreeing to it, if its description is too short for that.
@@ -205,17 +230,30 @@ pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     groups
 }
 
+/// Whether front ends are told when a call begins; those of a sub-agent have events of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Starts {
+    Told,
+    Silent,
+}
+
 /// Runs calls side by side; the results are in the order of the calls.
 pub(crate) async fn run_group(
     group: Vec<Ready>,
+    starts: Starts,
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> Vec<Finished> {
-    join_all(group.into_iter().map(|call| run_one(call, events, cancel))).await
+    join_all(group.into_iter().map(|call| run_one(call, starts, events, cancel))).await
 }
 
-async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &CancellationToken) -> Finished {
-    let Ready { call, spec, tool, args, effect, decision, must_ask, marks, run, .. } = ready;
+async fn run_one(
+    ready: Ready,
+    starts: Starts,
+    events: &mpsc::Sender<Event>,
+    cancel: &CancellationToken,
+) -> Finished {
+    let Ready { call, spec, tool, args, effect, paths, decision, must_ask, marks, run, .. } = ready;
     let started = Instant::now();
     let mut ran = false;
     let outcome = match run {
@@ -223,6 +261,9 @@ async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &Cancellati
         Err(Refusal::ByPerson(message)) => ToolOutcome::Refused(message),
         Ok(_) if cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
         Ok(invocation) => {
+            if starts == Starts::Told {
+                let _ = events.send(Event::CallStarted { call: call.id.clone() }).await;
+            }
             let context = context(&call, must_ask, events, cancel);
             // A tool that panics fails its call, not the session.
             let run = AssertUnwindSafe(async { invocation.run(&context).await }).catch_unwind();
@@ -241,7 +282,7 @@ async fn run_one(ready: Ready, events: &mpsc::Sender<Event>, cancel: &Cancellati
     };
     let appended = if marks.changed && ran { CHANGED.to_owned() } else { String::new() };
     let (is_tail, duration) = (marks.original.is_some(), started.elapsed());
-    Finished { call, spec, tool, args, effect, decision, outcome, duration, ran, is_tail, appended }
+    Finished { call, spec, tool, args, effect, paths, decision, outcome, duration, ran, is_tail, appended }
 }
 
 /// Over when a tool has had its time to end in order after a cancel.
@@ -286,10 +327,12 @@ impl Finished {
             && self.spec.as_ref().is_some_and(|spec| spec.kind == ToolKind::Agent)
     }
 
-    /// The report for front ends and telemetry.
-    pub(crate) fn report(&self, answer: &[Part], prompt_id: &str) -> CallReport {
-        let (outcome, display, lines) = match &self.outcome {
+    /// The report for front ends and telemetry. It takes the parts of the result, which nobody else reads after it.
+    pub(crate) fn report(&mut self, answer: &[Part], prompt_id: &str) -> CallReport {
+        let mut parts = Vec::new();
+        let (outcome, display, lines) = match &mut self.outcome {
             ToolOutcome::Done(output) => {
+                parts = std::mem::take(&mut output.parts);
                 let outcome = match &output.failure {
                     Some(failure) => CallOutcome::Failed(failure.clone().into()),
                     None => CallOutcome::Succeeded,
@@ -320,6 +363,8 @@ impl Finished {
             decision: self.decision,
             answer: answer.iter().map(answer::text).collect(),
             prompt_id: prompt_id.to_owned(),
+            paths: std::mem::take(&mut self.paths),
+            parts,
         }
     }
 }

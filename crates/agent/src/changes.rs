@@ -31,7 +31,7 @@ impl Session {
         if let Some(changes) = self.changes.as_ref().filter(|_| !message.is_empty()) {
             changes.prompt(&message);
         }
-        self.set_prompted(Prompted { message, id: prompt_id.to_owned() });
+        self.set_prompted(Prompted { message, id: prompt_id.to_owned(), reply: String::new() });
     }
 
     /// A person is about to be asked about an edit.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why};
-use pollux_domain::event::Event;
+use pollux_domain::event::{Event, FrontId, OpResult, RequestId};
 use pollux_domain::id::CallId;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use crate::hooked::Hooked;
 use crate::subagent::Stopwatch;
 
 /// Who waits for an answer, by call.
-type Open = HashMap<String, oneshot::Sender<Answer>>;
+type Open = HashMap<String, oneshot::Sender<(Answer, FrontId)>>;
 
 /// The questions that are open, and the way to the front ends.
 pub(crate) struct Desk {
@@ -46,7 +46,16 @@ impl Desk {
     }
 
     /// Asks and waits. Whoever cancels the turn, or goes away, has said no.
-    pub(crate) async fn ask(&self, mut request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+    pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+        self.ask_whom(request, cancel).await.0
+    }
+
+    /// Asks and waits; the answer, and who gave it.
+    pub(crate) async fn ask_whom(
+        &self,
+        mut request: ApprovalRequest,
+        cancel: &CancellationToken,
+    ) -> (Answer, Option<FrontId>) {
         let _pause = self.asker.as_ref().map(|(_, time)| time.pause());
         if let Some((name, _)) = &self.asker {
             request.display_name = format!("{} (for {name})", request.display_name);
@@ -59,20 +68,25 @@ impl Desk {
         self.tell(Event::ApprovalWanted(Arc::clone(&request))).await;
         let answer = tokio::select! {
             biased;
-            () = cancel.cancelled() => Answer::Cancel,
-            answer = receiver => answer.unwrap_or(Answer::Cancel),
+            () = cancel.cancelled() => None,
+            answer = receiver => answer.ok(),
         };
+        let (answer, by) = answer.map_or((Answer::Cancel, None), |(answer, by)| (answer, Some(by)));
         self.with(|open| open.remove(call.as_str()));
-        let answer = if was_offered(&request, &answer) { answer } else { Answer::Cancel };
-        self.tell(Event::ApprovalSettled { call, outcome: answer.outcome() }).await;
-        answer
+        let answer = if request.offers(&answer) { answer } else { Answer::Cancel };
+        self.tell(Event::ApprovalSettled { call, outcome: answer.outcome(), by: by.clone() }).await;
+        (answer, by)
     }
 
-    /// Passes an answer on; one that nobody waits for is dropped.
-    pub(crate) fn answer(&self, call: &CallId, answer: Answer) {
-        if let Some(waiting) = self.with(|open| open.remove(call.as_str())) {
-            let _ = waiting.send(answer);
-        }
+    /// Passes an answer on; whether anybody waited for it.
+    pub(crate) fn answer(&self, call: &CallId, answer: Answer, by: &FrontId) -> bool {
+        let waiting = self.with(|open| open.remove(call.as_str()));
+        waiting.is_some_and(|waiting| waiting.send((answer, by.clone())).is_ok())
+    }
+
+    /// Tells whoever asked what came of it.
+    pub(crate) async fn acknowledge(&self, id: RequestId, by: FrontId, result: OpResult) {
+        self.tell(Event::Acknowledged { id, by, result }).await;
     }
 
     /// Tells the front ends.
@@ -106,15 +120,5 @@ impl Person for Desk {
             offers: vec![Offer { outcome: Outcome::Refuse, covers: String::new() }],
         };
         Box::pin(Desk::ask(self, request, cancel))
-    }
-}
-
-/// No front end can take more than it was offered.
-fn was_offered(request: &ApprovalRequest, answer: &Answer) -> bool {
-    match (answer, &request.subject) {
-        (Answer::Refuse(_) | Answer::Cancel, _) => true,
-        (Answer::Replies(replies), Subject::Questions(questions)) => replies.len() == questions.len(),
-        (Answer::Replies(_), _) => false,
-        (other, _) => request.offers.iter().any(|offer| offer.outcome == other.outcome()),
     }
 }

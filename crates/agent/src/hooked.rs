@@ -149,7 +149,7 @@ impl Hooked {
 fn report(moment: Moment, run: Run, message: Option<String>, suppressed: bool) -> HookReport {
     let error = (!run.success()).then(|| run.warning.clone().unwrap_or_else(|| run.ending.to_string()));
     HookReport {
-        event: moment.name(),
+        event: moment.name().to_owned(),
         hook: run.hook.title().to_owned(),
         duration: run.duration,
         exit_code: run.exit_code(),

@@ -33,5 +33,5 @@ mod turn;
 pub use hooked::HookPort;
 pub use permission::GrantReach;
 pub use schema::check as check_arguments;
-pub use session::{Handle, Planning, Ports, SessionSpec, open};
+pub use session::{Handle, Operations, Planning, Ports, SessionOver, SessionSpec, open};
 pub use subagent::{AgentPort, OwnServers, StartedServers, TerminateMode};

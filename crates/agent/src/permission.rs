@@ -125,7 +125,7 @@ impl Session {
             offers: grants.offers(request),
         };
         self.keep_asked(ready).await;
-        let answer = self.desk.ask(question, cancel).await;
+        let (answer, by) = self.desk.ask_whom(question, cancel).await;
         if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
             ready.decision.get_or_insert(CallDecision::Accept);
         }
@@ -133,7 +133,7 @@ impl Session {
         match answer {
             Answer::Once | Answer::Replies(_) => {}
             Answer::Session if grants.auto_edit => {
-                self.approvals.enter(ApprovalMode::AutoEdit, &self.desk).await;
+                let _ = self.approvals.enter(ApprovalMode::AutoEdit, &self.desk, by.as_ref()).await;
             }
             Answer::Session => grants.call.iter().for_each(|grant| self.approvals.allow_for_session(grant)),
             Answer::SessionServer => {
@@ -322,7 +322,7 @@ fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
     });
     let parts = verdict.parts.iter().map(|part| WhyPart {
         text: part.text.clone(),
-        decision: part.decision.as_str(),
+        decision: part.decision.as_str().to_owned(),
         reason: part.reason.clone(),
     });
     let reason = match rejected_edit {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use pollux_domain::content::Body;
-use pollux_domain::event::{CompressionStatus, Event, RequestEnded, TurnEnd};
+use pollux_domain::event::{Compressed, CompressionStatus, Event, RequestEnded, TurnEnd};
 use pollux_domain::model::{ModelRequest, ReplyChunk, RequestRole};
 use pollux_hooks::CompressTrigger;
 use tokio_util::sync::CancellationToken;
@@ -92,7 +92,14 @@ impl Session {
         freed
     }
 
+    /// The id of a compression that begins.
+    fn next_compression(&mut self) -> String {
+        self.counters.compressions += 1;
+        format!("compression-{}", self.counters.compressions)
+    }
+
     async fn compress(&mut self, prompt_id: &str, cancel: &CancellationToken) {
+        let id = self.next_compression();
         let before = self.size();
         // First without any model: old tool outputs go to files. What is protected must leave room for the rest.
         let protected = self.model_settings.mask_protected_tokens.min(self.threshold() / 2);
@@ -100,50 +107,64 @@ impl Session {
         let outcome = if freed && self.size() <= self.threshold() {
             Err(CompressionStatus::Nothing)
         } else {
-            self.summarise(prompt_id, CompressTrigger::Auto, cancel).await
+            self.summarise(&id, prompt_id, CompressTrigger::Auto, cancel).await
         };
-        let status = match outcome {
-            Ok(()) => CompressionStatus::Compressed,
+        let (status, summary) = match outcome {
+            Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
             Err(CompressionStatus::Nothing) if !freed => return,
-            Err(CompressionStatus::Nothing) => CompressionStatus::Truncated,
+            Err(CompressionStatus::Nothing) => (CompressionStatus::Truncated, None),
             // Stopped by the user: that says nothing about the next time.
             Err(_) if cancel.is_cancelled() => return,
             Err(status) => {
                 self.counters.summary_failed = true;
-                status
+                (status, None)
             }
         };
-        let after = self.size();
-        self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
+        self.tell_compressed(id, before, status, summary).await;
+    }
+
+    async fn tell_compressed(
+        &self,
+        id: String,
+        before: u64,
+        status: CompressionStatus,
+        summary: Option<String>,
+    ) {
+        let (tokens_before, tokens_after) = (before, self.size());
+        let compressed = Compressed { id, tokens_before, tokens_after, status, summary };
+        self.emit(Event::Compressed(compressed)).await;
     }
 
     /// Compresses because somebody wants it, whatever the size.
     pub(crate) async fn compress_now(&mut self, cancel: &CancellationToken) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
         self.counters.summary_failed = false;
+        let id = self.next_compression();
         let before = self.size();
-        let status = match self.summarise(&prompt_id, CompressTrigger::Manual, cancel).await {
-            Ok(()) => CompressionStatus::Compressed,
+        let (status, summary) = match self.summarise(&id, &prompt_id, CompressTrigger::Manual, cancel).await {
+            Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
             Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
-            Err(status) => status,
+            Err(status) => (status, None),
         };
-        let after = self.size();
-        self.emit(Event::Compressed { tokens_before: before, tokens_after: after, status }).await;
+        self.tell_compressed(id, before, status, summary).await;
         TurnEnd::Finished(None)
     }
 
+    /// Puts a summary in the place of the older part of the conversation; the summary.
     async fn summarise(
         &mut self,
+        id: &str,
         prompt_id: &str,
         trigger: CompressTrigger,
         cancel: &CancellationToken,
-    ) -> Result<(), CompressionStatus> {
+    ) -> Result<String, CompressionStatus> {
         if self.counters.summary_failed {
             return Err(CompressionStatus::Nothing);
         }
         let keeps = self.witness.as_ref().map(|witness| witness.keeps_from(&self.history.contents()));
         let plan = compress::plan(&self.history, keeps).ok_or(CompressionStatus::Nothing)?;
         let before = self.size();
+        self.emit(Event::Compressing { id: id.to_owned() }).await;
         self.before_compression(trigger, cancel).await;
         let window = self.client.resolve(compress::ALIAS).context_window;
         let request = compress::request(&self.history, &plan, window);
@@ -163,8 +184,9 @@ impl Session {
         if let Some(witness) = &self.witness {
             witness.compressed(&done.snapshot, before);
         }
+        let summary = done.snapshot.clone();
         self.adopt(done).await;
-        Ok(())
+        Ok(summary)
     }
 
     /// Asks for a snapshot. What else should be kept of those turns is asked at the same time, so that nobody waits
@@ -200,8 +222,8 @@ impl Session {
             return false;
         }
         self.adopt(done).await;
-        let status = CompressionStatus::Truncated;
-        self.emit(Event::Compressed { tokens_before: before, tokens_after: self.size(), status }).await;
+        let id = self.next_compression();
+        self.tell_compressed(id, before, CompressionStatus::Truncated, None).await;
         true
     }
 
@@ -248,6 +270,8 @@ impl Session {
             text: text.clone(),
             error,
             invalid: None,
+            context_tokens: self.size(),
+            window: self.window(),
         }))
         .await;
         if failed { Err(CompressionStatus::Failed) } else { Ok(text) }

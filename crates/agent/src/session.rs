@@ -3,6 +3,7 @@
 mod errand;
 mod life;
 mod notes;
+mod operations;
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -14,11 +15,12 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
-use pollux_domain::event::{ConversationView, Event, NoticeCode, Op, Severity};
+use pollux_domain::event::{ConversationView, Event, NoticeCode, Refusal, RefusalCode, Severity};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{ModelClient, RequestRole};
+use pollux_domain::terminals::Terminals;
 use pollux_domain::time::{Clock, Timestamp};
-use pollux_domain::tool::{Tool, ToolSource};
+use pollux_domain::tool::{Tool, ToolSource, ToolSources};
 use pollux_domain::witness::Witness;
 use pollux_extend::context::ContextFiles;
 use pollux_hooks::Scene;
@@ -41,6 +43,7 @@ use crate::toolbox::Toolbox;
 use crate::truncate;
 
 pub(crate) use errand::ErrandSpec;
+pub use operations::{Operations, SessionOver};
 
 /// Events waiting for a front end; a turn pauses when it does not keep up.
 const EVENT_QUEUE: usize = 256;
@@ -69,6 +72,8 @@ pub struct SessionSpec {
     pub first_turn: Content,
     /// What an earlier run of this session left.
     pub restored: Vec<RestoredTurn>,
+    /// The folders that it works in, the project's first.
+    pub roots: Vec<PathBuf>,
 }
 
 /// What a session works with.
@@ -77,6 +82,10 @@ pub struct Ports {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Tools that join later and may go again.
     pub late_tools: Option<Arc<dyn ToolSource>>,
+    /// Tools that a front end brought for this session alone; they come after all others.
+    pub session_tools: Option<Arc<dyn ToolSource>>,
+    /// Where a person's own commands run; without it, [`pollux_domain::event::Op::Shell`] is refused.
+    pub terminals: Option<Arc<dyn Terminals>>,
     pub clock: Arc<dyn Clock>,
     pub recorder: Recorder,
     pub context: ContextFiles,
@@ -105,7 +114,7 @@ pub enum Planning {
 
 /// A front end's hold on a session. Dropping `ops` cancels the turn under way and ends the session.
 pub struct Handle {
-    pub ops: mpsc::Sender<Op>,
+    pub ops: Operations,
     pub events: mpsc::Receiver<Event>,
     pub task: JoinHandle<()>,
     /// The system prompt as it is sent.
@@ -121,7 +130,13 @@ pub fn open(spec: SessionSpec, ports: Ports) -> Handle {
     let session = Session::new(spec, ports, outbox);
     let system_prompt = Arc::clone(&session.system);
     let person = session.interactive.then(|| Arc::clone(&session.desk) as Arc<dyn Person>);
-    Handle { ops, events, task: tokio::spawn(session.live(inbox)), system_prompt, person }
+    Handle {
+        ops: Operations::new(ops),
+        events,
+        task: tokio::spawn(session.live(inbox)),
+        system_prompt,
+        person,
+    }
 }
 
 /// The state of a session.
@@ -162,6 +177,8 @@ pub(crate) struct Session {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) counters: Counters,
     pub(crate) call_ids: CallIds,
+    pub(crate) terminals: Option<Arc<dyn Terminals>>,
+    roots: Vec<PathBuf>,
 }
 
 /// Every call's id so far, sub-agents' included: an id names one call and one file of saved output.
@@ -182,6 +199,8 @@ pub(crate) struct Prompted {
     pub(crate) message: String,
     /// The id that its requests share.
     pub(crate) id: String,
+    /// The id under which the reply under way will be recorded.
+    pub(crate) reply: String,
 }
 
 /// What a session counts.
@@ -197,6 +216,9 @@ pub(crate) struct Counters {
     /// An automatic summary was no gain: not tried again in this session.
     pub(crate) summary_failed: bool,
     pub(crate) recording_stopped: bool,
+    pub(crate) compressions: u64,
+    /// Commands of the person's own.
+    pub(crate) shells: u64,
 }
 
 impl Session {
@@ -217,6 +239,7 @@ impl Session {
         };
         let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
         let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
+        let late_tools = ToolSources::join(ports.late_tools.into_iter().chain(ports.session_tools));
         let mut tools = ports.tools;
         tools.extend(control::tools(&desk, &approvals, plans.as_deref()));
         let mut prompt =
@@ -238,7 +261,7 @@ impl Session {
                 hooked: Arc::clone(&hooked),
                 clock: Arc::clone(&ports.clock),
                 tools: tools.clone(),
-                late: ports.late_tools.clone(),
+                late: late_tools.clone(),
                 prompt: prompt.clone(),
                 first_turn: spec.first_turn.clone(),
                 context: ports.context.clone(),
@@ -249,7 +272,7 @@ impl Session {
             })
         });
         tools.extend(host.iter().flat_map(subagent::tools));
-        let toolbox = Toolbox::new(tools, ports.late_tools, &approvals);
+        let toolbox = Toolbox::new(tools, late_tools, &approvals);
         let (system, overhead) = instructions(&prompt, &toolbox);
         let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
         let mut history = History::new(spec.first_turn, restored);
@@ -288,6 +311,8 @@ impl Session {
             events,
             counters: Counters::default(),
             call_ids,
+            terminals: ports.terminals,
+            roots: spec.roots,
         }
     }
 
@@ -304,14 +329,15 @@ impl Session {
     }
 
     /// Takes back a prompt and what followed, in the file first: what it still holds would come back otherwise.
-    fn rewind(&mut self, to: &str) -> Result<(), String> {
+    fn rewind(&mut self, to: &str) -> Result<(), Refusal> {
         if !self.history.prompts().iter().any(|prompt| prompt.message == to) {
-            return Err("the conversation has no such prompt any more".to_owned());
+            let message = "the conversation has no such prompt any more".to_owned();
+            return Err(Refusal { code: RefusalCode::NotFound, message });
         }
         let now = self.now();
         self.recorder.rewind(to, now).map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            format!("{error}{cause}")
+            Refusal { code: RefusalCode::Failed, message: format!("{error}{cause}") }
         })?;
         self.history.rewind(to);
         self.counters.last_request = None;

@@ -1,8 +1,12 @@
 //! A person's own commands: the model is told what they ran and what came of it.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{NoticeCode, Severity};
+use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, ShellReport};
 use pollux_domain::id::CallId;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::session::Session;
 use crate::truncate;
@@ -18,6 +22,50 @@ pub(crate) fn is_told(content: &Content) -> bool {
 }
 
 impl Session {
+    /// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
+    pub(crate) async fn run_shell(&mut self, command: &str, by: FrontId, cancel: &CancellationToken) {
+        let Some(terminals) = self.terminals.clone() else { return };
+        self.counters.shells += 1;
+        let call = CallId::from_file(format!("shell-{}", self.counters.shells));
+        self.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
+        let printed: Arc<Mutex<String>> = Arc::default();
+        let news = Arc::new(Notify::new());
+        let live = {
+            let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
+            move |text: &str| {
+                printed.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+                news.notify_one();
+            }
+        };
+        let take = || std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+        let end = {
+            let running = terminals.run(command, &live, cancel);
+            tokio::pin!(running);
+            loop {
+                tokio::select! {
+                    biased;
+                    end = &mut running => break end,
+                    () = news.notified() => self.shell_printed(&call, take()).await,
+                }
+            }
+        };
+        self.shell_printed(&call, take()).await;
+        let report = ShellReport {
+            call,
+            command: command.to_owned(),
+            output: end.output.clone(),
+            ending: end.ending.clone(),
+        };
+        self.emit(Event::ShellEnded(Arc::new(report))).await;
+        self.shell_ran(command, &end.result()).await;
+    }
+
+    async fn shell_printed(&self, call: &CallId, text: String) {
+        if !text.is_empty() {
+            self.emit(Event::CallOutput { call: call.clone(), text }).await;
+        }
+    }
+
     /// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
     pub(crate) async fn shell_ran(&mut self, command: &str, output: &str) {
         let now = self.now();

@@ -68,8 +68,9 @@ impl Session {
             let started = Instant::now();
             let model = self.announce(&request, prompt_id).await;
             let outcome = self.attempt(request, guard, cancel).await;
+            let room = (self.size(), self.window());
             let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
-                ended(&model, (role, prompt_id), started, reply, error, invalid)
+                ended(&model, (role, prompt_id), started, room, reply, error, invalid)
             };
             let (fault, reply) = match outcome {
                 Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
@@ -264,6 +265,7 @@ fn ended(
     model: &str,
     (role, prompt_id): (RequestRole, &str),
     started: Instant,
+    (size, window): (u64, u64),
     reply: &Reply,
     error: Option<ModelError>,
     invalid: Option<&'static str>,
@@ -278,7 +280,10 @@ fn ended(
         finish: reply.finish.clone(),
         text: reply.text(),
         error,
-        invalid,
+        invalid: invalid.map(str::to_owned),
+        // What the model counted is better than an estimate; some servers count nothing and say 0.
+        context_tokens: reply.usage.map(|usage| usage.prompt).filter(|tokens| *tokens > 0).unwrap_or(size),
+        window,
     })
 }
 

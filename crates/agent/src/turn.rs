@@ -3,14 +3,15 @@
 mod batch;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part};
-use pollux_domain::event::{Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::model::FinishReason;
 use pollux_domain::tool::ToolErrorKind;
 use pollux_hooks::Event as Moment;
-use pollux_session::{CallRecord, ReplyRecord};
+use pollux_session::{CallRecord, ReplyRecord, new_message_id};
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::{self, Call, Ready};
@@ -36,6 +37,7 @@ impl Session {
         &mut self,
         parts: Vec<Part>,
         typed: String,
+        by: FrontId,
         cancel: &CancellationToken,
     ) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
@@ -43,11 +45,13 @@ impl Session {
         let (mut parts, mut typed) = (parts, Some(typed));
         for turn in 0..MAX_TURNS {
             let gate = self.before_agent(&mut parts, cancel).await;
+            let mut record = None;
             if gate != Gate::Blocked {
                 let now = self.now();
                 let result = self.recorder.user(&parts, typed.as_deref(), now);
                 let message = self.recorded(result).await;
                 self.began(message.as_deref(), &prompt_id);
+                record.clone_from(&message);
                 if let Some(witness) = &self.witness {
                     witness.prompt(typed.as_deref());
                 }
@@ -55,7 +59,8 @@ impl Session {
             }
             // What a hook sends to the model nobody typed.
             if let Some(typed) = typed.take() {
-                self.emit(Event::PromptAccepted { typed, prompt_id: prompt_id.clone() }).await;
+                let (prompt_id, by) = (prompt_id.clone(), by.clone());
+                self.emit(Event::PromptAccepted { typed, prompt_id, message: record, by }).await;
             }
             match gate {
                 Gate::Open => {}
@@ -87,10 +92,7 @@ impl Session {
     async fn tell_call(&self, ready: &Ready) {
         let event = match &self.errand {
             Some(errand) => errand.call_started(ready),
-            None => {
-                let Call { id, name, args } = ready.call.clone();
-                Event::CallRequested { call: id, name, args }
-            }
+            None => Event::CallRequested(Arc::new(ready.request())),
         };
         self.emit(event).await;
     }
@@ -99,7 +101,7 @@ impl Session {
     pub(crate) async fn propose(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
         let prompt_id = self.next_prompt_id();
         let message = self.history.last_prompt().unwrap_or_default().to_owned();
-        self.set_prompted(Prompted { message, id: prompt_id.clone() });
+        self.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
         let reply = Reply { parts, ..Reply::default() };
         self.go_on(&prompt_id, Some(reply), cancel).await
     }
@@ -115,11 +117,15 @@ impl Session {
         let mut warned = false;
         loop {
             let step = match given.take() {
-                Some(reply) => StepEnd::Reply(reply),
+                Some(reply) => {
+                    self.begin_step().await;
+                    StepEnd::Reply(reply)
+                }
                 None => {
                     if let Some(end) = self.before_request(prompt_id, cancel).await {
                         return end;
                     }
+                    self.begin_step().await;
                     self.counters.requests += 1;
                     self.step(prompt_id, &mut guard, cancel).await
                 }
@@ -130,7 +136,7 @@ impl Session {
                     self.stop_chant(reply, &passage, &mut guard, &mut warned).await
                 }
                 StepEnd::Invalid(fault) => {
-                    Next::End(TurnEnd::InvalidReply { kind: fault.kind, message: fault.message })
+                    Next::End(TurnEnd::InvalidReply { kind: fault.kind.to_owned(), message: fault.message })
                 }
                 StepEnd::Failed(error) => Next::End(TurnEnd::Failed(error)),
                 StepEnd::Halted(reply) => {
@@ -146,6 +152,12 @@ impl Session {
                 return end;
             }
         }
+    }
+
+    /// Gives the next reply its id, so that its pieces can be told apart from those of another.
+    async fn begin_step(&mut self) {
+        self.prompted.reply = new_message_id();
+        self.emit(Event::StepBegan { message: self.prompted.reply.clone() }).await;
     }
 
     /// Limits and room, checked before anything is sent.
@@ -264,7 +276,11 @@ impl Session {
             calls,
         };
         let now = self.now();
-        let result = self.recorder.reply(&record, now);
+        let message = std::mem::take(&mut self.prompted.reply);
+        let result = match message.is_empty() {
+            true => self.recorder.reply(&record, now),
+            false => self.recorder.reply_as(message, &record, now),
+        };
         let message = self.recorded(result).await;
         if let Some(witness) = &self.witness {
             witness.reply(&reply.text(), &record.model);

@@ -330,7 +330,7 @@ impl Front<'_, '_> {
                     let event = event?;
                     self.take(&event);
                     let said = matches!(&event, Event::HookRan(report) if report.message.is_some());
-                    if said || matches!(event, Event::ModeChanged(_) | Event::Notice { .. }) {
+                    if said || matches!(event, Event::ModeChanged { .. } | Event::Notice { .. }) {
                         self.face.ready();
                     }
                 }
@@ -470,7 +470,7 @@ impl Front<'_, '_> {
 
     fn take(&mut self, event: &Event) {
         self.stats.fold(event);
-        if let Event::ModeChanged(mode) = event {
+        if let Event::ModeChanged { mode, .. } = event {
             self.mode = *mode;
         }
         self.face.event(event);

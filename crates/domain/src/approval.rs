@@ -77,6 +77,18 @@ pub struct ApprovalRequest {
     pub offers: Vec<Offer>,
 }
 
+impl ApprovalRequest {
+    /// Whether this may be answered: no front end can take more than it was offered.
+    pub fn offers(&self, answer: &Answer) -> bool {
+        match (answer, &self.subject) {
+            (Answer::Refuse(_) | Answer::Cancel, _) => true,
+            (Answer::Replies(replies), Subject::Questions(questions)) => replies.len() == questions.len(),
+            (Answer::Replies(_), _) => false,
+            (other, _) => self.offers.iter().any(|offer| offer.outcome == other.outcome()),
+        }
+    }
+}
+
 /// What a person is asked about.
 #[derive(Debug, Clone)]
 pub enum Subject {
@@ -124,7 +136,7 @@ pub struct Why {
 pub struct WhyPart {
     pub text: String,
     /// `allow`, `ask` or `deny`.
-    pub decision: &'static str,
+    pub decision: String,
     pub reason: String,
 }
 

@@ -1,56 +1,44 @@
 //! The one stream of events that feeds every front end, the telemetry and the tests.
 
 mod activity;
+mod call;
+mod class;
+mod json;
+mod op;
 mod outcome;
 mod retries;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::JsonObject;
-use crate::approval::{Answer, ApprovalMode, ApprovalRequest, Outcome};
-use crate::content::{Content, Part};
+use crate::approval::{ApprovalMode, ApprovalRequest, Outcome};
+use crate::content::Content;
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
-use crate::tool::{Display, LineDelta, ToolErrorKind, ToolKind, ToolSpec};
+use crate::tool::{ToolErrorKind, ToolSpec};
 
 pub use activity::{Activity, ActivityError, ActivityKind};
+pub use call::{CallDecision, CallReport, CallRequest, Location, ShellReport};
+pub use class::EventClass;
+pub use json::MalformedEvent;
+pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
 pub use outcome::{CallFailure, CallOutcome, CallStatus};
-
-/// What a front end asks of a session.
-#[derive(Debug, Clone)]
-pub enum Op {
-    /// A new prompt: what the model gets, and what the person typed.
-    Prompt { parts: Vec<Part>, typed: String },
-    /// Stop the running turn.
-    Cancel,
-    /// The answer to an [`Event::ApprovalWanted`].
-    Decide { call: CallId, answer: Answer },
-    /// Another approval mode from now on.
-    SetMode(ApprovalMode),
-    /// Another model from the next request on; answered by [`Event::ModelChanged`].
-    SetModel(String),
-    /// Tell what the conversation is; answered by [`Event::Conversation`].
-    Describe,
-    /// Take back a prompt and everything after it; answered by [`Event::Rewound`].
-    Rewind { to: String },
-    /// Condense the conversation now. A turn of its own.
-    Compress,
-    /// Go on as if the model had just asked for these calls. A turn of its own.
-    Propose { parts: Vec<Part> },
-    /// The person ran a command of their own; the model is told with the next prompt.
-    ShellRan { command: String, output: String },
-    /// The session ends; `cleared` when another conversation takes its place. [`Op::Cancel`] hurries it.
-    End { cleared: bool },
-}
 
 /// What a session tells.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// First of all: the session exists. `model` is the configured name, maybe an alias.
-    SessionReady { session: SessionId, model: String },
-    /// The prompt is recorded and the turn begins.
-    PromptAccepted { typed: String, prompt_id: String },
+    SessionReady { session: SessionId, model: String, roots: Vec<PathBuf> },
+    /// The result of an operation, for the front end that asked.
+    Acknowledged { id: RequestId, by: FrontId, result: OpResult },
+    /// Other prompts wait for the turn under way than before; all of them, in their order.
+    QueueChanged(Vec<WaitingPrompt>),
+    /// The prompt is recorded and the turn begins. `message` is its record, if it was recorded.
+    PromptAccepted { typed: String, prompt_id: String, message: Option<String>, by: FrontId },
+    /// The model is asked for a reply, which will be recorded under this id.
+    StepBegan { message: String },
     /// A request leaves for the model.
     RequestSent(Arc<RequestSent>),
     /// A piece of the answer. Belongs to the attempt under way until [`Event::StepCommitted`].
@@ -66,25 +54,33 @@ pub enum Event {
     /// A request ended, well or badly.
     RequestEnded(RequestEnded),
     /// The model asked for a tool. All calls of a step come before any result.
-    CallRequested { call: CallId, name: String, args: JsonObject },
+    CallRequested(Arc<CallRequest>),
     /// A call waits for [`Op::Decide`]. Never sent where nobody can answer.
     ApprovalWanted(Arc<ApprovalRequest>),
-    /// A call no longer waits for a person; what follows says how it went.
-    ApprovalSettled { call: CallId, outcome: Outcome },
-    /// The approval mode changed.
-    ModeChanged(ApprovalMode),
+    /// A call no longer waits for a person; what follows says how it went. `by` is who answered, if anyone did.
+    ApprovalSettled { call: CallId, outcome: Outcome, by: Option<FrontId> },
+    /// The approval mode changed. `by` is the front end that wanted it, unless the model did.
+    ModeChanged { mode: ApprovalMode, by: Option<FrontId> },
     /// Another model is asked from now on; the configured name, maybe an alias.
     ModelChanged(String),
-    /// Live output of a running call.
+    /// The session has a title now.
+    Titled(String),
+    /// A call is allowed and runs now.
+    CallStarted { call: CallId },
+    /// Live output of a running call, or of a person's own command.
     CallOutput { call: CallId, text: String },
     /// A call ended.
     CallFinished(Arc<CallReport>),
+    /// A person's own command runs; [`Event::CallOutput`] has its output.
+    ShellStarted { call: CallId, command: String, by: FrontId },
+    /// A person's own command ended.
+    ShellEnded(Arc<ShellReport>),
+    /// A summary of the conversation is being made. The end of the turn ends it, if nothing else does.
+    Compressing { id: String },
     /// The conversation was compressed, or an attempt to do so failed.
-    Compressed { tokens_before: u64, tokens_after: u64, status: CompressionStatus },
-    /// The answer to [`Op::Describe`].
-    Conversation(Arc<ConversationView>),
-    /// The answer to [`Op::Rewind`]: the prompt and what followed are gone, unless there was a problem.
-    Rewound { to: String, problem: Option<String> },
+    Compressed(Compressed),
+    /// A prompt and what followed it are gone.
+    Rewound { to: String },
     /// A hook ran.
     HookRan(Arc<HookReport>),
     /// A sub-agent did something while its call runs.
@@ -146,7 +142,10 @@ pub struct RequestEnded {
     /// Set when the request failed.
     pub error: Option<ModelError>,
     /// Set when the request worked but the reply was of no use, such as `NO_RESPONSE_TEXT`.
-    pub invalid: Option<&'static str>,
+    pub invalid: Option<String>,
+    /// Size of the conversation as far as it is known, and of the model's window; 0 for requests beside it.
+    pub context_tokens: u64,
+    pub window: u64,
 }
 
 /// A piece of reasoning in the model's own heading and words.
@@ -186,43 +185,16 @@ pub struct Discarded {
     pub retry_in: Option<Duration>,
 }
 
-/// A call that ended.
-#[derive(Debug, Clone)]
-pub struct CallReport {
-    pub call: CallId,
-    pub name: String,
-    pub kind: ToolKind,
-    pub args: JsonObject,
-    pub outcome: CallOutcome,
-    pub display: Display,
-    pub lines: LineDelta,
-    pub duration: Duration,
-    /// Whether it was decided on at all, and how.
-    pub decision: Option<CallDecision>,
-    /// What the model reads as the result, as text.
-    pub answer: String,
-    pub prompt_id: String,
-}
-
-/// What was decided about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallDecision {
-    Accept,
-    Reject,
-    Modify,
-    AutoAccept,
-}
-
-impl CallDecision {
-    /// The word in statistics and telemetry.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accept => "accept",
-            Self::Reject => "reject",
-            Self::Modify => "modify",
-            Self::AutoAccept => "auto_accept",
-        }
-    }
+/// A compression that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compressed {
+    /// The same as that of [`Event::Compressing`], if there was one.
+    pub id: String,
+    pub tokens_before: u64,
+    pub tokens_after: u64,
+    pub status: CompressionStatus,
+    /// What stands for the older part of the conversation now.
+    pub summary: Option<String>,
 }
 
 /// What came of a compression; the numbers are upstream's.
@@ -240,7 +212,7 @@ pub enum CompressionStatus {
 #[derive(Debug, Clone)]
 pub struct HookReport {
     /// The moment, such as `BeforeTool`.
-    pub event: &'static str,
+    pub event: String,
     /// Its name, or its command.
     pub hook: String,
     pub duration: Duration,
@@ -288,6 +260,14 @@ pub enum NoticeCode {
     /// A sub-agent, or a definition of one.
     Agent,
     Extension,
+    /// What is remembered beyond the session.
+    Memory,
+    /// A title could not be had.
+    Title,
+    /// A newer version exists, of the program or of something installed.
+    Update,
+    /// The session's task failed and the session is over.
+    Crashed,
 }
 
 /// How a turn ended.
@@ -302,7 +282,7 @@ pub enum TurnEnd {
     /// The model repeated itself and was stopped.
     Loop(String),
     /// Every attempt gave a reply of no use.
-    InvalidReply { kind: &'static str, message: String },
+    InvalidReply { kind: String, message: String },
     /// The request would not fit the model's window.
     Overflow { estimated: u64, remaining: u64 },
     /// The model could not be reached or refused.

@@ -1,6 +1,8 @@
 //! The port to the world: what the model can call.
 
 mod run_failure;
+mod sources;
+mod todo;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +11,13 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::content::Part;
+use crate::event::Location;
 use crate::id::CallId;
 use crate::{BoxFuture, JsonObject};
 
 pub use run_failure::RunFailure;
+pub use sources::ToolSources;
+pub use todo::{Todo, TodoStatus};
 
 /// Something the model can call. Implemented in `tools`, `mcp`, `extend` and `agent`.
 pub trait Tool: Send + Sync {
@@ -120,6 +125,11 @@ pub trait Invocation: Send + Sync {
 
     /// What policy and the approval prompt look at.
     fn effect(&self) -> Effect;
+
+    /// The files and folders that it is about, with lines where they are known.
+    fn locations(&self) -> Vec<Location> {
+        self.effect().paths().iter().map(|path| Location::from(path.as_path())).collect()
+    }
 
     /// What a person reads before agreeing, where [`Self::describe`] says too little. May read files.
     fn consent(&self) -> Option<String> {
@@ -291,6 +301,8 @@ pub enum Display {
     },
     /// What a sub-agent came to.
     Agent(Box<AgentEnd>),
+    /// The model's list of subtasks.
+    Todos(Vec<Todo>),
 }
 
 /// How the work of a sub-agent ended.
@@ -300,7 +312,7 @@ pub struct AgentEnd {
     /// The id of its own record, if it has one.
     pub record: Option<String>,
     /// `completed`, `error` or `cancelled`.
-    pub state: &'static str,
+    pub state: String,
     /// Why it ended, such as `GOAL`; empty for an agent elsewhere that failed.
     pub reason: String,
     pub result: String,

@@ -16,6 +16,7 @@ mod extension_updates;
 pub mod extensions;
 pub mod helpers;
 pub mod hooks;
+pub mod hub;
 mod loaded;
 mod machine;
 pub mod mcp;

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::paths::GEMINI_DIR;
-use pollux_domain::BoxFuture;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::tool::{Tool, ToolSource};
 use pollux_extend::skills::{self, Admit, Places, Shelf, Skill, Skills};
 use pollux_tools::Workspace;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use super::turn::Expanded;
 use super::{Conversation, Loaded, extensions};
@@ -133,48 +130,5 @@ pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
     match of_workspace {
         true => loaded.project.gemini_dir().join(FOLDER),
         false => loaded.home.skills_dir(),
-    }
-}
-
-/// Several sources of tools as one.
-struct Together(Vec<Arc<dyn ToolSource>>);
-
-pub fn together(sources: Vec<Arc<dyn ToolSource>>) -> Option<Arc<dyn ToolSource>> {
-    (!sources.is_empty()).then(|| Arc::new(Together(sources)) as Arc<dyn ToolSource>)
-}
-
-impl ToolSource for Together {
-    fn version(&self) -> u64 {
-        // Each only grows.
-        self.0.iter().map(|source| source.version()).sum()
-    }
-
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.0.iter().flat_map(|source| source.tools()).collect()
-    }
-
-    fn context(&self) -> Option<String> {
-        let texts: Vec<String> = self.0.iter().filter_map(|source| source.context()).collect();
-        (!texts.is_empty()).then(|| texts.join("\n\n"))
-    }
-
-    fn settled<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            for source in &self.0 {
-                source.settled(cancel).await;
-            }
-        })
-    }
-
-    fn arrival<'a>(&'a self, name: &'a str, cancel: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            for source in &self.0 {
-                source.arrival(name, cancel).await;
-            }
-        })
-    }
-
-    fn absence(&self, name: &str) -> Option<String> {
-        self.0.iter().find_map(|source| source.absence(name))
     }
 }

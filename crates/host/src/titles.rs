@@ -188,6 +188,8 @@ async fn ask_model(
         text: text.clone(),
         error,
         invalid: None,
+        context_tokens: 0,
+        window: 0,
     };
     let failed = ended.error.is_some();
     let _ = events.send(Event::RequestEnded(ended)).await;

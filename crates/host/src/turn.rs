@@ -15,7 +15,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_domain::tool::{Tool, ToolSource, ToolSpec};
+use pollux_domain::tool::{Tool, ToolSource, ToolSources, ToolSpec};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
@@ -324,6 +324,7 @@ async fn assemble(
         prompt,
         first_turn: first_turn(&environment),
         restored,
+        roots: workspace.directories().to_vec(),
     };
     let own_words =
         if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) };
@@ -332,13 +333,15 @@ async fn assemble(
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
     let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
     let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
-    let late_tools = skills::together(servers.into_iter().chain(shelf).collect());
+    let late_tools = ToolSources::join(servers.into_iter().chain(shelf));
     let agents_port =
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
         model: Arc::clone(&model),
         tools,
         late_tools,
+        session_tools: None,
+        terminals: None,
         clock,
         recorder,
         context,

@@ -78,23 +78,7 @@ impl Stats {
                     self.call(report);
                 }
             }
-            Event::SessionReady { .. }
-            | Event::Text(_)
-            | Event::Thought(_)
-            | Event::AttemptDiscarded(_)
-            | Event::StepCommitted
-            | Event::CallRequested { .. }
-            | Event::ApprovalWanted(_)
-            | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_)
-            | Event::ModelChanged(_)
-            | Event::CallOutput { .. }
-            | Event::Compressed { .. }
-            | Event::Conversation(_)
-            | Event::Rewound { .. }
-            | Event::HookRan(_)
-            | Event::Notice { .. }
-            | Event::TurnEnded(_) => {}
+            _ => {}
         }
     }
 
@@ -122,7 +106,7 @@ impl Stats {
         }
         let answered_by = ended.model_version.as_deref().unwrap_or(&ended.model);
         self.count(answered_by, ended.role, ApiCounts { usage: ended.usage, ..counts });
-        if let Some(kind) = ended.invalid {
+        if let Some(kind) = &ended.invalid {
             // Upstream counts the useless reply apart, as an error without a request.
             self.count(&ended.model, ended.role, ApiCounts { errors: 1, ..ApiCounts::default() });
             self.error(&ended.model, kind);

@@ -79,7 +79,7 @@ impl Exporter {
     pub(crate) fn event(&mut self, event: &Event) {
         self.metrics.fold(event);
         match event {
-            Event::PromptAccepted { typed, prompt_id } => {
+            Event::PromptAccepted { typed, prompt_id, .. } => {
                 self.prompts += 1;
                 self.prompt_id.clone_from(prompt_id);
                 self.log(&record::user_prompt(typed, prompt_id, self.texts));
@@ -95,9 +95,9 @@ impl Exporter {
             Event::Waiting(wait) => self.log(&record::network_retry(wait, &self.model)),
             Event::AttemptDiscarded(discarded) => self.log(&record::content_retry(discarded, &self.model)),
             Event::CallFinished(report) => self.call_ended(report),
-            Event::Compressed { status: CompressionStatus::Nothing, .. } => {}
-            Event::Compressed { tokens_before, tokens_after, .. } => {
-                self.log(&record::compression(*tokens_before, *tokens_after));
+            Event::Compressed(done) if done.status == CompressionStatus::Nothing => {}
+            Event::Compressed(done) => {
+                self.log(&record::compression(done.tokens_before, done.tokens_after));
             }
             Event::HookRan(report) => self.log(&record::hook_call(report, self.texts)),
             // A sub-agent's calls are calls like any other.
@@ -107,19 +107,7 @@ impl Exporter {
                 }
             }
             Event::TurnEnded(end) => self.turn_ended(end),
-            Event::SessionReady { .. }
-            | Event::Text(_)
-            | Event::Thought(_)
-            | Event::StepCommitted
-            | Event::CallRequested { .. }
-            | Event::ApprovalWanted(_)
-            | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_)
-            | Event::ModelChanged(_)
-            | Event::CallOutput { .. }
-            | Event::Conversation(_)
-            | Event::Rewound { .. }
-            | Event::Notice { .. } => {}
+            _ => {}
         }
     }
 

@@ -162,7 +162,7 @@ impl Recorder {
         typed: Option<&str>,
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
-        let id = new_id();
+        let id = new_message_id();
         let mut message = encode::user(&id, parts, typed, now);
         let mut guard = Guard::default();
         self.extract(&mut message, Record::Prompt, &mut guard);
@@ -172,7 +172,16 @@ impl Recorder {
 
     /// Records a reply. Its calls are in the file as pending before they run.
     pub fn reply(&mut self, reply: &ReplyRecord, now: Timestamp) -> Result<MessageId, RecordError> {
-        let id = new_id();
+        self.reply_as(new_message_id(), reply, now)
+    }
+
+    /// Records a reply under an id that was made before it arrived.
+    pub fn reply_as(
+        &mut self,
+        id: MessageId,
+        reply: &ReplyRecord,
+        now: Timestamp,
+    ) -> Result<MessageId, RecordError> {
         let message = encode::reply(&id, reply, now);
         self.write(|form| match form {
             Form::Document(writer) => writer.reply(&message, &reply.calls, now),
@@ -217,7 +226,7 @@ impl Recorder {
         text: &str,
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
-        let id = new_id();
+        let id = new_message_id();
         self.append(&encode::notice(&id, severity, text, now), now)?;
         Ok(id)
     }
@@ -231,7 +240,7 @@ impl Recorder {
         snapshot: &str,
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
-        let id = new_id();
+        let id = new_message_id();
         let mut message = encode::notice(&id, Severity::Info, text, now);
         message.insert("compression".into(), encode::compression(keep_from, snapshot));
         self.append(&message, now)?;
@@ -302,7 +311,8 @@ impl Recorder {
     }
 }
 
-fn new_id() -> MessageId {
+/// A fresh id for a message.
+pub fn new_message_id() -> MessageId {
     uuid::Uuid::new_v4().to_string()
 }
 

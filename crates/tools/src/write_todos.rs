@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+    ArgError, Display, Effect, Invocation, Todo, TodoStatus, Tool, ToolContext, ToolKind, ToolOutcome,
+    ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
-
-const STATES: [&str; 5] = ["pending", "in_progress", "completed", "cancelled", "blocked"];
 
 /// The tool.
 pub(crate) struct WriteTodos {
@@ -16,8 +15,7 @@ pub(crate) struct WriteTodos {
 }
 
 struct Call {
-    /// Each as `[status] text`.
-    lines: Vec<String>,
+    todos: Vec<Todo>,
 }
 
 impl WriteTodos {
@@ -42,7 +40,7 @@ impl WriteTodos {
                                 "description": {"type": "string", "description": "What is to be done."},
                                 "status": {
                                     "type": "string",
-                                    "enum": STATES,
+                                    "enum": TodoStatus::ALL.map(TodoStatus::as_str),
                                     "description": "How far it is."
                                 }
                             },
@@ -69,29 +67,30 @@ impl Tool for WriteTodos {
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let refuse = |text: &str| ArgError(text.to_owned());
         let todos = args.get("todos").and_then(Value::as_array);
-        let todos = todos.ok_or_else(|| refuse("`todos` parameter must be an array"))?;
-        let mut lines = Vec::with_capacity(todos.len());
+        let given = todos.ok_or_else(|| refuse("`todos` parameter must be an array"))?;
+        let mut todos = Vec::with_capacity(given.len());
         let mut running = 0;
-        for todo in todos {
+        for todo in given {
             let field = |key: &str| todo.get(key).and_then(Value::as_str);
             let text = field("description").map(str::trim).filter(|text| !text.is_empty());
             let text = text.ok_or_else(|| refuse("Each todo must have a non-empty description string"))?;
-            let state = field("status").filter(|state| STATES.contains(state));
-            let state = state
-                .ok_or_else(|| ArgError(format!("Each todo must have a status: {}", STATES.join(", "))))?;
-            running += u32::from(state == "in_progress");
-            lines.push(format!("[{state}] {text}"));
+            let status = field("status").and_then(TodoStatus::parse).ok_or_else(|| {
+                let words = TodoStatus::ALL.map(TodoStatus::as_str).join(", ");
+                ArgError(format!("Each todo must have a status: {words}"))
+            })?;
+            running += u32::from(status == TodoStatus::InProgress);
+            todos.push(Todo { text: text.to_owned(), status });
         }
         if running > 1 {
             return Err(refuse("Invalid parameters: Only one task can be \"in_progress\" at a time."));
         }
-        Ok(Box::new(Call { lines }))
+        Ok(Box::new(Call { todos }))
     }
 }
 
 impl Invocation for Call {
     fn describe(&self) -> String {
-        match self.lines.len() {
+        match self.todos.len() {
             0 => "Cleared todo list".to_owned(),
             count => format!("Set {count} todo(s)"),
         }
@@ -103,15 +102,15 @@ impl Invocation for Call {
 
     fn run<'a>(self: Box<Self>, _: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let summary = self.describe();
-            let text = if self.lines.is_empty() {
+            let text = if self.todos.is_empty() {
                 "Successfully cleared the todo list.".to_owned()
             } else {
-                let numbered = self.lines.iter().enumerate().map(|(at, line)| format!("{}. {line}", at + 1));
-                let list: Vec<String> = numbered.collect();
+                let numbered = self.todos.iter().enumerate();
+                let list: Vec<String> =
+                    numbered.map(|(at, todo)| format!("{}. {}", at + 1, todo.line())).collect();
                 format!("Successfully updated the todo list. The current list is now:\n{}", list.join("\n"))
             };
-            ToolOutcome::text(text, Display::List { summary, items: self.lines })
+            ToolOutcome::text(text, Display::Todos(self.todos))
         })
     }
 }

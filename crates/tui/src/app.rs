@@ -470,7 +470,7 @@ impl App {
                 self.ask(request);
             }
             Event::ApprovalSettled { call, .. } => self.settle(call),
-            Event::ModeChanged(mode) => self.session.mode = *mode,
+            Event::ModeChanged { mode, .. } => self.session.mode = *mode,
             // Where it is hidden it stays so.
             Event::ModelChanged(model) if !self.footer.model.is_empty() => {
                 self.footer.model.clone_from(model)

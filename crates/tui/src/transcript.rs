@@ -151,9 +151,10 @@ impl Transcript {
                     self.push(Item::warning("The answer above is replaced; the model is asked again."));
                 }
             }
-            Event::CallRequested { call, name, args } => {
+            Event::CallRequested(request) => {
                 self.end_answer();
-                let call = ToolBox::new(call.clone(), name, args, &self.places, now);
+                let (name, args) = (&request.name, &request.args);
+                let call = ToolBox::new(request.call.clone(), name, args, &self.places, now);
                 self.open.push_back(Open::Call(Box::new(call)));
             }
             Event::ApprovalWanted(request) => {
@@ -183,8 +184,8 @@ impl Transcript {
                     found.finish(report);
                 }
             }
-            Event::Compressed { tokens_before, tokens_after, status } => {
-                self.push(compressed(*tokens_before, *tokens_after, *status));
+            Event::Compressed(done) => {
+                self.push(compressed(done.tokens_before, done.tokens_after, done.status));
             }
             Event::HookRan(report) => {
                 if let Some(message) = report.message.as_ref().filter(|_| !report.suppressed) {

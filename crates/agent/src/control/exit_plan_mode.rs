@@ -102,6 +102,7 @@ impl Invocation for Call {
                 Err(problem) => return ToolOutcome::text(problem.clone(), Display::Text(problem)),
             };
             let Planning { desk, approvals, .. } = &self.planning;
+            let mut by = None;
             let mode = if context.must_ask {
                 let subject = Subject::Plan { path: self.path.clone(), text };
                 let outcomes = [
@@ -112,8 +113,10 @@ impl Invocation for Call {
                     ),
                     (Outcome::Refuse, ""),
                 ];
-                match desk.ask(question(&context.call, &self.spec, subject, &outcomes), &context.cancel).await
-                {
+                let question = question(&context.call, &self.spec, subject, &outcomes);
+                let (answer, answered) = desk.ask_whom(question, &context.cancel).await;
+                by = answered;
+                match answer {
                     Answer::Once => ApprovalMode::Default,
                     Answer::Session => ApprovalMode::AutoEdit,
                     Answer::Refuse(feedback) => return rejected(&feedback, &self.path),
@@ -128,7 +131,7 @@ impl Invocation for Call {
                 // not give itself more than the default.
                 approvals.mode_before_plan()
             };
-            approvals.enter(mode, desk).await;
+            let _ = approvals.enter(mode, desk, by.as_ref()).await;
             ToolOutcome::text(
                 format!(
                     "Plan approved. Switching to {}.\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Hooked;
-use crate::calls::{self, Call, Finished, Ready, accept};
+use crate::calls::{self, Call, Finished, Ready, Starts, accept};
 use crate::session::Session;
 
 /// What hooks did to a call.
@@ -136,7 +136,7 @@ impl Session {
         let mut group = vec![ready];
         self.permit(&mut group, cancel).await;
         self.keep_before(&group, cancel).await;
-        let mut results = calls::run_group(group, &self.events, cancel).await;
+        let mut results = calls::run_group(group, Starts::Silent, &self.events, cancel).await;
         self.keep_after(&results).await;
         let Some(next) = results.pop() else { return done };
         Finished {

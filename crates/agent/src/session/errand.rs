@@ -79,6 +79,8 @@ impl Session {
             events: spec.events,
             counters: Counters::default(),
             call_ids: host.call_ids.clone(),
+            terminals: None,
+            roots: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ impl Errand {
         let name = ready.call.name.clone();
         self.activity(ActivityKind::CallStarted {
             call: ready.call.id.clone(),
-            display_name: ready.spec.as_ref().map_or_else(|| name.clone(), |spec| spec.display_name.clone()),
+            display_name: ready.display_name().to_owned(),
             name,
             description: ready.description.clone(),
             args: ready.call.args.clone(),
@@ -55,7 +55,7 @@ impl Errand {
             | Event::Activity(_)
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_)
+            | Event::ModeChanged { .. }
             | Event::ModelChanged(_) => vec![event],
             Event::Thought(thought) if thought.subject.is_empty() => Vec::new(),
             Event::Thought(thought) => vec![self.activity(ActivityKind::Thought(thought.subject))],
@@ -86,13 +86,20 @@ impl Errand {
                 vec![Event::Notice { severity, code, message: format!("{}: {message}", self.agent) }]
             }
             Event::SessionReady { .. }
+            | Event::Acknowledged { .. }
+            | Event::QueueChanged(_)
             | Event::PromptAccepted { .. }
+            | Event::StepBegan { .. }
             | Event::Text(_)
             | Event::StepCommitted
-            | Event::CallRequested { .. }
+            | Event::Titled(_)
+            | Event::CallRequested(_)
+            | Event::CallStarted { .. }
             | Event::CallOutput { .. }
-            | Event::Compressed { .. }
-            | Event::Conversation(_)
+            | Event::ShellStarted { .. }
+            | Event::ShellEnded(_)
+            | Event::Compressing { .. }
+            | Event::Compressed(_)
             | Event::Rewound { .. }
             | Event::TurnEnded(_) => Vec::new(),
         }

@@ -366,7 +366,7 @@ fn judge(ended: &Limited, turns: u32, local: &Local, cancel: &CancellationToken)
             ..plain(TerminateMode::Aborted, "Agent was stopped by the user.".to_owned(), false)
         },
         TurnEnd::Loop(message) => plain(TerminateMode::Error, message.clone(), true),
-        TurnEnd::InvalidReply { kind: INVALID_OUTPUT, message } => {
+        TurnEnd::InvalidReply { kind, message } if kind == INVALID_OUTPUT => {
             plain(TerminateMode::Error, message.clone(), false)
         }
         TurnEnd::InvalidReply { message, .. } => failed(message.clone()),
@@ -406,7 +406,7 @@ fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> Too
     let display = AgentEnd {
         agent: name.clone(),
         record,
-        state: if ended.mode == TerminateMode::Goal { "completed" } else { "error" },
+        state: if ended.mode == TerminateMode::Goal { "completed" } else { "error" }.to_owned(),
         reason: ended.mode.as_str().to_owned(),
         result: ended.result,
     };
@@ -417,7 +417,7 @@ pub(super) fn failed(definition: &Definition, record: Option<String>, error: &st
     let display = AgentEnd {
         agent: definition.name.clone(),
         record,
-        state: "error",
+        state: "error".to_owned(),
         reason: TerminateMode::Error.as_str().to_owned(),
         result: error.to_owned(),
     };

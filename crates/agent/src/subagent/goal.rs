@@ -63,7 +63,7 @@ impl Goal {
         state.invalid += 1;
         let same_again = state.refused.replace(submitted.args.clone()).as_ref() == Some(&submitted.args);
         (same_again || state.invalid >= MAX_INVALID).then(|| TurnEnd::InvalidReply {
-            kind: INVALID_OUTPUT,
+            kind: INVALID_OUTPUT.to_owned(),
             message: format!(
                 "The agent handed over a result that is not valid {} times ({}).",
                 state.invalid,

@@ -25,7 +25,7 @@ pub(super) async fn run(
             let display = AgentEnd {
                 agent: definition.name.clone(),
                 record: None,
-                state: "completed",
+                state: "completed".to_owned(),
                 reason: TerminateMode::Goal.as_str().to_owned(),
                 result: text.clone(),
             };

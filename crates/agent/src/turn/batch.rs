@@ -10,7 +10,7 @@ use pollux_session::CallResult;
 use tokio_util::sync::CancellationToken;
 
 use super::Next;
-use crate::calls::{self, Answer, Finished, Offload, Ready};
+use crate::calls::{self, Answer, Finished, Offload, Ready, Starts};
 use crate::loop_guard::LoopGuard;
 use crate::session::Session;
 
@@ -48,9 +48,10 @@ impl Session {
             let mut results = Vec::with_capacity(group.len());
             let mut reports = Vec::with_capacity(group.len());
             self.keep_before(&group, cancel).await;
-            let finished = calls::run_group(group, &self.events, cancel).await;
+            let starts = if self.errand.is_none() { Starts::Told } else { Starts::Silent };
+            let finished = calls::run_group(group, starts, &self.events, cancel).await;
             self.keep_after(&finished).await;
-            for done in self.after_tools(finished, cancel).await {
+            for mut done in self.after_tools(finished, cancel).await {
                 left -= 1;
                 let answer = self.answer(&done).await;
                 if let Some(guard) = &mut guard {

@@ -205,7 +205,7 @@ async fn edits_for_the_session_are_the_mode_that_edits_freely() {
     asked.answer(&request, Answer::Session).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 2);
-    let changed = |event: &Event| matches!(event, Event::ModeChanged(ApprovalMode::AutoEdit));
+    let changed = |event: &Event| matches!(event, Event::ModeChanged { mode: ApprovalMode::AutoEdit, .. });
     assert!(asked.scene.events.iter().any(changed));
 }
 

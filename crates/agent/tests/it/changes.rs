@@ -6,7 +6,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::{Changes, ImpendingCall};
 use pollux_domain::content::Content;
-use pollux_domain::event::{Event, NoticeCode, Op};
+use pollux_domain::event::{Event, NoticeCode, Op, OpResult};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{Display, Effect, Tool, ToolKind, ToolOutcome};
 use serde_json::json;
@@ -111,16 +111,13 @@ async fn going_back_shortens_the_conversation_and_its_file() {
     let mut scene = Scene::new(vec![says("one"), says("two"), says("three")]);
     scene.prompt("first").await;
     scene.prompt("second").await;
-    scene.handle.ops.send(Op::Describe).await.unwrap();
-    let view = match scene.until(|event| matches!(event, Event::Conversation(_))).await {
-        Event::Conversation(view) => view,
-        other => panic!("{other:?}"),
-    };
+    let OpResult::Conversation(view) = scene.ask(Op::Describe).await else { panic!() };
     assert_eq!(view.prompts.iter().map(|p| p.text.as_str()).collect::<Vec<_>>(), ["first", "second"]);
     for (to, fine) in [("unknown".to_owned(), false), (view.prompts[1].message.clone(), true)] {
-        scene.handle.ops.send(Op::Rewind { to }).await.unwrap();
-        let event = scene.until(|event| matches!(event, Event::Rewound { .. })).await;
-        assert!(matches!(event, Event::Rewound { problem, .. } if problem.is_none() == fine));
+        let result = scene.ask(Op::Rewind { to }).await;
+        assert_eq!(result.refusal().is_none(), fine, "{result:?}");
+        let told = scene.events.iter().any(|event| matches!(event, Event::Rewound { .. }));
+        assert_eq!(told, fine, "everybody learns of it, unless nothing happened");
     }
     scene.prompt("third").await;
     let sent = serde_json::to_string(&scene.turns(2)).unwrap();

@@ -128,7 +128,12 @@ async fn a_run_that_was_started_in_plan_mode_cannot_give_itself_more_than_the_de
     plan_file(&scene, "p.md", "1. do it");
     scene.prompt("go").await;
     assert!(output(&scene, 1).starts_with("Plan approved. Switching to default mode"));
-    assert!(scene.events.iter().any(|event| matches!(event, Event::ModeChanged(ApprovalMode::Default))));
+    assert!(
+        scene
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::ModeChanged { mode: ApprovalMode::Default, .. }))
+    );
 }
 
 #[tokio::test]

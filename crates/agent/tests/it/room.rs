@@ -24,7 +24,7 @@ fn statuses(scene: &Scene) -> Vec<CompressionStatus> {
     scene
         .events
         .iter()
-        .filter_map(|e| if let Event::Compressed { status, .. } = e { Some(*status) } else { None })
+        .filter_map(|e| if let Event::Compressed(done) = e { Some(done.status) } else { None })
         .collect()
 }
 

@@ -10,7 +10,7 @@ use pollux_agent::{Handle, Ports, SessionSpec, open};
 use pollux_config::groups::{Context, Model, SessionFormat, Tools};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, FunctionCall, Part};
-use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::event::{Event, Op, OpResult, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{
     Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent,
@@ -213,6 +213,7 @@ pub(crate) struct Options {
     pub(crate) planning: pollux_agent::Planning,
     pub(crate) changes: Option<Arc<dyn pollux_domain::changes::Changes>>,
     pub(crate) agents: Option<pollux_agent::AgentPort>,
+    pub(crate) terminals: Option<Arc<dyn pollux_domain::terminals::Terminals>>,
     /// A policy file of the user's.
     pub(crate) policy: Option<PathBuf>,
     pub(crate) dir: tempfile::TempDir,
@@ -241,6 +242,7 @@ impl Default for Options {
             planning: pollux_agent::Planning::Off,
             changes: None,
             agents: None,
+            terminals: None,
             policy: None,
             dir: tempfile::tempdir().unwrap(),
         }
@@ -298,9 +300,12 @@ impl Scene {
             prompt: PromptInputs::default(),
             first_turn: Content::user_text("<session_context>here</session_context>"),
             restored: Vec::new(),
+            roots: Vec::new(),
         };
         let ports = Ports {
             late_tools: None,
+            session_tools: None,
+            terminals: options.terminals,
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             tools: options.tools,
             clock: Arc::new(SystemClock),
@@ -318,6 +323,16 @@ impl Scene {
     pub(crate) async fn send(&self, text: &str) {
         let op = Op::Prompt { parts: vec![Part::text(text)], typed: text.to_owned() };
         self.handle.ops.send(op).await.unwrap();
+    }
+
+    /// Asks something and reads events up to what came of it.
+    pub(crate) async fn ask(&mut self, op: Op) -> OpResult {
+        let asked = self.handle.ops.send(op).await.unwrap();
+        let fits = |event: &Event| matches!(event, Event::Acknowledged { id, .. } if *id == asked);
+        match self.until(fits).await {
+            Event::Acknowledged { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Reads events up to one that fits.

@@ -538,7 +538,7 @@ async fn an_agent_elsewhere_is_asked_through_its_port() {
     port.remote.insert("far".into(), Arc::new(Elsewhere));
     let mut scene = Scene::with(options);
     scene.send("go").await;
-    scene.until(|event| matches!(event, Event::CallRequested { args, .. } if args["prompt"] == "hang")).await;
+    scene.until(|event| matches!(event, Event::CallRequested(asked) if asked.args["prompt"] == "hang")).await;
     assert_eq!(scene.told(1), "<untrusted_context>\nheard hello\n</untrusted_context>");
     assert_eq!(scene.told(2), "Subagent 'far' failed. Error: status 500");
     scene.handle.ops.send(Op::Cancel).await.unwrap();

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{ConversationView, Event, Op};
+use pollux_domain::event::{ConversationView, Event, Op, OpResult};
 use pollux_host::request::{Request, Resumed, SessionChoice};
 use tokio_util::sync::CancellationToken;
 
@@ -239,13 +239,20 @@ impl Front<'_, '_> {
 
     /// What the conversation is now.
     async fn view(&mut self, conversation: &mut wire::Conversation) -> Option<Arc<ConversationView>> {
-        conversation.handle.ops.send(Op::Describe).await.ok()?;
+        match self.ask(Op::Describe, conversation).await? {
+            OpResult::Conversation(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Asks something of the session and waits for what comes of it; `None` if the session is over.
+    async fn ask(&mut self, op: Op, conversation: &mut wire::Conversation) -> Option<OpResult> {
+        let asked = conversation.handle.ops.send(op).await.ok()?;
         loop {
-            let event = conversation.handle.events.recv().await?;
-            if let Event::Conversation(view) = event {
-                return Some(view);
+            match conversation.handle.events.recv().await? {
+                Event::Acknowledged { id, result, .. } if id == asked => return Some(result),
+                event => self.take(&event),
             }
-            self.take(&event);
         }
     }
 }

@@ -76,13 +76,13 @@ impl Lines {
         let _ = self.console.take(event);
         match event {
             Event::ModelChanged(model) => self.console.note(&format!("Model {}", one_line(model))),
-            Event::ModeChanged(mode) => {
+            Event::ModeChanged { mode, .. } => {
                 let line = self.mode(*mode);
                 self.console.note(&line);
             }
             Event::CallFinished(report) => self.console.note(&words::call(report, &self.places)),
-            Event::Compressed { tokens_before, tokens_after, status } => {
-                self.console.note(&words::compressed(*tokens_before, *tokens_after, *status));
+            Event::Compressed(done) => {
+                self.console.note(&words::compressed(done.tokens_before, done.tokens_after, done.status));
             }
             _ => {}
         }

@@ -59,7 +59,7 @@ fn output(report: &CallReport) -> Option<String> {
         (Display::Text(text), _) => Some(plain(text).into_owned()),
         (Display::Nothing, Some(failure)) => Some(plain(&failure.message).into_owned()),
         (Display::Nothing, None) => Some(String::new()),
-        (Display::Diff(_) | Display::List { .. } | Display::Agent(_), _) => None,
+        (Display::Diff(_) | Display::List { .. } | Display::Agent(_) | Display::Todos(_), _) => None,
     }
 }
 

@@ -32,23 +32,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
                 Severity::Error => format!("Error: {message}"),
             })
         }
-        Event::SessionReady { .. }
-        | Event::PromptAccepted { .. }
-        | Event::RequestSent(_)
-        | Event::Text(_)
-        | Event::Thought(_)
-        | Event::StepCommitted
-        | Event::RequestEnded(_)
-        | Event::CallRequested { .. }
-        | Event::ApprovalWanted(_)
-        | Event::ApprovalSettled { .. }
-        | Event::ModeChanged(_)
-        | Event::ModelChanged(_)
-        | Event::CallOutput { .. }
-        | Event::Compressed { .. }
-        | Event::Conversation(_)
-        | Event::Rewound { .. }
-        | Event::TurnEnded(_) => None,
+        _ => None,
     }
 }
 
@@ -64,12 +48,12 @@ pub(crate) fn is_silent_upstream(event: &Event) -> bool {
 /// The line for `--debug`: sizes and times, never contents.
 pub(crate) fn debug_line(event: &Event) -> Option<String> {
     let text = match event {
-        Event::SessionReady { session, model } => format!("session {session}, model {model}"),
+        Event::SessionReady { session, model, .. } => format!("session {session}, model {model}"),
         Event::RequestSent(sent) => {
             format!("request to {} ({}), {} turns", sent.model, sent.role.as_str(), sent.contents.len())
         }
         Event::RequestEnded(ended) => {
-            let how = match (&ended.error, ended.invalid, &ended.finish) {
+            let how = match (&ended.error, &ended.invalid, &ended.finish) {
                 (Some(error), _, _) => format!("failed: {}", one_line(&error.message)),
                 (None, Some(kind), _) => format!("no usable reply: {kind}"),
                 (None, None, finish) => {
@@ -83,30 +67,14 @@ pub(crate) fn debug_line(event: &Event) -> Option<String> {
             let (name, status) = (one_line(&report.name), report.outcome.status().as_str());
             format!("{name} took {} ms: {status}", report.duration.as_millis())
         }
-        Event::Compressed { tokens_before, tokens_after, status } => {
-            format!("compression {status:?}: {tokens_before} to {tokens_after} tokens")
+        Event::Compressed(done) => {
+            format!("compression {:?}: {} to {} tokens", done.status, done.tokens_before, done.tokens_after)
         }
         Event::HookRan(report) => {
             let how = report.error.as_deref().map_or_else(|| "fine".to_owned(), one_line);
             format!("hook {} took {} ms: {how}", report.event, report.duration.as_millis())
         }
-        Event::PromptAccepted { .. }
-        | Event::Text(_)
-        | Event::Thought(_)
-        | Event::Waiting(_)
-        | Event::AttemptDiscarded(_)
-        | Event::StepCommitted
-        | Event::CallRequested { .. }
-        | Event::ApprovalWanted(_)
-        | Event::ApprovalSettled { .. }
-        | Event::ModeChanged(_)
-        | Event::ModelChanged(_)
-        | Event::CallOutput { .. }
-        | Event::Conversation(_)
-        | Event::Rewound { .. }
-        | Event::Activity(_)
-        | Event::Notice { .. }
-        | Event::TurnEnded(_) => return None,
+        _ => return None,
     };
     Some(format!("[DEBUG] {text}"))
 }

@@ -60,7 +60,7 @@ fn output_of_run(report: &CallReport, failure: &CallFailure) -> Option<String> {
 }
 
 fn shown(report: &CallReport) -> String {
-    match &report.display {
+    match &*report.display.listed() {
         // Nothing for a screen, yet a program that watches wants to know what was read.
         Display::Nothing if report.kind.is_read_only() => plain(&report.answer).into_owned(),
         Display::Nothing => String::new(),
@@ -71,6 +71,7 @@ fn shown(report: &CallReport) -> String {
             let lines: Vec<&str> = std::iter::once(summary).chain(items).map(String::as_str).collect();
             plain(&lines.join("\n")).into_owned()
         }
+        Display::Todos(_) => String::new(),
     }
 }
 

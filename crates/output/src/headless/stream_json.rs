@@ -38,16 +38,16 @@ impl StreamJson {
     fn upstream_event(&mut self, run: &Run, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let at = run.now();
         match event {
-            Event::SessionReady { session, model } => {
+            Event::SessionReady { session, model, .. } => {
                 emit(&gemini_cli::init(session.as_str(), model, at), out)
             }
             Event::PromptAccepted { typed, .. } => emit(&gemini_cli::user_message(typed, at), out),
             Event::Text(_) if !run.piece.is_empty() => {
                 emit(&gemini_cli::assistant_delta(&run.piece, at), out)
             }
-            Event::CallRequested { call, name, args } => {
-                self.asked.push((call.clone(), None));
-                emit(&gemini_cli::tool_use(call, name, args, at), out)
+            Event::CallRequested(asked) => {
+                self.asked.push((asked.call.clone(), None));
+                emit(&gemini_cli::tool_use(&asked.call, &asked.name, &asked.args, at), out)
             }
             Event::CallFinished(report) => self.upstream_result(run, report, out),
             // Upstream repeats attempts without a word; text that is void must not stand, though.
@@ -122,12 +122,12 @@ impl StreamJson {
 fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
     let at = run.now();
     match event {
-        Event::SessionReady { session, model } => {
+        Event::SessionReady { session, model, .. } => {
             Some(pollux::init(session.as_str(), model, &run.conditions, at))
         },
         Event::PromptAccepted { typed, .. } => Some(pollux::message("user", typed, false, at)),
         Event::Text(_) => (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at)),
-        Event::CallRequested { call, name, args } => Some(pollux::tool_use(call, name, args, at)),
+        Event::CallRequested(asked) => Some(pollux::tool_use(&asked.call, &asked.name, &asked.args, at)),
         Event::CallFinished(report) => Some(pollux::tool_result(report, at)),
         Event::Waiting(wait) => Some(pollux::error(&wait.sentence(), wait_code(wait), at)),
         Event::AttemptDiscarded(discarded) => {
@@ -139,21 +139,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
             Some(pollux::error(&plain(message), notice_code(*code), at))
         }
-        Event::Notice { severity: Severity::Info, .. }
-        | Event::RequestSent(_)
-        | Event::Thought(_)
-        | Event::StepCommitted
-        | Event::RequestEnded(_)
-        | Event::ApprovalWanted(_)
-        | Event::ApprovalSettled { .. }
-        | Event::ModeChanged(_)
-        | Event::ModelChanged(_)
-        | Event::CallOutput { .. }
-        | Event::Compressed { .. }
-        | Event::Conversation(_)
-        | Event::Rewound { .. }
-        | Event::HookRan(_)
-        | Event::TurnEnded(_) => None,
+        _ => None,
     }
 }
 
@@ -180,6 +166,10 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::Server => "MCP_SERVER",
         NoticeCode::Agent => "AGENT",
         NoticeCode::Extension => "EXTENSION",
+        NoticeCode::Memory => "MEMORY",
+        NoticeCode::Title => "TITLE",
+        NoticeCode::Update => "UPDATE",
+        NoticeCode::Crashed => "CRASHED",
     }
 }
 

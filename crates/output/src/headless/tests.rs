@@ -2,7 +2,8 @@
 
 use super::*;
 use pollux_domain::event::{
-    CallDecision, CallOutcome, CallReport, Discarded, NoticeCode, RequestEnded, RequestSent, Severity,
+    CallDecision, CallOutcome, CallReport, CallRequest, Discarded, FrontId, NoticeCode, RequestEnded,
+    RequestSent, Severity,
 };
 use pollux_domain::failure::Colour;
 use pollux_domain::id::{CallId, SessionId};
@@ -92,13 +93,15 @@ fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
         finish: None,
         text: String::new(),
         error,
-        invalid,
+        invalid: invalid.map(str::to_owned),
+        context_tokens: 0,
+        window: 0,
     })
 }
 
 fn requested(name: &str) -> Event {
     let args = json!({"file_path": "a.txt"}).as_object().unwrap().clone();
-    Event::CallRequested { call: CallId::new(name, "1"), name: name.into(), args }
+    Event::CallRequested(Arc::new(CallRequest::new(CallId::new(name, "1"), name, args)))
 }
 
 fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) -> Event {
@@ -115,6 +118,8 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         decision: (!failed).then_some(CallDecision::Accept),
         answer: "abc".into(),
         prompt_id: "s1".into(),
+        paths: Vec::new(),
+        parts: Vec::new(),
     }))
 }
 
@@ -131,8 +136,13 @@ fn diff() -> Display {
 
 fn beginning() -> Vec<Event> {
     vec![
-        Event::SessionReady { session: SessionId::from_file("s1"), model: "auto".into() },
-        Event::PromptAccepted { typed: "go".into(), prompt_id: "s1".into() },
+        Event::SessionReady { session: SessionId::from_file("s1"), model: "auto".into(), roots: Vec::new() },
+        Event::PromptAccepted {
+            typed: "go".into(),
+            prompt_id: "s1".into(),
+            message: None,
+            by: FrontId::local(),
+        },
         sent(),
     ]
 }
@@ -192,7 +202,7 @@ fn bad_request() -> TurnEnd {
 }
 
 fn invalid() -> TurnEnd {
-    TurnEnd::InvalidReply { kind: "NO_RESPONSE_TEXT", message: "The model said nothing.".into() }
+    TurnEnd::InvalidReply { kind: "NO_RESPONSE_TEXT".into(), message: "The model said nothing.".into() }
 }
 
 #[test]
@@ -566,7 +576,7 @@ fn a_sub_agent_that_failed_is_an_error_with_its_reason() {
     let end = AgentEnd {
         agent: "scout".into(),
         record: None,
-        state: "error",
+        state: "error".into(),
         reason: "ERROR".into(),
         result: "no such model".into(),
     };

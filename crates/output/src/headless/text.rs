@@ -21,9 +21,7 @@ impl Text {
         match event {
             Event::Text(_) => self.write(&run.piece, out),
             // What follows is another reply.
-            Event::CallRequested { .. } | Event::Notice { code: NoticeCode::Halted, .. } => {
-                self.end_line(out)
-            }
+            Event::CallRequested(_) | Event::Notice { code: NoticeCode::Halted, .. } => self.end_line(out),
             Event::CallFinished(report) if run.style.shows_calls => self.write(&call_line(report), out),
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
                 self.end_line(out)?;

@@ -58,28 +58,14 @@ impl Metrics {
                     if failed { "chat.content_retry_failure.count" } else { "chat.content_retry.count" };
                 self.count(name, json!({}), 1);
             }
-            Event::Compressed { status: CompressionStatus::Nothing, .. } => {}
-            Event::Compressed { tokens_before, tokens_after, .. } => {
-                let attributes = json!({"tokens_before": tokens_before, "tokens_after": tokens_after});
+            Event::Compressed(done) if done.status == CompressionStatus::Nothing => {}
+            Event::Compressed(done) => {
+                let (before, after) = (done.tokens_before, done.tokens_after);
+                let attributes = json!({"tokens_before": before, "tokens_after": after});
                 self.count("chat_compression", attributes, 1);
             }
             Event::HookRan(report) => self.hook(report),
-            Event::SessionReady { .. }
-            | Event::PromptAccepted { .. }
-            | Event::RequestSent(_)
-            | Event::Text(_)
-            | Event::Thought(_)
-            | Event::StepCommitted
-            | Event::CallRequested { .. }
-            | Event::ApprovalWanted(_)
-            | Event::ApprovalSettled { .. }
-            | Event::ModeChanged(_)
-            | Event::ModelChanged(_)
-            | Event::CallOutput { .. }
-            | Event::Conversation(_)
-            | Event::Rewound { .. }
-            | Event::Notice { .. }
-            | Event::TurnEnded(_) => {}
+            _ => {}
         }
     }
 

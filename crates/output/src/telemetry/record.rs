@@ -291,7 +291,13 @@ pub(super) fn file_operation(report: &CallReport) -> Option<Record> {
         Display::Nothing | Display::Text(_) if report.name == "read_file" => {
             ("read", None, report.args.get("file_path")?.as_str()?.into())
         }
-        Display::Nothing | Display::Text(_) | Display::List { .. } | Display::Agent(_) => return None,
+        Display::Nothing
+        | Display::Text(_)
+        | Display::List { .. }
+        | Display::Agent(_)
+        | Display::Todos(_) => {
+            return None;
+        }
     };
     let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
     let attributes = json!({"tool_name": report.name, "operation": operation});

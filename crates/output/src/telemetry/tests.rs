@@ -3,7 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use pollux_domain::content::Content;
-use pollux_domain::event::{CallDecision, CallOutcome, CallReport, Discarded, RequestEnded, RequestSent};
+use pollux_domain::event::{
+    CallDecision, CallOutcome, CallReport, Compressed, Discarded, FrontId, RequestEnded, RequestSent,
+};
 use pollux_domain::id::CallId;
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
 use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
@@ -46,6 +48,8 @@ fn call(outcome: CallOutcome) -> Event {
         decision: Some(CallDecision::Accept),
         answer: "123456789".into(),
         prompt_id: "s1".into(),
+        paths: Vec::new(),
+        parts: Vec::new(),
     }))
 }
 
@@ -61,13 +65,20 @@ fn ended(error: Option<ModelError>) -> Event {
         text: "the answer".into(),
         error,
         invalid: None,
+        context_tokens: 0,
+        window: 0,
     })
 }
 
 fn events() -> Vec<Event> {
     let denied = CallOutcome::failed(ToolErrorKind::PolicyViolation, "denied with AIza-very-secret");
     vec![
-        Event::PromptAccepted { typed: "do it".into(), prompt_id: "s1".into() },
+        Event::PromptAccepted {
+            typed: "do it".into(),
+            prompt_id: "s1".into(),
+            message: None,
+            by: FrontId::local(),
+        },
         Event::RequestSent(Arc::new(RequestSent {
             model: "m-x".into(),
             role: RequestRole::Main,
@@ -92,7 +103,13 @@ fn events() -> Vec<Event> {
             retry_in: Some(Duration::from_secs(1)),
         }),
         ended(Some(ModelError::new(ModelErrorKind::Server, Some(500), "boom"))),
-        Event::Compressed { tokens_before: 1, tokens_after: 1, status: CompressionStatus::Nothing },
+        Event::Compressed(Compressed {
+            id: String::new(),
+            tokens_before: 1,
+            tokens_after: 1,
+            status: CompressionStatus::Nothing,
+            summary: None,
+        }),
         Event::TurnEnded(TurnEnd::Finished(None)),
     ]
 }

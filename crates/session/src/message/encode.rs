@@ -120,6 +120,7 @@ fn parts_json(parts: &[Part]) -> Value {
 /// What people see of a result, as session files and hooks have it.
 pub fn display(display: &Display) -> Value {
     match display {
+        Display::Todos(_) => self::display(&display.listed()),
         Display::Nothing => json!(""),
         Display::Text(text) => json!(text),
         Display::Diff(diff) => file_diff(diff),

@@ -132,7 +132,7 @@ impl Tally {
                     self.last = ended.usage.prompt;
                 }
             }
-            Event::Compressed { tokens_after, .. } if *tokens_after > 0 => self.last = *tokens_after,
+            Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
             Event::CallFinished(report) => {
                 self.added += report.lines.added;
                 self.removed += report.lines.removed;

@@ -244,7 +244,7 @@ fn shift_tab_asks_for_the_next_mode() {
     let mut stage = Stage::new(60, 20);
     let cycle = |stage: &mut Stage| stage.press(KeyCode::BackTab, KeyModifiers::SHIFT);
     assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::AutoEdit)]);
-    stage.event(Event::ModeChanged(ApprovalMode::AutoEdit));
+    stage.event(Event::ModeChanged { mode: ApprovalMode::AutoEdit, by: None });
     assert!(stage.shown().contains("auto-accept edits Shift+Tab to plan"), "{}", stage.shown());
     assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::Plan)]);
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallOutcome, CallReport};
+use pollux_domain::event::{CallOutcome, CallReport, CallRequest};
 use pollux_domain::tool::{Display, LineDelta, RunFailure, ToolKind};
 
 use super::*;
@@ -22,7 +22,7 @@ fn text(lines: &[Line<'static>]) -> String {
 
 fn call(id: &str, name: &str, args: &str) -> Event {
     let args: JsonObject = serde_json::from_str(args).expect("arguments");
-    Event::CallRequested { call: CallId::from_file(id), name: name.to_owned(), args }
+    Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(id), name, args)))
 }
 
 fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
@@ -38,6 +38,8 @@ fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
         decision: None,
         answer: String::new(),
         prompt_id: String::new(),
+        paths: Vec::new(),
+        parts: Vec::new(),
     }))
 }
 

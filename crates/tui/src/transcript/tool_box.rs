@@ -114,7 +114,7 @@ impl ToolBox {
 
     pub(super) fn finish(&mut self, report: &CallReport) {
         self.state = State::Over(report.outcome.status());
-        self.display = report.display.clone();
+        self.display = report.display.listed().into_owned();
         self.lines = report.lines;
         let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
         self.error = failure.map(|failure| failure.message.clone());
@@ -237,6 +237,7 @@ impl ToolBox {
                 let text = [std::slice::from_ref(summary), items.as_slice()].concat().join("\n");
                 ending(&text, theme.text(), look)
             }
+            (Display::Todos(_), None) => return Vec::new(),
             (Display::Agent(end), None) => ending(&end.result, theme.text(), look),
             (Display::Nothing, None) if !self.activities.is_empty() => {
                 let lines: Vec<_> = self.activities.spans(theme);

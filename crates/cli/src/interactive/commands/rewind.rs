@@ -1,6 +1,6 @@
 //! `/rewind` and `/restore`: going back.
 
-use pollux_domain::event::{Event, Op, PromptView};
+use pollux_domain::event::{Op, PromptView};
 use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::Front;
@@ -117,18 +117,9 @@ impl Front<'_, '_> {
 
     async fn take_back(&mut self, prompt: &PromptView, conversation: &mut wire::Conversation) {
         let op = Op::Rewind { to: prompt.message.clone() };
-        if conversation.handle.ops.send(op).await.is_err() {
-            return;
-        }
-        let problem = loop {
-            match conversation.handle.events.recv().await {
-                None => return,
-                Some(Event::Rewound { problem, .. }) => break problem,
-                Some(event) => self.take(&event),
-            }
-        };
-        if let Some(problem) = problem {
-            self.face.note(&format!("The conversation is as it was: {problem}"));
+        let Some(result) = self.ask(op, conversation).await else { return };
+        if let Some(refusal) = result.refusal() {
+            self.face.note(&format!("The conversation is as it was: {}", refusal.message));
             return;
         }
         self.face.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));

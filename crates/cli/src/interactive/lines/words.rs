@@ -51,8 +51,8 @@ pub(super) fn call(report: &CallReport, places: &Places) -> String {
 }
 
 fn detail(display: &Display) -> Option<String> {
-    let detail = match display {
-        Display::Nothing => String::new(),
+    let detail = match &*display.listed() {
+        Display::Nothing | Display::Todos(_) => String::new(),
         Display::Text(text) => short(text.lines().next().unwrap_or_default()),
         Display::Diff(diff) => format!("+{} -{}", diff.stat.added_lines, diff.stat.removed_lines),
         Display::List { summary, .. } => short(summary),

@@ -160,7 +160,7 @@ fn is_for_looking(message: &Message) -> bool {
             &**event,
             Event::Text(_)
                 | Event::Thought(_)
-                | Event::CallRequested { .. }
+                | Event::CallRequested(_)
                 | Event::CallOutput { .. }
                 | Event::CallFinished(_)
                 | Event::Activity(_)

@@ -169,7 +169,7 @@ fn check_result(call: &StoredCall, status: &str, told: &str) -> Verdict {
         format!("call {} ended as {status} and is stored as {ended}", call.id.as_str())
     })?;
     let shown = match call.display() {
-        Display::Nothing => String::new(),
+        Display::Nothing | Display::Todos(_) => String::new(),
         Display::Text(text) => text,
         Display::Diff(diff) => diff.unified,
         Display::Agent(end) => end.result,

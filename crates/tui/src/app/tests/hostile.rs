@@ -1,7 +1,7 @@
 //! Whatever a model, a tool, a file or a server says: it stays where it belongs.
 
 use pollux_domain::event::{
-    Activity, ActivityKind, CallOutcome, CallReport, HookReport, NoticeCode, Severity, Thought,
+    Activity, ActivityKind, CallOutcome, CallReport, CallRequest, HookReport, NoticeCode, Severity, Thought,
 };
 use pollux_domain::tool::{Display, LineDelta, ToolKind};
 use proptest::prelude::*;
@@ -34,12 +34,14 @@ fn report(text: &str, display: Display) -> Event {
         decision: None,
         answer: text.to_owned(),
         prompt_id: String::new(),
+        paths: Vec::new(),
+        parts: Vec::new(),
     }))
 }
 
 fn hook(text: &str) -> Event {
     Event::HookRan(Arc::new(HookReport {
-        event: "BeforeTool",
+        event: "BeforeTool".to_owned(),
         hook: text.to_owned(),
         duration: Duration::ZERO,
         exit_code: Some(0),
@@ -55,7 +57,7 @@ fn hook(text: &str) -> Event {
 
 fn requested(name: &str, command: &str) -> Event {
     let args = [("command".to_owned(), command.into())].into_iter().collect();
-    Event::CallRequested { call: CallId::from_file("c"), name: name.to_owned(), args }
+    Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file("c"), name, args)))
 }
 
 fn asked(text: &str) -> Event {
@@ -90,7 +92,7 @@ fn everything(text: &str) -> Vec<Event> {
         Event::CallOutput { call: call.clone(), text: text.to_owned() },
         Event::Activity(Arc::new(Activity { call: call.clone(), agent: text.to_owned(), what })),
         asked(text),
-        Event::ApprovalSettled { call, outcome: Outcome::Once },
+        Event::ApprovalSettled { call, outcome: Outcome::Once, by: None },
         notice(Severity::Info, NoticeCode::Hook, format!("Waiting for the {text} hooks...")),
         hook(text),
         report(text, Display::Text(text.to_owned())),

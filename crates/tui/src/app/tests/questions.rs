@@ -1,6 +1,7 @@
 //! What a question says, and what its keys do.
 
 use super::*;
+use pollux_domain::event::CallRequest;
 
 fn with(change: impl FnOnce(&mut ApprovalRequest)) -> Event {
     let Event::ApprovalWanted(request) = wanted("rm -rf build && git reset --hard") else { unreachable!() };
@@ -137,7 +138,7 @@ fn paths_are_seen_from_the_workspace() {
     let called = |name: &str, key: &str, value: &str| {
         let mut args = JsonObject::new();
         args.insert(key.to_owned(), value.into());
-        Event::CallRequested { call: CallId::from_file(value), name: name.to_owned(), args }
+        Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(value), name, args)))
     };
     let mut stage = Stage::new(80, 24);
     stage.app.set_places(Places { workspace: vec!["/home/a/p".into()], home: Some("/home/a".into()) });
@@ -212,12 +213,12 @@ fn no_clock_runs_while_a_person_is_asked() {
     let now = stage.now;
     stage.app.begin_turn("x", false, now);
     let args = JsonObject::new();
-    stage.event(Event::CallRequested { call: CallId::from_file("1"), name: "replace".to_owned(), args });
+    stage.event(Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file("1"), "replace", args))));
     stage.event(wanted("ls"));
     stage.now += Duration::from_secs(43);
     let call = CallId::from_file("1");
     stage.press(KeyCode::Char('1'), KeyModifiers::NONE);
-    stage.event(Event::ApprovalSettled { call, outcome: Outcome::Once });
+    stage.event(Event::ApprovalSettled { call, outcome: Outcome::Once, by: None });
     stage.now += Duration::from_secs(4);
     let shown = stage.shown();
     assert!(shown.contains("(4s)") && shown.contains("(esc to cancel, 4s)"), "{shown}");

@@ -50,7 +50,7 @@ fn request(number: u64, kind: u64) -> Event {
 
 fn settled(number: u64) -> Event {
     let outcome = Outcome::Refuse;
-    Event::ApprovalSettled { call: CallId::from_file(number.to_string()), outcome }
+    Event::ApprovalSettled { call: CallId::from_file(number.to_string()), outcome, by: None }
 }
 
 /// What a person presses while writing: mostly text, with digits, `y`, `n`, and keys that answer questions.

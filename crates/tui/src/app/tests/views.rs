@@ -4,7 +4,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "pictures for tests need no care")]
 
-use pollux_domain::event::{Activity, ActivityKind, CallOutcome, CallReport, NoticeCode, Severity, Thought};
+use pollux_domain::event::{
+    Activity, ActivityKind, CallOutcome, CallReport, CallRequest, NoticeCode, Severity, Thought,
+};
 use pollux_domain::tool::{Display, FileDiff, LineDelta, RunFailure, ToolKind};
 use serde_json::json;
 
@@ -35,7 +37,7 @@ fn usual() -> Settings {
 
 fn call(id: &str, name: &str, args: serde_json::Value) -> Event {
     let args = args.as_object().cloned().unwrap_or_default();
-    Event::CallRequested { call: CallId::from_file(id), name: name.to_owned(), args }
+    Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(id), name, args)))
 }
 
 fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallReport {
@@ -55,6 +57,8 @@ fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallRe
         decision: None,
         answer: String::new(),
         prompt_id: String::new(),
+        paths: Vec::new(),
+        parts: Vec::new(),
     }
 }
 
@@ -219,7 +223,7 @@ fn the_modes() {
     for mode in [ApprovalMode::AutoEdit, ApprovalMode::Plan, ApprovalMode::Yolo] {
         scene(&format!("mode-{mode}"), &usual, &|stage| {
             stage.app.signed_in("");
-            stage.event(Event::ModeChanged(mode));
+            stage.event(Event::ModeChanged { mode, by: None });
         });
     }
     scene("mode-shell", &usual, &|stage| {

@@ -1,0 +1,126 @@
+//! Rows of events and operations.
+
+use serde_json::Value;
+
+use super::{Fields, Json, MalformedEvent, fields, variants, words};
+use crate::JsonObject;
+use crate::event::{
+    Activity, ActivityError, ActivityKind, Asked, CallDecision, CallFailure, CallOutcome, CallReport,
+    CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport, Location,
+    NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent, Severity,
+    ShellReport, Thought, TurnEnd, WaitingPrompt,
+};
+
+variants! {
+    Op {
+        Prompt { parts, typed },
+        Withdraw { prompt },
+        Cancel,
+        Decide { call, answer },
+        SetMode(mode),
+        SetModel(name),
+        Describe,
+        Rewind { to },
+        Compress,
+        Propose { parts },
+        Shell { command },
+        ShellRan { command, output },
+        End { cleared },
+    }
+    OpResult {
+        Accepted,
+        Refused(refusal),
+        Conversation(view),
+        Model { name, resolved },
+        Rewound { to },
+    }
+    Event {
+        SessionReady { session, model, roots },
+        Acknowledged { id, by, result },
+        QueueChanged(prompts),
+        PromptAccepted { typed, prompt_id, message, by },
+        StepBegan { message },
+        RequestSent(sent),
+        Text(text),
+        Thought(thought),
+        Waiting(wait),
+        AttemptDiscarded(discarded),
+        StepCommitted,
+        RequestEnded(ended),
+        CallRequested(request),
+        ApprovalWanted(request),
+        ApprovalSettled { call, outcome, by },
+        ModeChanged { mode, by },
+        ModelChanged(name),
+        Titled(title),
+        CallStarted { call },
+        CallOutput { call, text },
+        CallFinished(report),
+        ShellStarted { call, command, by },
+        ShellEnded(report),
+        Compressing { id },
+        Compressed(compressed),
+        Rewound { to },
+        HookRan(report),
+        Activity(activity),
+        Notice { severity, code, message },
+        TurnEnded(end),
+    }
+    TurnEnd {
+        Finished(finish),
+        Cancelled,
+        TurnLimit,
+        Loop(message),
+        InvalidReply { kind, message },
+        Overflow { estimated, remaining },
+        Failed(error),
+        FatalTool { kind, message },
+    }
+    CallOutcome { Succeeded, Failed(failure), Cancelled }
+    ActivityKind {
+        CallStarted { call, name, display_name, description, args },
+        CallEnded(report),
+        Thought(text),
+        Error { message, call, cause },
+    }
+}
+
+fields! {
+    Asked { id, by, op }
+    Refusal { code, message }
+    ConversationView { contents, prompts, tools, model, resolved_model, tokens, window }
+    WaitingPrompt { id, by, typed }
+    PromptView { message, text }
+    RequestSent { model, role, prompt_id, contents }
+    RequestEnded {
+        model, model_version, role, prompt_id, duration, usage, finish, text, error, invalid, context_tokens, window
+    }
+    Thought { subject, description }
+    Discarded { reason, text_was_shown, attempt, max_attempts, retry_in }
+    CallRequest { call, name, args, title, display_name, kind, server, paths }
+    Location { path, line }
+    CallReport {
+        call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts
+    }
+    CallFailure { kind, message, run }
+    ShellReport { call, command, output, ending }
+    Compressed { id, tokens_before, tokens_after, status, summary }
+    HookReport {
+        event, hook, duration, exit_code, error, input, output, stdout, stderr, message, suppressed
+    }
+    Activity { call, agent, what }
+}
+
+words! {
+    RefusalCode {
+        NotWaiting, NotOffered, NotAllowed, QueueFull, Dropped, Untrusted, NotFound, Unsupported, Failed, Ended
+    }
+    CallDecision { Accept, Reject, Modify, AutoAccept }
+    CompressionStatus { Compressed, Inflated, Failed, EmptySummary, Nothing, Truncated }
+    Severity { Info, Warning, Error }
+    NoticeCode {
+        LoopDetected, RecordingStopped, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook, Halted,
+        Server, Agent, Extension, Memory, Title, Update, Crashed
+    }
+    ActivityError { Rejected, Cancelled, Generic }
+}

@@ -1,0 +1,64 @@
+//! Sessions that many front ends share.
+//!
+//! A [`Hub`] owns sessions; front ends [`Hosted::attach`] to one and never touch the session itself. Events are numbered,
+//! the last ones are kept for those who come late, and a front end that does not keep up loses events instead of
+//! stopping the session. Protocols and their sockets are the business of others.
+
+mod fold;
+mod front;
+mod hosted;
+mod log;
+mod queue;
+mod weight;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pollux_domain::id::SessionId;
+
+pub use fold::Snapshot;
+pub use front::{Front, Scopes};
+pub use hosted::{Hosted, Limits, Link, State};
+pub use log::Numbered;
+pub use queue::{Delivery, Subscription};
+
+/// Every session of a process. Cheap to copy.
+#[derive(Clone, Default)]
+pub struct Hub {
+    sessions: Arc<Mutex<HashMap<String, Arc<Hosted>>>>,
+}
+
+impl Hub {
+    /// Takes over a session. One that had the same id is let go.
+    pub fn add(&self, id: &SessionId, link: Link, limits: Limits) -> Arc<Hosted> {
+        let hosted = Hosted::start(link, limits);
+        locked(&self.sessions).insert(id.as_str().to_owned(), Arc::clone(&hosted));
+        hosted
+    }
+
+    pub fn get(&self, id: &SessionId) -> Option<Arc<Hosted>> {
+        locked(&self.sessions).get(id.as_str()).cloned()
+    }
+
+    /// The ids of all sessions and how each is.
+    pub fn list(&self) -> Vec<(SessionId, State)> {
+        let sessions = locked(&self.sessions);
+        let mut list: Vec<_> =
+            sessions.iter().map(|(id, hosted)| (SessionId::from_file(id), hosted.state())).collect();
+        list.sort_by(|one, other| one.0.as_str().cmp(other.0.as_str()));
+        list
+    }
+
+    /// Lets a session go. It ends when the last front end has let it go too.
+    pub fn remove(&self, id: &SessionId) -> Option<Arc<Hosted>> {
+        locked(&self.sessions).remove(id.as_str())
+    }
+}
+
+/// A lock whose holder panicked is still a lock: the values here are never left half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,95 @@
+//! The last events of a session, by number.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pollux_domain::event::{Event, Thought};
+
+use super::weight::weight;
+
+/// An event and its number. Several that were joined have the numbers `first` to `seq`.
+#[derive(Debug, Clone)]
+pub struct Numbered {
+    pub first: u64,
+    pub seq: u64,
+    pub event: Arc<Event>,
+    pub(super) weight: usize,
+}
+
+impl Numbered {
+    pub(super) fn new(seq: u64, event: Event) -> Self {
+        let weight = weight(&event);
+        Self { first: seq, seq, event: Arc::new(event), weight }
+    }
+
+    /// This event and the one after it as one, if both are pieces of the same thing.
+    pub(super) fn joined(&self, next: &Self) -> Option<Self> {
+        let event = match (&*self.event, &*next.event) {
+            (Event::Text(one), Event::Text(two)) => Event::Text([one.as_str(), two].concat()),
+            (Event::Thought(one), Event::Thought(two)) => Event::Thought(one_thought(one, two)),
+            (Event::CallOutput { call, text: one }, Event::CallOutput { call: same, text: two })
+                if call == same =>
+            {
+                Event::CallOutput { call: call.clone(), text: [one.as_str(), two].concat() }
+            }
+            _ => return None,
+        };
+        let weight = weight(&event);
+        Some(Self { first: self.first, seq: next.seq, event: Arc::new(event), weight })
+    }
+}
+
+/// Two thoughts under the heading of the later one.
+fn one_thought(one: &Thought, two: &Thought) -> Thought {
+    let earlier = match (one.subject.as_str(), one.description.as_str()) {
+        (subject, description) if subject == two.subject || subject.is_empty() => description.to_owned(),
+        (subject, "") => subject.to_owned(),
+        (subject, description) => format!("{subject}: {description}"),
+    };
+    let texts: Vec<&str> =
+        [earlier.as_str(), &two.description].into_iter().filter(|text| !text.is_empty()).collect();
+    Thought { subject: two.subject.clone(), description: texts.join("\n") }
+}
+
+/// A bounded log: the oldest events go when there are too many, or when they are too large.
+#[derive(Debug)]
+pub(super) struct Log {
+    events: VecDeque<Numbered>,
+    weight: usize,
+    /// The number of the last event, 0 before the first.
+    last: u64,
+    most_events: usize,
+    most_bytes: usize,
+}
+
+impl Log {
+    pub(super) fn new(most_events: usize, most_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), weight: 0, last: 0, most_events, most_bytes }
+    }
+
+    /// Gives an event its number and keeps it.
+    pub(super) fn push(&mut self, event: Event) -> Numbered {
+        self.last += 1;
+        let numbered = Numbered::new(self.last, event);
+        self.weight += numbered.weight;
+        self.events.push_back(numbered.clone());
+        while self.events.len() > self.most_events || self.weight > self.most_bytes {
+            let Some(oldest) = self.events.pop_front() else { break };
+            self.weight -= oldest.weight;
+        }
+        numbered
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// All events after this number; `None` if some of them are gone.
+    pub(super) fn after(&self, seq: u64) -> Option<Vec<Numbered>> {
+        let oldest = self.events.front().map_or(self.last + 1, |event| event.seq);
+        if seq > self.last || seq + 1 < oldest {
+            return None;
+        }
+        Some(self.events.iter().filter(|event| event.seq > seq).cloned().collect())
+    }
+}

@@ -1,0 +1,223 @@
+//! The events that wait for one front end.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::fold::Snapshot;
+use super::locked;
+use super::log::Numbered;
+
+/// What a front end gets.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    Event(Numbered),
+    /// It came too late for the log: the session as it is, and events from there on.
+    Snapshot(Arc<Snapshot>),
+    /// It did not keep up: these events are lost to it. [`super::Front::subscribe`] gives a snapshot.
+    Lagged {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// What happens when a front end does not keep up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overrun {
+    /// It loses events.
+    Loses,
+    /// The session waits: nobody else looks.
+    Waits,
+}
+
+/// The events of one front end; dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Subscription {
+    pub(super) queue: Arc<Queue>,
+}
+
+impl Subscription {
+    /// The next delivery; `None` when the session is over, or when this front end was cut off.
+    pub async fn next(&mut self) -> Option<Delivery> {
+        loop {
+            let news = self.queue.news.notified();
+            {
+                let mut waiting = locked(&self.queue.waiting);
+                if let Some(delivery) = waiting.take() {
+                    drop(waiting);
+                    self.queue.room.notify_one();
+                    return Some(delivery);
+                }
+                if waiting.closed {
+                    return None;
+                }
+            }
+            news.await;
+        }
+    }
+
+    /// The next delivery, if there is one already.
+    pub fn try_next(&mut self) -> Option<Delivery> {
+        let delivery = locked(&self.queue.waiting).take();
+        if delivery.is_some() {
+            self.queue.room.notify_one();
+        }
+        delivery
+    }
+
+    /// Whether it was cut off for not taking anything.
+    pub fn was_cut_off(&self) -> bool {
+        locked(&self.queue.waiting).cut_off
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        locked(&self.queue.waiting).closed = true;
+        self.queue.room.notify_one();
+    }
+}
+
+/// The queue between a session and one front end.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+    pub(super) room: Notify,
+    pub(super) overrun: Overrun,
+}
+
+/// How much may wait for a front end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) events: usize,
+    pub(super) bytes: usize,
+    /// How long a front end that lost events may take nothing before it is cut off.
+    pub(super) patience: Duration,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    bounds: Bounds,
+    events: VecDeque<Delivery>,
+    weight: usize,
+    /// When something was last taken.
+    progress: Instant,
+    closed: bool,
+    cut_off: bool,
+}
+
+impl Queue {
+    pub(super) fn new(bounds: Bounds, overrun: Overrun, first: Vec<Delivery>) -> Self {
+        let waiting = Waiting {
+            bounds,
+            weight: first.iter().map(cost).sum(),
+            events: first.into(),
+            progress: Instant::now(),
+            closed: false,
+            cut_off: false,
+        };
+        Self { waiting: Mutex::new(waiting), news: Notify::new(), room: Notify::new(), overrun }
+    }
+
+    /// Adds an event, whatever has to go for it; false when nobody takes events here any more.
+    pub(super) fn push(&self, event: &Numbered) -> bool {
+        let mut waiting = locked(&self.waiting);
+        if waiting.closed {
+            return false;
+        }
+        waiting.push(event, self.overrun);
+        let open = !waiting.closed;
+        drop(waiting);
+        self.news.notify_one();
+        open
+    }
+
+    /// Whether the session has to wait before it goes on.
+    pub(super) fn is_full(&self) -> bool {
+        let waiting = locked(&self.waiting);
+        self.overrun == Overrun::Waits && !waiting.closed && waiting.is_over()
+    }
+
+    /// No more events come; what waits can still be taken.
+    pub(super) fn close(&self) {
+        locked(&self.waiting).closed = true;
+        self.news.notify_one();
+    }
+}
+
+impl Waiting {
+    fn is_over(&self) -> bool {
+        self.events.len() > self.bounds.events || self.weight > self.bounds.bytes
+    }
+
+    fn push(&mut self, event: &Numbered, overrun: Overrun) {
+        if let Some(Delivery::Lagged { to, .. }) = self.events.back_mut() {
+            *to = event.seq;
+            if self.progress.elapsed() >= self.bounds.patience {
+                (self.closed, self.cut_off) = (true, true);
+                self.events.clear();
+            }
+            return;
+        }
+        if self.events.is_empty() {
+            self.progress = Instant::now();
+        }
+        self.weight += event.weight;
+        self.events.push_back(Delivery::Event(event.clone()));
+        if overrun == Overrun::Loses && self.is_over() {
+            self.join();
+            if self.is_over() {
+                self.lose();
+            }
+        }
+    }
+
+    /// Joins neighbours that are pieces of the same thing.
+    fn join(&mut self) {
+        let mut joined: VecDeque<Delivery> = VecDeque::with_capacity(self.events.len());
+        for next in self.events.drain(..) {
+            let both = match (joined.back(), &next) {
+                (Some(Delivery::Event(last)), Delivery::Event(next)) => last.joined(next),
+                _ => None,
+            };
+            match (both, joined.back_mut()) {
+                (Some(both), Some(last)) => *last = Delivery::Event(both),
+                _ => joined.push_back(next),
+            }
+        }
+        self.weight = joined.iter().map(cost).sum();
+        self.events = joined;
+    }
+
+    /// Lets all go that was not taken.
+    fn lose(&mut self) {
+        let numbers = self.events.iter().filter_map(|delivery| match delivery {
+            Delivery::Event(event) => Some((event.first, event.seq)),
+            Delivery::Snapshot(snapshot) => Some((snapshot.seq, snapshot.seq)),
+            Delivery::Lagged { from, to } => Some((*from, *to)),
+        });
+        let (from, to) =
+            numbers.fold((u64::MAX, 0), |(from, to), (first, last)| (from.min(first), to.max(last)));
+        self.events = VecDeque::from([Delivery::Lagged { from, to }]);
+        self.weight = 0;
+    }
+
+    fn take(&mut self) -> Option<Delivery> {
+        let delivery = self.events.pop_front()?;
+        self.weight = self.weight.saturating_sub(cost(&delivery));
+        self.progress = Instant::now();
+        Some(delivery)
+    }
+}
+
+fn cost(delivery: &Delivery) -> usize {
+    match delivery {
+        Delivery::Event(event) => event.weight,
+        // What it holds is shared with the conversation.
+        Delivery::Snapshot(_) | Delivery::Lagged { .. } => 0,
+    }
+}
