@@ -1,0 +1,50 @@
+//! What a model answers, piece by piece.
+
+use std::time::Duration;
+
+use super::{Citation, Finish, GroundingInfo, ModelError, Usage};
+use crate::BoxFuture;
+use crate::content::Part;
+
+/// A reply as it arrives.
+pub trait ReplyStream: Send {
+    /// The next event; `None` after the reply ended in order. After an error the stream is over.
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>>;
+}
+
+/// What a reply stream tells.
+#[derive(Debug, Clone)]
+pub enum ReplyEvent {
+    /// The provider could not answer yet; it tries again after the delay.
+    Waiting(Wait),
+    /// A piece of the reply.
+    Chunk(ReplyChunk),
+}
+
+/// A pause before the next attempt of the same request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wait {
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub delay: Duration,
+    /// What went wrong, for people.
+    pub cause: String,
+    pub status: Option<u16>,
+}
+
+/// A piece of a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReplyChunk {
+    pub parts: Vec<Part>,
+    pub finish: Option<Finish>,
+    /// Counts so far; the last one of a reply is the one that holds.
+    pub usage: Option<Usage>,
+    /// The model that answered, if it says so.
+    pub model_version: Option<String>,
+    /// Why the prompt was refused, if it was.
+    pub blocked: Option<String>,
+    pub citations: Vec<Citation>,
+    /// What the model looked up, if it was allowed to.
+    pub grounding: Option<Box<GroundingInfo>>,
+}
