@@ -6,7 +6,6 @@ mod shorten;
 
 use std::sync::Arc;
 
-use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
 use pollux_domain::event::CompressionStatus;
 use pollux_domain::model::{ModelRequest, RequestRole};
@@ -133,7 +132,7 @@ pub(crate) fn request(history: &History, plan: &Plan, window: u64) -> ModelReque
         system: Some(Arc::from(SYSTEM)),
         contents,
         tools: Arc::from([]),
-        settings: JsonObject::new(),
+        settings: Default::default(),
         grounding: Default::default(),
     }
 }
@@ -194,6 +193,7 @@ pub(crate) fn apply(history: &History, plan: &Plan, snapshot: &str) -> Result<Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pollux_domain::JsonObject;
     use pollux_domain::content::{FunctionCall, FunctionResponse};
 
     fn history(turns: &[(&str, usize)]) -> History {

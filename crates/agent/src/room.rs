@@ -72,7 +72,7 @@ impl Session {
             system: None,
             contents: new.iter().map(|entry| entry.content.clone()).collect(),
             tools: std::sync::Arc::from([]),
-            settings: pollux_domain::JsonObject::new(),
+            settings: Default::default(),
             grounding: Default::default(),
         };
         self.client.count_tokens(request).await.unwrap_or(estimate)

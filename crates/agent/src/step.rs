@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use pollux_domain::content::{Body, Content, Part, Role};
 use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Severity, Thought};
-use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
+use pollux_domain::model::{
+    Dialect, GenerationSettings, ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole,
+};
 use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +134,8 @@ impl Session {
             system: Some(Arc::clone(&self.system)),
             contents,
             tools: self.toolbox.declared(),
-            settings: self.generation.clone(),
+            // What people write in `generateContentConfig`; each client reads it in its own way.
+            settings: GenerationSettings::in_words_of(Dialect::GEMINI, self.generation.clone()),
             grounding: Default::default(),
         }
     }

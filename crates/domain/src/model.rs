@@ -9,6 +9,7 @@ mod grounding;
 mod info;
 mod reply;
 mod request;
+mod settings;
 mod usage;
 
 pub use error::{ModelError, ModelErrorKind};
@@ -17,17 +18,18 @@ pub use grounding::{Citation, GroundingInfo, GroundingSource, GroundingSupport, 
 pub use info::ModelInfo;
 pub use reply::{ReplyChunk, ReplyEvent, ReplyStream, Wait};
 pub use request::{Grounding, ModelRequest, RequestRole};
+pub use settings::{Dialect, Effort, GenerationSettings, OutputFormat, Sampling, Setting, ToolChoice};
 pub use usage::Usage;
 
-use crate::{BoxFuture, JsonObject};
+use crate::BoxFuture;
 
 /// A model that can be asked. Implemented in `model`.
 pub trait ModelClient: Send + Sync {
     /// What a name or alias means, without any request.
     fn resolve(&self, name: &str) -> ModelInfo;
 
-    /// The generation settings that a request is sent with: the model's own defaults and the request's over them.
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
+    /// The generation settings that a request is sent with: those of the model's alias and the request's over them.
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         request.settings.clone()
     }
 

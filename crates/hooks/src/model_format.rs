@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
-use pollux_domain::model::{Finish, FinishReason, ModelRequest, ReplyChunk, Usage};
-use serde_json::{Value, json};
+use pollux_domain::model::{
+    Dialect, Finish, FinishReason, GenerationSettings, ModelRequest, ReplyChunk, Setting, Usage,
+};
+use serde_json::{Number, Value, json};
 
 /// The generation settings that hooks see and set; all of them are replaced at once.
 const CONFIG_KEYS: [&str; 4] = ["temperature", "maxOutputTokens", "topP", "topK"];
@@ -55,7 +57,7 @@ pub struct RequestChange {
 impl LlmRequest {
     /// The texts of a request, and those of the settings it is sent with that hooks know; turns without text are
     /// left out.
-    pub fn of(request: &ModelRequest, settings: &JsonObject) -> Self {
+    pub fn of(request: &ModelRequest, settings: &GenerationSettings) -> Self {
         let said = request.contents.iter().filter(|content| has_text(content));
         let messages = said.map(|content| LlmMessage {
             role: match content.role {
@@ -64,12 +66,9 @@ impl LlmRequest {
             },
             content: content.text(),
         });
-        let set = CONFIG_KEYS.into_iter().filter_map(|key| Some((key, settings.get(key)?)));
-        Self {
-            model: request.model.clone(),
-            messages: messages.collect(),
-            config: set.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
-        }
+        let set =
+            CONFIG_KEYS.into_iter().filter_map(|key| Some((key.to_owned(), config_value(key, settings)?)));
+        Self { model: request.model.clone(), messages: messages.collect(), config: set.collect() }
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -107,10 +106,12 @@ impl RequestChange {
             request.model.clone_from(model);
         }
         if let Some(config) = &self.config {
-            for key in CONFIG_KEYS {
-                let value = config.get(key).filter(|value| value.is_number());
-                request.settings.insert(key.to_owned(), value.cloned().unwrap_or_default());
-            }
+            let number = |key: &str| config.get(key).and_then(Value::as_number).cloned();
+            let settings = &mut request.settings;
+            settings.sampling.temperature = Setting::set_or_unset(number("temperature"));
+            settings.max_output = Setting::set_or_unset(number("maxOutputTokens").as_ref().and_then(whole));
+            settings.sampling.top_p = Setting::set_or_unset(number("topP"));
+            settings.sampling.top_k = Setting::set_or_unset(number("topK"));
         }
         let Some(messages) = &self.messages else { return };
         let mut messages = messages.iter();
@@ -203,6 +204,26 @@ impl LlmResponse {
     }
 }
 
+/// The value of one of [`CONFIG_KEYS`], in whichever form the settings have it.
+fn config_value(key: &str, settings: &GenerationSettings) -> Option<Value> {
+    let sampling = &settings.sampling;
+    let number = match key {
+        "temperature" => sampling.temperature.value().cloned(),
+        "maxOutputTokens" => settings.max_output.value().map(|limit| Number::from(*limit)),
+        "topP" => sampling.top_p.value().cloned(),
+        "topK" => sampling.top_k.value().cloned(),
+        _ => None,
+    };
+    let odd = || settings.words_of(&Dialect::GEMINI).and_then(|words| words.get(key)).cloned();
+    number.map(Value::Number).or_else(odd)
+}
+
+/// A count, also one that a hook's JSON library wrote as `2048.0`.
+fn whole(number: &Number) -> Option<u64> {
+    let from_float = || number.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0);
+    number.as_u64().or_else(|| from_float().map(|value| value as u64))
+}
+
 fn has_text(content: &Content) -> bool {
     content.parts.iter().any(|part| part.spoken_text().is_some_and(|text| !text.is_empty()))
 }
@@ -248,6 +269,14 @@ mod tests {
         Part::call(FunctionCall { id: None, name: "glob".into(), args: JsonObject::new() })
     }
 
+    fn settings() -> GenerationSettings {
+        let other = json!({"other": 2}).as_object().unwrap().clone();
+        let mut settings = GenerationSettings::in_words_of(Dialect::GEMINI, other);
+        settings.sampling.temperature = Setting::Set(1.into());
+        settings.sampling.top_k = Setting::Set(40.into());
+        settings
+    }
+
     fn request() -> ModelRequest {
         let turns = [
             Content::user_text("hello"),
@@ -261,7 +290,7 @@ mod tests {
             system: None,
             contents: turns.into_iter().map(Arc::new).collect(),
             tools: Arc::from([]),
-            settings: json!({"temperature": 1, "topK": 40, "other": 2}).as_object().unwrap().clone(),
+            settings: settings(),
             grounding: Grounding::None,
         }
     }
@@ -295,10 +324,12 @@ mod tests {
         assert_eq!(changed.contents[1].calls().count(), 1);
         assert_eq!(changed.model, "pro");
         // What the hook left out is taken away, whatever the model's default is.
-        assert_eq!(
-            Value::Object(changed.settings),
-            json!({"temperature": 0.5, "topK": null, "other": 2, "maxOutputTokens": null, "topP": null})
-        );
+        let mut expected = settings();
+        expected.sampling.temperature = Setting::Set(Number::from_f64(0.5).unwrap());
+        expected.sampling.top_p = Setting::Unset;
+        expected.sampling.top_k = Setting::Unset;
+        expected.max_output = Setting::Unset;
+        assert_eq!(changed.settings, expected);
         assert!(RequestChange::from_json(&json!("x")).is_none());
     }
 

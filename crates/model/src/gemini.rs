@@ -1,6 +1,7 @@
 //! The Gemini API: <https://ai.google.dev/api>.
 
 mod attempt;
+pub(crate) mod capabilities;
 mod error;
 mod grounding;
 mod headers;
@@ -9,6 +10,7 @@ pub(crate) mod reply;
 mod stream;
 mod vertex;
 pub(crate) mod wire;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,8 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyStream, RequestRole,
+    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
+    ReplyStream, RequestRole,
 };
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
@@ -144,7 +147,7 @@ impl GeminiClient {
     /// The model and the settings a request is sent with.
     fn plan(&self, request: &ModelRequest) -> (Resolved, bool) {
         let nested_media = self.catalogue.info(&request.model).nested_media;
-        (self.catalogue.plan(request), nested_media)
+        (words::plan(&self.catalogue, request), nested_media)
     }
 
     fn generate_request(&self, request: &ModelRequest, verb: &str) -> Result<Request, ModelError> {
@@ -186,8 +189,8 @@ impl ModelClient for GeminiClient {
         self.catalogue.info(name)
     }
 
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
-        self.catalogue.plan(request).settings
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
+        words::settings(&self.catalogue, request)
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

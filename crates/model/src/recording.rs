@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_domain::BoxFuture;
 use pollux_domain::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream,
+    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
+    ReplyEvent, ReplyStream,
 };
-use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::gemini::reply;
@@ -58,7 +59,7 @@ impl ModelClient for RecordingClient {
         self.inner.resolve(name)
     }
 
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }
 

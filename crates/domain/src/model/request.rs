@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::JsonObject;
+use super::GenerationSettings;
 use crate::content::Content;
 use crate::tool::ToolSpec;
 
@@ -15,8 +15,8 @@ pub struct ModelRequest {
     pub system: Option<Arc<str>>,
     pub contents: Vec<Arc<Content>>,
     pub tools: Arc<[Arc<ToolSpec>]>,
-    /// Generation settings over the model's own defaults, in the provider's words; `null` takes a default away.
-    pub settings: JsonObject,
+    /// Generation settings over those of the model's alias.
+    pub settings: GenerationSettings,
     /// What the model may look up by itself before it answers.
     pub grounding: Grounding,
 }
