@@ -255,7 +255,7 @@ mod tests {
     fn a_long_chain_of_calls_is_cut_between_two_rounds() {
         let mut history = history(&[("u", 40)]);
         for n in 0..10 {
-            let call = FunctionCall { id: Some(format!("c{n}")), name: "t".into(), args: JsonObject::new() };
+            let call = FunctionCall::new(Some(format!("c{n}")), "t", JsonObject::new());
             history.push(Some(format!("r{n}")), Content::model(vec![Part::call(call)]));
             let response = serde_json::json!({"output": "x".repeat(4_000)}).as_object().unwrap().clone();
             history.push(

@@ -221,10 +221,16 @@ impl Session {
         guard: &mut LoopGuard,
     ) -> Option<String> {
         match &part.body {
-            Body::Thought(text) => {
-                let thought = Thought::parse(text);
-                reply.thoughts.push((thought.clone(), self.now()));
-                self.emit(Event::Thought(thought)).await;
+            Body::Reasoning { text, .. } => {
+                // What is sealed may have no text.
+                if !text.is_empty() || !part.is_sealed_reasoning() {
+                    let thought = Thought::parse(text);
+                    reply.thoughts.push((thought.clone(), self.now()));
+                    self.emit(Event::Thought(thought)).await;
+                }
+                if part.is_sealed_reasoning() {
+                    reply.push(part);
+                }
                 None
             }
             Body::Text(text) => {

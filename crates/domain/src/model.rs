@@ -7,6 +7,7 @@ mod error;
 mod finish;
 mod grounding;
 mod info;
+mod provider;
 mod reply;
 mod request;
 mod settings;
@@ -16,10 +17,11 @@ pub use error::{ModelError, ModelErrorKind};
 pub use finish::{Finish, FinishReason};
 pub use grounding::{Citation, GroundingInfo, GroundingSource, GroundingSupport, RetrievedPage};
 pub use info::ModelInfo;
+pub use provider::{Dialect, Origin, ProviderId};
 pub use reply::{ReplyChunk, ReplyEvent, ReplyStream, Wait};
 pub use request::{Grounding, ModelRequest, RequestRole};
-pub use settings::{Dialect, Effort, GenerationSettings, OutputFormat, Sampling, Setting, ToolChoice};
-pub use usage::Usage;
+pub use settings::{Effort, GenerationSettings, OutputFormat, Sampling, Setting, ToolChoice};
+pub use usage::{MicroUsd, Usage};
 
 use crate::BoxFuture;
 

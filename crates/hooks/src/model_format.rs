@@ -123,10 +123,10 @@ impl RequestChange {
             }
             let kept = content.parts.iter().filter(|part| part.spoken_text().is_none()).cloned();
             let parts = std::iter::once(Part::text(message.content.clone())).chain(kept).collect();
-            *content = Arc::new(Content { role, parts });
+            *content = Arc::new(Content::new(role, parts));
         }
         let added = messages.map(|message| {
-            Arc::new(Content { role: role(&message.role), parts: vec![Part::text(message.content.clone())] })
+            Arc::new(Content::new(role(&message.role), vec![Part::text(message.content.clone())]))
         });
         request.contents.extend(added);
     }
@@ -139,7 +139,7 @@ impl LlmResponse {
         let finish_reason = chunk.finish.as_ref().map(|finish| finish.reason.as_str().to_owned());
         Self {
             candidates: vec![Candidate { parts, finish_reason }],
-            usage: chunk.usage.map(|usage| (usage.prompt, usage.candidates, usage.total)),
+            usage: chunk.usage.map(|usage| (usage.input, usage.output, usage.total)),
         }
     }
 
@@ -150,13 +150,10 @@ impl LlmResponse {
         let parts = first.into_iter().flat_map(|candidate| &candidate.parts);
         ReplyChunk {
             parts: parts.map(|text| Part::text(text.clone())).collect(),
-            finish: Some(Finish {
-                reason: reason.map_or(FinishReason::Stop, FinishReason::parse),
-                message: None,
-            }),
-            usage: self.usage.map(|(prompt, candidates, total)| Usage {
-                prompt,
-                candidates,
+            finish: Some(Finish { reason: reason.map_or(FinishReason::Stop, finish_reason), message: None }),
+            usage: self.usage.map(|(input, output, total)| Usage {
+                input,
+                output,
                 total,
                 ..Usage::default()
             }),
@@ -253,6 +250,21 @@ fn candidate(value: &Value) -> Candidate {
     }
 }
 
+/// The reason that a hook names, in the words that hooks are told.
+fn finish_reason(word: &str) -> FinishReason {
+    let known = [
+        FinishReason::Stop,
+        FinishReason::MaxTokens,
+        FinishReason::Safety,
+        FinishReason::Recitation,
+        FinishReason::MalformedFunctionCall,
+        FinishReason::UnexpectedToolCall,
+        FinishReason::Unspecified,
+    ];
+    let found = known.into_iter().find(|reason| reason.as_str() == word);
+    found.unwrap_or_else(|| FinishReason::Named(word.to_owned()))
+}
+
 /// A text, or `{"text": …}` as the provider writes it.
 fn text_of(value: &Value) -> Option<String> {
     let text = value.as_str().or_else(|| value.get("text").and_then(Value::as_str));
@@ -266,7 +278,7 @@ mod tests {
     use pollux_domain::model::{Grounding, RequestRole};
 
     fn call() -> Part {
-        Part::call(FunctionCall { id: None, name: "glob".into(), args: JsonObject::new() })
+        Part::call(FunctionCall::new(None, "glob", JsonObject::new()))
     }
 
     fn settings() -> GenerationSettings {
@@ -339,6 +351,9 @@ mod tests {
         let chunk = LlmResponse::from_json(&value).unwrap().to_chunk();
         assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);
         assert_eq!(LlmResponse::of(&chunk).to_json()["text"], "ab");
+        let cut = json!({"candidates": [{"content": {"parts": ["a"]}, "finishReason": "MAX_TOKENS"}]});
+        let chunk = LlmResponse::from_json(&cut).unwrap().to_chunk();
+        assert_eq!(chunk.finish.unwrap().reason, FinishReason::MaxTokens);
         assert_eq!(LlmResponse::from_json(&json!({"text": "x"})).unwrap().candidates[0].parts, ["x"]);
         for nothing in [json!({}), json!({"candidates": [{"content": {"parts": []}}]}), json!([1])] {
             assert_eq!(LlmResponse::from_json(&nothing), None);

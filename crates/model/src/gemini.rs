@@ -3,6 +3,7 @@
 mod attempt;
 pub(crate) mod capabilities;
 mod error;
+mod finish;
 mod grounding;
 mod headers;
 mod history;

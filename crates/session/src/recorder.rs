@@ -16,13 +16,14 @@ pub use resume::ResumeError;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
-use pollux_domain::content::Part;
+use pollux_domain::content::{Part, Seal};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::id::{CallId, SessionId};
-use pollux_domain::model::Usage;
+use pollux_domain::model::{Origin, Usage};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 
@@ -52,11 +53,13 @@ pub struct NewSession {
 /// A reply of the model, complete and valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyRecord {
-    /// What was said; calls are in `calls`.
+    /// What was said; calls are in `calls`, and here as well only where their place among the parts matters.
     pub parts: Vec<Part>,
     pub thoughts: Vec<(Thought, Timestamp)>,
     pub usage: Option<Usage>,
     pub model: String,
+    /// Who said it, if its client knows.
+    pub origin: Option<Arc<Origin>>,
     pub calls: Vec<CallRecord>,
 }
 
@@ -66,7 +69,7 @@ pub struct CallRecord {
     pub id: CallId,
     pub name: String,
     pub args: JsonObject,
-    pub signature: Option<String>,
+    pub seal: Option<Seal>,
     pub display_name: String,
     pub description: String,
     pub markdown: bool,

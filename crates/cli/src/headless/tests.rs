@@ -78,7 +78,7 @@ fn sent() -> Event {
 
 fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
     let worked = error.is_none();
-    let usage = Usage { prompt: 100, candidates: 20, cached: 40, thoughts: 7, tool: 0, total: 127 };
+    let usage = Usage { input: 100, output: 20, cached: 40, reasoning: 7, total: 127, ..Usage::default() };
     Event::RequestEnded(RequestEnded {
         model: "m-x".into(),
         model_version: None,

@@ -55,7 +55,7 @@ fn ended(error: Option<ModelError>) -> Event {
         role: RequestRole::Main,
         prompt_id: "s1".into(),
         duration: Duration::from_millis(120),
-        usage: Usage { prompt: 10, candidates: 5, total: 15, ..Usage::default() },
+        usage: Usage { input: 10, output: 5, total: 15, ..Usage::default() },
         finish: None,
         text: "the answer".into(),
         error,

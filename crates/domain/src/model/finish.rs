@@ -10,12 +10,30 @@ pub struct Finish {
 /// Why the model stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReason {
+    /// It had said all.
     Stop,
+    /// It waits for the results of its calls, where the provider tells that apart.
+    ToolCalls,
+    /// A text came at which the request wanted it to stop.
+    StopSequence,
+    /// The limit of the output.
     MaxTokens,
+    /// The context window was full.
+    ContextWindow,
+    /// A safety filter of the provider's withheld the reply.
     Safety,
+    /// Another filter of the provider's withheld the reply.
+    ContentFilter,
+    /// The model itself refused.
+    Refusal {
+        category: Option<String>,
+        text: Option<String>,
+    },
     Recitation,
     MalformedFunctionCall,
     UnexpectedToolCall,
+    /// The provider paused a long turn; it goes on when the same turn is sent back.
+    Paused,
     /// The provider says "other".
     Unspecified,
     /// A reason this program gives no meaning of its own, in the provider's word.
@@ -23,30 +41,16 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
-    /// Reads the provider's word.
-    pub fn parse(word: &str) -> Self {
-        match word {
-            "STOP" => Self::Stop,
-            "MAX_TOKENS" => Self::MaxTokens,
-            "SAFETY" => Self::Safety,
-            "RECITATION" => Self::Recitation,
-            "MALFORMED_FUNCTION_CALL" => Self::MalformedFunctionCall,
-            "UNEXPECTED_TOOL_CALL" => Self::UnexpectedToolCall,
-            "OTHER" => Self::Unspecified,
-            other => Self::Named(other.to_owned()),
-        }
-    }
-
-    /// The word for logs and events.
+    /// The word for events, hooks and files: one of upstream's, so that readers of them need not know providers.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Stop => "STOP",
-            Self::MaxTokens => "MAX_TOKENS",
-            Self::Safety => "SAFETY",
+            Self::Stop | Self::ToolCalls | Self::StopSequence => "STOP",
+            Self::MaxTokens | Self::ContextWindow => "MAX_TOKENS",
+            Self::Safety | Self::ContentFilter | Self::Refusal { .. } => "SAFETY",
             Self::Recitation => "RECITATION",
             Self::MalformedFunctionCall => "MALFORMED_FUNCTION_CALL",
             Self::UnexpectedToolCall => "UNEXPECTED_TOOL_CALL",
-            Self::Unspecified => "OTHER",
+            Self::Paused | Self::Unspecified => "OTHER",
             Self::Named(word) => word,
         }
     }

@@ -1,8 +1,9 @@
 //! What a model answers, piece by piece.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Citation, Finish, GroundingInfo, ModelError, Usage};
+use super::{Citation, Finish, GroundingInfo, ModelError, Origin, Usage};
 use crate::BoxFuture;
 use crate::content::Part;
 
@@ -38,6 +39,8 @@ pub struct Wait {
 pub struct ReplyChunk {
     pub parts: Vec<Part>,
     pub finish: Option<Finish>,
+    /// Who answers, if the client says so.
+    pub origin: Option<Arc<Origin>>,
     /// Counts so far; the last one of a reply is the one that holds.
     pub usage: Option<Usage>,
     /// The model that answered, if it says so.

@@ -1,35 +1,11 @@
 //! How a model is to answer: the generation settings of a request, in words that every provider can map.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 
+use super::Dialect;
 use crate::JsonObject;
-
-/// The wire language of a provider; several providers may speak the same one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Dialect(Cow<'static, str>);
-
-impl Dialect {
-    /// Google's `generateContent`.
-    pub const GEMINI: Self = Self(Cow::Borrowed("gemini"));
-
-    /// A dialect by its name.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self(Cow::Owned(name.into()))
-    }
-
-    /// A dialect that the program knows when it is built.
-    pub const fn known(name: &'static str) -> Self {
-        Self(Cow::Borrowed(name))
-    }
-
-    /// Its name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 /// One setting of a request over the default of the model's alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -146,7 +146,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         id: CallId::from_file(*id),
         name: "glob".into(),
         args: args.as_object().cloned().unwrap_or_default(),
-        signature: Some("sig".into()),
+        seal: Some(Seal::gemini("sig")),
         display_name: "Glob".into(),
         description: "*.rs".into(),
         markdown: false,
@@ -156,6 +156,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         thoughts: Vec::new(),
         usage: None,
         model: "m".into(),
+        origin: None,
         calls: calls.collect(),
     }
 }
