@@ -132,8 +132,8 @@ impl Reply {
                 "MAX_TOKENS_EXCEEDED",
                 "The model used up its output limit before it said anything.",
             )),
-            FinishReason::Refusal { ref text, .. } => {
-                let why = text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+            FinishReason::Refusal(ref refusal) => {
+                let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
                 Err(Fault::new("SAFETY_BLOCKED", format!("The model refused to answer.{why}")))
             }
             FinishReason::Safety | FinishReason::ContentFilter => {

@@ -237,7 +237,7 @@ impl Session {
         };
         let text: String = chunk.parts.iter().filter_map(|part| part.spoken_text()).collect();
         let failed = error.is_some();
-        self.emit(Event::RequestEnded(RequestEnded {
+        self.emit(Event::RequestEnded(Box::new(RequestEnded {
             model,
             model_version: chunk.model_version,
             role,
@@ -248,7 +248,7 @@ impl Session {
             text: text.clone(),
             error,
             invalid: None,
-        }))
+        })))
         .await;
         if failed { Err(CompressionStatus::Failed) } else { Ok(text) }
     }

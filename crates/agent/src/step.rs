@@ -183,6 +183,8 @@ impl Session {
                     }
                     self.emit(Event::Waiting(wait)).await;
                 }
+                // A display may want them; the conversation does not.
+                Some(Ok(ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
                 Some(Ok(ReplyEvent::Chunk(chunk))) => {
                     begun = true;
                     let piece = match &asked {
@@ -277,7 +279,7 @@ fn ended(
     error: Option<ModelError>,
     invalid: Option<&'static str>,
 ) -> Event {
-    Event::RequestEnded(RequestEnded {
+    Event::RequestEnded(Box::new(RequestEnded {
         model: model.to_owned(),
         model_version: reply.model_version.clone(),
         role,
@@ -288,7 +290,7 @@ fn ended(
         text: reply.text(),
         error,
         invalid,
-    })
+    }))
 }
 
 /// Asks for an answer without disturbing what the model's cache already holds.

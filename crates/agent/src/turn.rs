@@ -343,8 +343,9 @@ fn unusual_end(reason: &FinishReason) -> Option<String> {
             Some("The reply was cut because the context window is full.".to_owned())
         }
         FinishReason::ContentFilter => Some("The reply was cut by the provider's filter.".to_owned()),
-        FinishReason::Refusal { text, .. } => {
-            Some(format!("The model refused. {}", text.as_deref().unwrap_or_default()).trim_end().to_owned())
+        FinishReason::Refusal(refusal) => {
+            let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+            Some(format!("The model refused.{why}"))
         }
         FinishReason::Paused => Some("The provider paused the reply.".to_owned()),
         FinishReason::MaxTokens => Some("The reply was cut at the model's output limit.".to_owned()),

@@ -13,10 +13,10 @@ mod request;
 mod settings;
 mod usage;
 
-pub use error::{ModelError, ModelErrorKind};
-pub use finish::{Finish, FinishReason};
+pub use error::{ErrorDetails, ModelError, ModelErrorKind};
+pub use finish::{Finish, FinishReason, Refusal};
 pub use grounding::{Citation, GroundingInfo, GroundingSource, GroundingSupport, RetrievedPage};
-pub use info::ModelInfo;
+pub use info::{Capabilities, InfoSource, ModelInfo, Prices};
 pub use provider::{Dialect, Origin, ProviderId};
 pub use reply::{ReplyChunk, ReplyEvent, ReplyStream, Wait};
 pub use request::{Grounding, ModelRequest, RequestRole};
@@ -43,4 +43,9 @@ pub trait ModelClient: Send + Sync {
 
     /// Counts the tokens of a request.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>>;
+
+    /// The models that can be asked for; empty where the provider does not say.
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }

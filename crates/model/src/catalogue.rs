@@ -8,7 +8,7 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pollux_domain::JsonObject;
-use pollux_domain::model::ModelInfo;
+use pollux_domain::model::{Dialect, InfoSource, ModelInfo, ProviderId};
 use serde_json::Value;
 
 use crate::gemini::capabilities;
@@ -86,9 +86,17 @@ impl Catalogue {
     pub fn info(&self, name: &str) -> ModelInfo {
         let id = self.look_up(name, Occasion::default()).id;
         let bare = bare(&id);
+        let window = self.windows.get(bare).copied();
         ModelInfo {
-            context_window: self.windows.get(bare).copied().unwrap_or(DEFAULT_WINDOW),
-            nested_media: capabilities::has_nested_media(bare),
+            provider: ProviderId::GEMINI,
+            dialect: Dialect::GEMINI,
+            context_window: window.unwrap_or(DEFAULT_WINDOW),
+            max_output: None,
+            caps: capabilities::of(bare),
+            prices: None,
+            small: capabilities::small(bare),
+            investigator: capabilities::investigator(bare),
+            source: if window.is_some() { InfoSource::Catalogue } else { InfoSource::Guess },
             id,
         }
     }

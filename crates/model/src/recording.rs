@@ -83,6 +83,10 @@ impl ModelClient for RecordingClient {
             Ok(total)
         })
     }
+
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        self.inner.list_models()
+    }
 }
 
 struct RecordingStream {
@@ -102,7 +106,7 @@ impl ReplyStream for RecordingStream {
                         chunks.push(reply::to_json(chunk));
                     }
                 }
-                Some(Ok(ReplyEvent::Waiting(_))) => {}
+                Some(Ok(ReplyEvent::Waiting(_) | ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
                 Some(Err(_)) => self.chunks = None,
                 None => {
                     if let Some(chunks) = self.chunks.take()

@@ -123,7 +123,7 @@ impl ScriptedClient {
     /// The request as it would have been sent.
     fn describe(&self, request: &ModelRequest) -> Value {
         let resolved = words::plan(&self.catalogue, request);
-        let nested_media = self.catalogue.info(&request.model).nested_media;
+        let nested_media = self.catalogue.info(&request.model).caps.media_in_results;
         let body = GenerateBody::new(request, resolved.settings, nested_media);
         let mut config = serde_json::to_value(body).unwrap_or_default();
         let contents = config.as_object_mut().and_then(|fields| fields.shift_remove("contents"));

@@ -54,7 +54,7 @@ pub struct ReplyMessage {
     pub time: Option<Timestamp>,
     pub parts: Vec<Part>,
     pub thoughts: Vec<(Thought, Option<Timestamp>)>,
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     pub model: Option<String>,
     /// Who said it, where the file says more than that it was Gemini.
     pub origin: Option<Arc<Origin>>,

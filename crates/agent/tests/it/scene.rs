@@ -13,8 +13,8 @@ use pollux_domain::content::{Content, FunctionCall, Part};
 use pollux_domain::event::{Event, Op, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{
-    Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent,
-    ReplyStream, Usage,
+    Dialect, Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk,
+    ReplyEvent, ReplyStream, Usage,
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
@@ -61,7 +61,10 @@ impl ReplyStream for Silent {
 
 impl ModelClient for ScriptedModel {
     fn resolve(&self, name: &str) -> ModelInfo {
-        ModelInfo { id: name.to_owned(), context_window: self.window, nested_media: false }
+        ModelInfo {
+            context_window: self.window,
+            ..ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"))
+        }
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

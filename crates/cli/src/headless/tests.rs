@@ -79,7 +79,7 @@ fn sent() -> Event {
 fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
     let worked = error.is_none();
     let usage = Usage { input: 100, output: 20, cached: 40, reasoning: 7, total: 127, ..Usage::default() };
-    Event::RequestEnded(RequestEnded {
+    Event::RequestEnded(Box::new(RequestEnded {
         model: "m-x".into(),
         model_version: None,
         role: RequestRole::Main,
@@ -90,7 +90,7 @@ fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
         text: String::new(),
         error,
         invalid,
-    })
+    }))
 }
 
 fn requested(name: &str) -> Event {

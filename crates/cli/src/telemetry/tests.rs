@@ -49,7 +49,7 @@ fn call(outcome: CallOutcome) -> Event {
 }
 
 fn ended(error: Option<ModelError>) -> Event {
-    Event::RequestEnded(RequestEnded {
+    Event::RequestEnded(Box::new(RequestEnded {
         model: "m-x".into(),
         model_version: Some("m-x-001".into()),
         role: RequestRole::Main,
@@ -60,7 +60,7 @@ fn ended(error: Option<ModelError>) -> Event {
         text: "the answer".into(),
         error,
         invalid: None,
-    })
+    }))
 }
 
 fn events() -> Vec<Event> {

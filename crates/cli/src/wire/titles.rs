@@ -189,7 +189,7 @@ async fn ask_model(
         invalid: None,
     };
     let failed = ended.error.is_some();
-    let _ = events.send(Event::RequestEnded(ended)).await;
+    let _ = events.send(Event::RequestEnded(Box::new(ended))).await;
     (!failed).then_some(text)
 }
 

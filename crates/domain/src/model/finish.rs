@@ -25,10 +25,7 @@ pub enum FinishReason {
     /// Another filter of the provider's withheld the reply.
     ContentFilter,
     /// The model itself refused.
-    Refusal {
-        category: Option<String>,
-        text: Option<String>,
-    },
+    Refusal(Box<Refusal>),
     Recitation,
     MalformedFunctionCall,
     UnexpectedToolCall,
@@ -40,13 +37,22 @@ pub enum FinishReason {
     Named(String),
 }
 
+/// What a model says when it refuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The provider's word for what was asked.
+    pub category: Option<String>,
+    /// For people.
+    pub text: Option<String>,
+}
+
 impl FinishReason {
     /// The word for events, hooks and files: one of upstream's, so that readers of them need not know providers.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop | Self::ToolCalls | Self::StopSequence => "STOP",
             Self::MaxTokens | Self::ContextWindow => "MAX_TOKENS",
-            Self::Safety | Self::ContentFilter | Self::Refusal { .. } => "SAFETY",
+            Self::Safety | Self::ContentFilter | Self::Refusal(_) => "SAFETY",
             Self::Recitation => "RECITATION",
             Self::MalformedFunctionCall => "MALFORMED_FUNCTION_CALL",
             Self::UnexpectedToolCall => "UNEXPECTED_TOOL_CALL",

@@ -14,12 +14,22 @@ pub trait ReplyStream: Send {
 }
 
 /// What a reply stream tells.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ReplyEvent {
     /// The provider could not answer yet; it tries again after the delay.
     Waiting(Wait),
     /// A piece of the reply.
     Chunk(ReplyChunk),
+    /// A call is being written; it is told as a whole when it is complete. For display only.
+    CallProgress {
+        /// Its place among the calls of the reply.
+        index: usize,
+        name: String,
+        /// How much of its arguments has come.
+        bytes: u64,
+    },
+    /// The provider says that it still works on the reply.
+    Alive,
 }
 
 /// A pause before the next attempt of the same request.

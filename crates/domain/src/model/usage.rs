@@ -21,7 +21,7 @@ pub struct Usage {
     /// What tools of the provider's own added to the input.
     pub tool_input: u64,
     /// Calls of tools that run at the provider, such as a web search.
-    pub server_tool_calls: u64,
+    pub server_tool_calls: u32,
     pub total: u64,
     /// What the provider says it charges.
     pub cost_reported: Option<MicroUsd>,

@@ -5,12 +5,12 @@ use pollux_domain::content::Part;
 use pollux_domain::model::{Citation, Finish, ReplyChunk, Usage};
 use serde_json::{Value, json};
 
-use super::error::ApiError;
-use super::{finish, grounding};
+use super::{error, finish, grounding};
+use crate::http::Failure;
 
 /// Reads one response object. An `error` object in its place is the API's error.
-pub(crate) fn read(value: Value) -> Result<ReplyChunk, ApiError> {
-    if let Some(error) = ApiError::in_body(&value) {
+pub(crate) fn read(value: Value) -> Result<ReplyChunk, Failure> {
+    if let Some(error) = error::in_body(&value) {
         return Err(error);
     }
     Ok(chunk(value))

@@ -68,7 +68,7 @@ fn reply(id: String, mut fields: JsonObject, read: Option<Vec<CallFields>>) -> R
         time: take_time(&mut fields),
         parts,
         thoughts: take_array(&mut fields, "thoughts").iter().filter_map(thought).collect(),
-        usage: fields.remove("tokens").as_ref().and_then(usage),
+        usage: fields.remove("tokens").as_ref().and_then(usage).map(Box::new),
         model: take_string(&mut fields, "model"),
         calls,
         extra: remaining(fields),
