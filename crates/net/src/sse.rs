@@ -9,8 +9,8 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// What a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// The data of one event, its lines joined.
-    Data(Vec<u8>),
+    /// One event: its name if it has one, and its data, the lines joined.
+    Event { name: Option<String>, data: Vec<u8> },
     /// Lines that are no event stream at all, such as a bare JSON error or a web page.
     Stray(Vec<u8>),
 }
@@ -31,6 +31,8 @@ pub struct Parser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// The name of the event under way.
+    name: Option<String>,
     stray: Vec<u8>,
     /// The last byte was a carriage return; a line feed now belongs to it.
     after_return: bool,
@@ -51,6 +53,7 @@ impl Parser {
             line: Vec::new(),
             data: Vec::new(),
             has_data: false,
+            name: None,
             stray: Vec::new(),
             after_return: false,
             at_start: true,
@@ -122,7 +125,11 @@ impl Parser {
                 self.has_data = true;
                 self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
             }
-            b"" | b"event" | b"id" | b"retry" => {}
+            b"event" => {
+                let name = value.strip_prefix(b" ").unwrap_or(value);
+                self.name = (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
+            }
+            b"" | b"id" | b"retry" => {}
             _ => {
                 if !self.stray.is_empty() {
                     self.stray.push(b'\n');
@@ -134,8 +141,9 @@ impl Parser {
 
     /// A blank line, or the end, completes an event.
     fn dispatch(&mut self, items: &mut VecDeque<Item>) {
+        let name = self.name.take();
         if std::mem::take(&mut self.has_data) {
-            items.push_back(Item::Data(std::mem::take(&mut self.data)));
+            items.push_back(Item::Event { name, data: std::mem::take(&mut self.data) });
         }
         let stray = std::mem::take(&mut self.stray);
         if !stray.trim_ascii().is_empty() {
@@ -165,7 +173,11 @@ mod tests {
     }
 
     fn data(text: &str) -> Item {
-        Item::Data(text.as_bytes().to_vec())
+        Item::Event { name: None, data: text.as_bytes().to_vec() }
+    }
+
+    fn named(name: &str, text: &str) -> Item {
+        Item::Event { name: Some(name.to_owned()), data: text.as_bytes().to_vec() }
     }
 
     #[test]
@@ -176,7 +188,10 @@ mod tests {
             ("data: 1\r\rdata:2\r\r", vec![data("1"), data("2")]),
             ("\u{feff}data: 1\n\n", vec![data("1")]),
             ("data: a\ndata: b\n\n", vec![data("a\nb")]),
-            (": hello\nid: 7\nevent: x\nretry: 5\ndata: 1\n\n\n\n", vec![data("1")]),
+            (": hello\nid: 7\nretry: 5\ndata: 1\n\n\n\n", vec![data("1")]),
+            ("event: x\ndata: 1\n\ndata: 2\n\n", vec![named("x", "1"), data("2")]),
+            ("data: 1\nevent:y\n\nevent: z\n\ndata: 2\n\n", vec![named("y", "1"), data("2")]),
+            ("event: x\nevent:\ndata: 1\n\n", vec![data("1")]),
             ("data\n\n", vec![data("")]),
             ("data:  two\n\n", vec![data(" two")]),
             ("", vec![]),
@@ -213,7 +228,7 @@ mod tests {
         fn the_same_events_come_out_of_every_chunking(
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
-                    "data: ", "data:", "{\"a\":1}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", ": c", "id: 1",
+                    "data: ", "data:", "event: e", "{\"a\":1}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", ": c", "id: 1",
                     "é", "\u{feff}", "{", "<html>", " ", "x",
                 ]),
                 0..40,
