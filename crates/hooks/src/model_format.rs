@@ -123,7 +123,7 @@ impl RequestChange {
             }
             let kept = content.parts.iter().filter(|part| part.spoken_text().is_none()).cloned();
             let parts = std::iter::once(Part::text(message.content.clone())).chain(kept).collect();
-            *content = Arc::new(Content::new(role, parts));
+            *content = Arc::new(Content { origin: content.origin.clone(), ..Content::new(role, parts) });
         }
         let added = messages.map(|message| {
             Arc::new(Content::new(role(&message.role), vec![Part::text(message.content.clone())]))
