@@ -1,11 +1,12 @@
 //! What may run in this session: the policy's rules under the session's mode, which may change.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, FrontId, NoticeCode, Severity};
+use pollux_domain::sync::Locked;
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
 use pollux_policy::always::{Definitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
@@ -58,7 +59,7 @@ impl Approvals {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     pub(crate) fn mode(&self) -> ApprovalMode {

@@ -9,7 +9,7 @@ use pollux_policy::request::{Request, Verdict};
 use pollux_policy::shell::{Part, Understanding, is_known_safe_within};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{Finished, Ready};
+use crate::call::{Finished, Ready};
 use crate::session::{Prompted, Session};
 
 /// A wait longer than this is explained.

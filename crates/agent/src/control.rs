@@ -1,17 +1,16 @@
 //! Tools that change the conversation itself: questions to the person, and planning.
 
 mod ask_user;
+mod dialog;
 mod enter_plan_mode;
 mod exit_plan_mode;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use pollux_domain::approval::{ApprovalRequest, Offer, Outcome, Subject, Why};
-use pollux_domain::id::CallId;
-use pollux_domain::tool::{Tool, ToolKind, ToolSpec};
-use serde_json::Value;
+use pollux_domain::tool::Tool;
 
+use self::dialog::Planning;
 use crate::approval::Approvals;
 use crate::desk::Desk;
 
@@ -34,51 +33,4 @@ pub(crate) fn tools(
 /// The questions of a sub-agent, who asks at a desk of its own.
 pub(crate) fn ask_user(desk: &Arc<Desk>) -> Arc<dyn Tool> {
     Arc::new(ask_user::AskUser::new(Arc::clone(desk)))
-}
-
-/// What the planning tools work with.
-#[derive(Clone)]
-struct Planning {
-    desk: Arc<Desk>,
-    approvals: Arc<Approvals>,
-    folder: std::path::PathBuf,
-}
-
-fn spec(
-    name: &str,
-    display_name: &str,
-    kind: ToolKind,
-    description: &str,
-    parameters: Value,
-) -> Arc<ToolSpec> {
-    Arc::new(ToolSpec {
-        name: name.to_owned(),
-        display_name: display_name.to_owned(),
-        description: description.to_owned(),
-        kind,
-        parameters,
-        output_is_markdown: false,
-        offloads_long_output: false,
-    })
-}
-
-/// A question of one of these tools.
-fn question(
-    call: &CallId,
-    spec: &ToolSpec,
-    subject: Subject,
-    outcomes: &[(Outcome, &str)],
-) -> ApprovalRequest {
-    let offers =
-        outcomes.iter().map(|(outcome, covers)| Offer { outcome: *outcome, covers: (*covers).to_owned() });
-    ApprovalRequest {
-        call: call.clone(),
-        tool: spec.name.clone(),
-        display_name: spec.display_name.clone(),
-        args: pollux_domain::JsonObject::new(),
-        subject,
-        destroys: None,
-        why: Why::default(),
-        offers: offers.collect(),
-    }
 }

@@ -6,6 +6,7 @@
 //! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
 mod approval;
+mod call;
 mod calls;
 mod changes;
 mod compress;
@@ -24,6 +25,8 @@ mod schema;
 mod session;
 mod shell_ran;
 mod step;
+mod step_end;
+mod stopwatch;
 mod subagent;
 mod tokens;
 mod toolbox;

@@ -8,7 +8,8 @@ use pollux_policy::always::{self, Grant, Kept, Reach, Standing};
 use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{Call, Ready, accept};
+use crate::call::{Call, Ready};
+use crate::calls::accept;
 use crate::changes;
 use crate::session::Session;
 

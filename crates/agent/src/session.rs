@@ -8,7 +8,7 @@ mod operations;
 use std::collections::HashSet;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::JsonObject;
@@ -18,6 +18,7 @@ use pollux_domain::content::Content;
 use pollux_domain::event::{ConversationView, Event, NoticeCode, Refusal, RefusalCode, Severity};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{ModelClient, RequestRole};
+use pollux_domain::sync::Locked;
 use pollux_domain::terminals::Terminals;
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
@@ -188,7 +189,7 @@ pub(crate) struct CallIds(Arc<Mutex<HashSet<String>>>);
 impl CallIds {
     /// Takes an id; false if it is taken.
     pub(crate) fn claim(&self, id: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned())
+        self.0.locked().insert(id.to_owned())
     }
 }
 

@@ -1,25 +1,20 @@
 //! A person's own commands: the model is told what they ran and what came of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, ShellReport};
 use pollux_domain::id::CallId;
+use pollux_domain::sync::Locked;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::history::shell_turn::OPENING;
 use crate::session::Session;
 use crate::truncate;
 
-/// Upstream's words, by which such a turn is known in a session file, too.
-const OPENING: &str = "I ran the following shell command:";
+/// Upstream's words.
 const RESULT: &str = "This produced the following result:";
-
-/// Whether a turn tells of a command and waits for no answer.
-pub(crate) fn is_told(content: &Content) -> bool {
-    let first = content.parts.first().and_then(Part::spoken_text);
-    content.parts.len() == 1 && first.is_some_and(|text| text.starts_with(OPENING))
-}
 
 impl Session {
     /// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
@@ -33,11 +28,11 @@ impl Session {
         let live = {
             let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
             move |text: &str| {
-                printed.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+                printed.locked().push_str(text);
                 news.notify_one();
             }
         };
-        let take = || std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+        let take = || std::mem::take(&mut *printed.locked());
         let end = {
             let running = terminals.run(command, &live, cancel);
             tokio::pin!(running);
@@ -106,11 +101,5 @@ mod tests {
     fn a_fence_is_longer_than_any_in_the_text() {
         assert_eq!(fenced("sh", "ls\n"), "```sh\nls\n```");
         assert_eq!(fenced("", "a\n```\nb"), "````\na\n```\nb\n````");
-    }
-
-    #[test]
-    fn a_turn_about_a_command_is_told_from_a_prompt() {
-        assert!(is_told(&Content::user_text(format!("{OPENING}\n```sh\nls\n```"))));
-        assert!(!is_told(&Content::user_text("hello")));
     }
 }

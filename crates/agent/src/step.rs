@@ -13,28 +13,13 @@ use crate::hooked::Piece;
 use crate::loop_guard::LoopGuard;
 use crate::reply::{Fault, Reply};
 use crate::session::Session;
+use crate::step_end::StepEnd;
 
 /// Pauses before the second, third and fourth attempt; upstream's.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
 const NUDGE: &str =
     "System: the last reply was empty. Continue now, with a tool call or with your answer as text.";
-
-/// How a step ended.
-pub(crate) enum StepEnd {
-    Reply(Reply),
-    /// The model repeated this passage; the reply is what came until then.
-    Chanting {
-        reply: Reply,
-        passage: String,
-    },
-    Invalid(Fault),
-    Failed(ModelError),
-    /// Stopped by the user, with the text that had arrived.
-    Cancelled(Reply),
-    /// A hook keeps the agent from going on; the reply is what counted until then.
-    Halted(Reply),
-}
 
 /// How one attempt ended.
 enum Attempt {

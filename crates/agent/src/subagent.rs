@@ -11,13 +11,12 @@ mod goal;
 mod invoke_agent;
 mod own_servers;
 mod remote;
-mod stopwatch;
 mod toolset;
 mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::changes::Changes;
@@ -25,6 +24,8 @@ use pollux_domain::content::Content;
 use pollux_domain::event::Event;
 use pollux_domain::model::ModelClient;
 use pollux_domain::remote_agent::RemoteAgent;
+use pollux_domain::sync::Locked;
+use pollux_domain::text::shortened;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_extend::agents::{Definition, Registry};
@@ -41,7 +42,6 @@ use crate::session::{CallIds, Prompted};
 
 pub(crate) use errand::Errand;
 pub use own_servers::{OwnServers, StartedServers};
-pub(crate) use stopwatch::Stopwatch;
 
 /// Characters of a description that the model reads with every request.
 const MAX_DESCRIPTION: usize = 800;
@@ -70,11 +70,7 @@ impl AgentPort {
         if line.is_empty() {
             "an agent elsewhere that says nothing about itself".clone_into(&mut line);
         }
-        if let Some((at, _)) = line.char_indices().nth(MAX_DESCRIPTION) {
-            line.truncate(at);
-            line.push('…');
-        }
-        (agent.name.clone(), line)
+        (agent.name.clone(), shortened(&line, MAX_DESCRIPTION))
     }
 }
 
@@ -132,21 +128,21 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn set_prompted(&self, prompted: Prompted) {
-        *self.prompted.lock().unwrap_or_else(PoisonError::into_inner) = prompted;
+        *self.prompted.locked() = prompted;
     }
 
     /// How the conversation's model is asked now.
     pub(crate) fn model(&self) -> Model {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.model.locked().clone()
     }
 
     /// Another model from now on.
     pub(crate) fn set_model(&self, name: &str) {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner).name = name.to_owned();
+        self.model.locked().name = name.to_owned();
     }
 
     fn prompted(&self) -> Prompted {
-        self.prompted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.prompted.locked().clone()
     }
 }
 

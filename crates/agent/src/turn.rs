@@ -14,12 +14,13 @@ use pollux_hooks::Event as Moment;
 use pollux_session::{CallRecord, ReplyRecord, new_message_id};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{self, Call, Ready};
+use crate::call::{Call, Ready};
+use crate::calls;
 use crate::hooked::{Dialogue, Gate, MAX_TURNS, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
 use crate::session::{Prompted, Session};
-use crate::step::StepEnd;
+use crate::step_end::StepEnd;
 
 const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
 result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";

@@ -10,7 +10,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{Planning, question, spec};
+use super::dialog::{Planning, question, spec};
 
 const DESCRIPTION: &str = "Switches to plan mode: you can read and search, write a plan, and change nothing else until \
 the plan is approved. Use it for work that touches many places or whose right way is not clear; not for small or \

@@ -11,7 +11,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{Planning, question, spec};
+use super::dialog::{Planning, question, spec};
 
 const DESCRIPTION: &str = "Presents the finished plan to the user for approval and, once it is approved, leaves plan \
 mode. Call it when the plan is written to a file in the plans directory and nothing is left to find out.";

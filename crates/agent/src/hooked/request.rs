@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::step::StepEnd;
+use crate::step_end::StepEnd;
 
 /// What hooks make of a piece of a reply.
 pub(crate) enum Piece {

@@ -14,19 +14,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Hooked;
-use crate::calls::{self, Call, Finished, Ready, Starts, accept};
+use crate::call::{Call, Finished, Marks, Ready};
+use crate::calls::{self, Starts, accept};
 use crate::session::Session;
-
-/// What hooks did to a call.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Marks {
-    /// Somebody must be asked, whatever the rules say; why, as far as the hook says.
-    pub(crate) asks: Option<String>,
-    /// The arguments are a hook's.
-    pub(crate) changed: bool,
-    /// The tool that the model called, when a hook asked for this one.
-    pub(crate) original: Option<String>,
-}
 
 impl Session {
     /// Calls are about to be decided on; what hooks say about each.

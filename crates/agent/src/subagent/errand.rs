@@ -8,7 +8,7 @@ use pollux_domain::event::{
 use pollux_domain::id::CallId;
 
 use super::goal::Goal;
-use crate::calls::Ready;
+use crate::call::Ready;
 
 /// A task that another agent gave.
 pub(crate) struct Errand {

@@ -11,6 +11,7 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
+use pollux_domain::text::with_dots;
 use pollux_domain::tool::{
     AgentEnd, Display, RunFailure, Tool, ToolContext, ToolErrorKind, ToolOutcome, ToolOutput,
 };
@@ -22,12 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::complete_task::CompleteTask;
 use super::errand::Errand;
 use super::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
-use super::{Host, StartedServers, Stopwatch, TerminateMode, toolset, words};
+use super::{Host, StartedServers, TerminateMode, toolset, words};
 use crate::control;
 use crate::desk::Desk;
 use crate::prompt::PromptInputs;
 use crate::schema;
 use crate::session::{ErrandSpec, Session};
+use crate::stopwatch::Stopwatch;
 
 /// What an agent is asked that was told nothing; upstream's.
 const DEFAULT_QUERY: &str = "Get Started!";
@@ -432,13 +434,7 @@ fn answered(text: String, end: AgentEnd) -> ToolOutcome {
     ToolOutcome::Done(ToolOutput { failure, ..output })
 }
 
-/// The first words of a result, as the title of its record; the lengths are upstream's.
+/// The first words of a result, as the title of its record; the length is upstream's.
 fn summary(result: &str) -> String {
-    let line = result.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= 200 {
-        return line;
-    }
-    let mut short: String = line.chars().take(197).collect();
-    short.push_str("...");
-    short
+    with_dots(&result.split_whitespace().collect::<Vec<_>>().join(" "), 200)
 }

@@ -1,12 +1,13 @@
 //! What a sub-agent hands over, and when it is given up on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use pollux_domain::event::TurnEnd;
+use pollux_domain::sync::Locked;
 use pollux_domain::{JsonObject, tool::ToolErrorKind};
 use serde_json::Value;
 
-use crate::calls::Call;
+use crate::call::Call;
 
 pub(crate) const COMPLETE_TASK: &str = "complete_task";
 
@@ -30,7 +31,7 @@ struct State {
 
 impl Goal {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// Takes the output; the first one counts.

@@ -10,7 +10,9 @@ use pollux_session::CallResult;
 use tokio_util::sync::CancellationToken;
 
 use super::Next;
-use crate::calls::{self, Answer, Finished, Offload, Ready, Starts};
+use crate::call::{Finished, Ready};
+use crate::calls::answer::{self, Answer, Offload};
+use crate::calls::{self, Starts};
 use crate::loop_guard::LoopGuard;
 use crate::session::Session;
 
@@ -55,9 +57,9 @@ impl Session {
                 left -= 1;
                 let answer = self.answer(&done).await;
                 if let Some(guard) = &mut guard {
-                    guard.result(left, &calls::fingerprint(&answer.parts));
+                    guard.result(left, &answer::fingerprint(&answer.parts));
                 }
-                let report = done.report(&answer.parts, prompt_id);
+                let report = answer::report(&mut done, &answer.parts, prompt_id);
                 results.push(call_result(&report, &answer.parts));
                 match done.outcome {
                     ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
