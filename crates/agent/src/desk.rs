@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::hooked::Hooked;
+use crate::hooked::notification::notify;
 use crate::stopwatch::Stopwatch;
 
 /// Who waits for an answer, by call.
@@ -61,7 +62,7 @@ impl Desk {
         if let Some((name, _)) = &self.asker {
             request.display_name = format!("{} (for {name})", request.display_name);
         }
-        self.hooked.notify(&request, cancel).await;
+        notify(&self.hooked, &request, cancel).await;
         let call = request.call.clone();
         let (sender, receiver) = oneshot::channel();
         self.with(|open| open.insert(call.as_str().to_owned(), sender));

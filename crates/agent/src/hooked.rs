@@ -2,9 +2,11 @@
 //!
 //! A sub-agent that shares the [`Hooked`] of its session fires the same hooks for its requests and calls.
 
-mod conversation;
-mod request;
-mod tool;
+pub(crate) mod after_tool;
+pub(crate) mod before_tool;
+pub(crate) mod conversation;
+pub(crate) mod notification;
+pub(crate) mod request;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,9 +18,6 @@ use pollux_domain::sync::Locked;
 use pollux_hooks::{Event as Moment, Fired, Hooks, Payload, Run, Scene, StartSource, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-pub(crate) use conversation::{Dialogue, Gate, MAX_TURNS, spoken};
-pub(crate) use request::Piece;
 
 /// A wait longer than this is explained.
 const SILENCE: Duration = Duration::from_secs(2);

@@ -6,12 +6,15 @@
 //! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
 mod approval;
+mod authority;
 mod call;
 mod calls;
 mod changes;
 mod compress;
 mod control;
+mod conversation;
 mod desk;
+mod emitter;
 pub mod environment;
 mod history;
 mod hooked;
@@ -22,6 +25,7 @@ pub mod prompt;
 mod reply;
 mod room;
 mod schema;
+mod services;
 mod session;
 mod shell_ran;
 mod step;
@@ -33,8 +37,11 @@ mod toolbox;
 mod truncate;
 mod turn;
 
+pub use authority::GrantReach;
 pub use hooked::HookPort;
-pub use permission::GrantReach;
 pub use schema::check as check_arguments;
-pub use session::{Handle, Operations, Planning, Ports, SessionOver, SessionSpec, open};
-pub use subagent::{AgentPort, OwnServers, StartedServers, TerminateMode};
+pub use session::open::{Handle, Planning, Ports, SessionSpec, open};
+pub use session::operations::{Operations, SessionOver};
+pub use subagent::own_servers::{OwnServers, StartedServers};
+pub use subagent::port::AgentPort;
+pub use subagent::terminate_mode::TerminateMode;

@@ -9,6 +9,7 @@ use pollux_domain::sync::Locked;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::emitter::Emitter;
 use crate::history::shell_turn::OPENING;
 use crate::session::Session;
 use crate::truncate;
@@ -16,72 +17,70 @@ use crate::truncate;
 /// Upstream's words.
 const RESULT: &str = "This produced the following result:";
 
-impl Session {
-    /// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
-    pub(crate) async fn run_shell(&mut self, command: &str, by: FrontId, cancel: &CancellationToken) {
-        let Some(terminals) = self.terminals.clone() else { return };
-        self.counters.shells += 1;
-        let call = CallId::from_file(format!("shell-{}", self.counters.shells));
-        self.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
-        let printed: Arc<Mutex<String>> = Arc::default();
-        let news = Arc::new(Notify::new());
-        let live = {
-            let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
-            move |text: &str| {
-                printed.locked().push_str(text);
-                news.notify_one();
-            }
-        };
-        let take = || std::mem::take(&mut *printed.locked());
-        let end = {
-            let running = terminals.run(command, &live, cancel);
-            tokio::pin!(running);
-            loop {
-                tokio::select! {
-                    biased;
-                    end = &mut running => break end,
-                    () = news.notified() => self.shell_printed(&call, take()).await,
-                }
-            }
-        };
-        self.shell_printed(&call, take()).await;
-        let report = ShellReport {
-            call,
-            command: command.to_owned(),
-            output: end.output.clone(),
-            ending: end.ending.clone(),
-        };
-        self.emit(Event::ShellEnded(Arc::new(report))).await;
-        self.shell_ran(command, &end.result()).await;
-    }
-
-    async fn shell_printed(&self, call: &CallId, text: String) {
-        if !text.is_empty() {
-            self.emit(Event::CallOutput { call: call.clone(), text }).await;
+/// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
+pub(crate) async fn run_shell(session: &mut Session, command: &str, by: FrontId, cancel: &CancellationToken) {
+    let Some(terminals) = session.services.terminals.clone() else { return };
+    session.conversation.counters.shells += 1;
+    let call = CallId::from_file(format!("shell-{}", session.conversation.counters.shells));
+    session.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
+    let printed: Arc<Mutex<String>> = Arc::default();
+    let news = Arc::new(Notify::new());
+    let live = {
+        let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
+        move |text: &str| {
+            printed.locked().push_str(text);
+            news.notify_one();
         }
-    }
-
-    /// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
-    pub(crate) async fn shell_ran(&mut self, command: &str, output: &str) {
-        let now = self.now();
-        let output = match truncate::exceeded(output, &self.tool_settings, self.window_left()) {
-            None => output.to_owned(),
-            Some(threshold) => {
-                let call = CallId::from_file(format!("shell_{}", now.millis()));
-                let file = truncate::file_for(&self.temp_dir, &self.id, "shell", &call);
-                if let Err(error) = truncate::save(&file, output) {
-                    let text = format!("could not save the whole output to `{}`: {error}", file.display());
-                    self.notice(Severity::Warning, NoticeCode::ToolOutput, text).await;
-                }
-                truncate::excerpt(output, threshold, &file)
+    };
+    let take = || std::mem::take(&mut *printed.locked());
+    let end = {
+        let running = terminals.run(command, &live, cancel);
+        tokio::pin!(running);
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut running => break end,
+                () = news.notified() => shell_printed(&session.emitter, &call, take()).await,
             }
-        };
-        let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
-        let parts = vec![Part::text(text)];
-        let result = self.recorder.user(&parts, Some(&format!("!{command}")), now);
-        let message = self.recorded(result).await;
-        self.history.push(message, Content::user(parts));
+        }
+    };
+    shell_printed(&session.emitter, &call, take()).await;
+    let report = ShellReport {
+        call,
+        command: command.to_owned(),
+        output: end.output.clone(),
+        ending: end.ending.clone(),
+    };
+    session.emit(Event::ShellEnded(Arc::new(report))).await;
+    shell_ran(session, command, &end.result()).await;
+}
+
+async fn shell_printed(emitter: &Emitter, call: &CallId, text: String) {
+    if !text.is_empty() {
+        emitter.emit(Event::CallOutput { call: call.clone(), text }).await;
     }
+}
+
+/// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
+pub(crate) async fn shell_ran(session: &mut Session, command: &str, output: &str) {
+    let now = session.now();
+    let output = match truncate::exceeded(output, &session.services.tool_settings, session.window_left()) {
+        None => output.to_owned(),
+        Some(threshold) => {
+            let call = CallId::from_file(format!("shell_{}", now.millis()));
+            let file = truncate::file_for(&session.services.temp_dir, &session.id, "shell", &call);
+            if let Err(error) = truncate::save(&file, output) {
+                let text = format!("could not save the whole output to `{}`: {error}", file.display());
+                session.notice(Severity::Warning, NoticeCode::ToolOutput, text).await;
+            }
+            truncate::excerpt(output, threshold, &file)
+        }
+    };
+    let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
+    let parts = vec![Part::text(text)];
+    let result = session.recorder.user(&parts, Some(&format!("!{command}")), now);
+    let message = session.recorded(result).await;
+    session.conversation.history.push(message, Content::user(parts));
 }
 
 /// A text in a fence that it cannot close.

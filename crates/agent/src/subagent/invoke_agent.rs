@@ -7,7 +7,8 @@ use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::agents::{Definition, Kind, same_name};
 use serde_json::{Value, json};
 
-use super::{Host, executor, remote};
+use super::host::Host;
+use super::{executor, remote};
 
 const NAME: &str = "invoke_agent";
 
@@ -25,8 +26,8 @@ struct InvokeAgent {
     bound: Option<String>,
 }
 
-/// The tool, and one form for each agent that older conversations call by its name.
-pub(super) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
+/// The tool, and one form for each agent that older conversations call by its name. None without agents.
+pub(crate) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
     let names: Vec<String> = host.port.registry.enabled().map(|agent| agent.name.clone()).collect();
     if names.is_empty() {
         return Vec::new();

@@ -11,7 +11,7 @@ use super::goal::Goal;
 use crate::call::Ready;
 
 /// A task that another agent gave.
-pub(crate) struct Errand {
+pub(crate) struct SubagentRun {
     /// The call that gave it.
     pub(super) call: CallId,
     pub(super) agent: String,
@@ -20,7 +20,7 @@ pub(crate) struct Errand {
     pub(super) live: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Errand {
+impl SubagentRun {
     fn activity(&self, what: ActivityKind) -> Event {
         let activity = Activity { call: self.call.clone(), agent: self.agent.clone(), what };
         if let Some(line) = activity.line() {
