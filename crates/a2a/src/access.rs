@@ -12,7 +12,7 @@ use pollux_domain::sync::Locked as _;
 use pollux_net::client::client;
 use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 use pollux_net::oauth::{OAuthConfig, OAuthServer};
-use pollux_net::server_access::ServerAccess;
+use pollux_net::server_access::{ServerAccess, token_of};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
@@ -114,7 +114,7 @@ impl Access {
         let Some(auth) = &self.auth else { return Ok(false) };
         match self.known() {
             Some(Way::OAuth(access)) => access.refused(sent).await.map_err(|error| source(&error)),
-            Some(Way::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token) {
+            Some(Way::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token_of) {
                 Some(token) => {
                     tokens.discard(&token).await;
                     Ok(true)
@@ -215,10 +215,6 @@ fn one(name: &str, value: &str) -> Result<HeaderMap, AccessError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| unsendable())?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(header, value)]))
-}
-
-fn token(value: &HeaderValue) -> Option<Secret> {
-    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
 }
 
 /// An error with what is behind it, on one line.

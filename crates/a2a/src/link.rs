@@ -273,7 +273,7 @@ impl Incoming {
     pub(crate) async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
         loop {
             while let Some(item) = self.items.pop_front() {
-                let (Item::Data(bytes) | Item::Stray(bytes)) = item;
+                let (Item::Event { data: bytes, .. } | Item::Stray(bytes)) = item;
                 if bytes.trim_ascii().is_empty() {
                     continue;
                 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use pollux_domain::content::Part;
 use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{Effect, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome};
@@ -79,6 +80,20 @@ pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> 
 
 fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
     ToolFailure { kind, message, display: None }
+}
+
+/// Keeps calls from running whose arguments are no JSON object; the model is told what it wrote. `ready` are the
+/// calls among the parts, in order.
+pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
+    for (call, ready) in parts.iter().filter_map(Part::as_call).zip(ready) {
+        if let Some(bad) = &call.bad_args {
+            let message = format!(
+                "The arguments are not a valid JSON object ({}); the tool was not run. They were: {}",
+                bad.error, bad.raw
+            );
+            ready.refuse(ToolErrorKind::InvalidToolParams, &message);
+        }
+    }
 }
 
 /// Beside whom a call may run.

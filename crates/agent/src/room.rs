@@ -68,7 +68,7 @@ async fn new_tokens(session: &Session) -> u64 {
         system: None,
         contents: new.iter().map(|entry| entry.content.clone()).collect(),
         tools: std::sync::Arc::from([]),
-        settings: pollux_domain::JsonObject::new(),
+        settings: Default::default(),
         grounding: Default::default(),
     };
     session.services.client.count_tokens(request).await.unwrap_or(estimate)
@@ -259,7 +259,7 @@ async fn ask(
     let text: String = chunk.parts.iter().filter_map(|part| part.spoken_text()).collect();
     let failed = error.is_some();
     session
-        .emit(Event::RequestEnded(RequestEnded {
+        .emit(Event::RequestEnded(Box::new(RequestEnded {
             model,
             model_version: chunk.model_version,
             role,
@@ -272,7 +272,7 @@ async fn ask(
             invalid: None,
             context_tokens: session.size(),
             window: session.window(),
-        }))
+        })))
         .await;
     if failed { Err(CompressionStatus::Failed) } else { Ok(text) }
 }

@@ -210,9 +210,10 @@ async fn commit(
         .iter()
         .map(|call| calls::prepare(call.clone(), &session.toolbox, session.plans_now()))
         .collect();
+    calls::refuse_unreadable(&reply.parts, &mut ready);
     // Some servers count nothing and say 0.
-    if let Some(usage) = reply.usage.filter(|usage| usage.prompt > 0) {
-        session.conversation.counters.last_request = Some((usage.prompt, session.conversation.history.len()));
+    if let Some(usage) = reply.usage.filter(|usage| usage.input > 0) {
+        session.conversation.counters.last_request = Some((usage.input, session.conversation.history.len()));
     }
     show_citations(&session.emitter, &reply).await;
     if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
@@ -284,9 +285,10 @@ fn name_calls(session: &mut Session, parts: &mut [Part]) -> Vec<Call> {
 
 async fn record_reply(session: &mut Session, reply: &Reply, calls: Vec<CallRecord>) {
     let record = ReplyRecord {
-        parts: reply.parts.iter().filter(|part| part.as_call().is_none()).cloned().collect(),
+        parts: reply.recorded_parts(),
         thoughts: reply.thoughts.clone(),
         usage: reply.usage,
+        origin: reply.origin.clone(),
         model: reply
             .model_version
             .clone()
@@ -304,7 +306,8 @@ async fn record_reply(session: &mut Session, reply: &Reply, calls: Vec<CallRecor
         witness.reply(&reply.text(), &record.model);
     }
     if !reply.parts.is_empty() {
-        session.conversation.history.push(message, Content::model(reply.parts.clone()));
+        let said = Content { origin: reply.origin.clone(), ..Content::model(reply.parts.clone()) };
+        session.conversation.history.push(message, said);
     }
 }
 
@@ -370,7 +373,16 @@ async fn keep_partial(session: &mut Session, mut reply: Reply) {
 /// What people are told when a reply ended for another reason than that all was said.
 fn unusual_end(reason: &FinishReason) -> Option<String> {
     match reason {
-        FinishReason::Stop => None,
+        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::StopSequence => None,
+        FinishReason::ContextWindow => {
+            Some("The reply was cut because the context window is full.".to_owned())
+        }
+        FinishReason::ContentFilter => Some("The reply was cut by the provider's filter.".to_owned()),
+        FinishReason::Refusal(refusal) => {
+            let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+            Some(format!("The model refused.{why}"))
+        }
+        FinishReason::Paused => Some("The provider paused the reply.".to_owned()),
         FinishReason::MaxTokens => Some("The reply was cut at the model's output limit.".to_owned()),
         FinishReason::Safety => Some("The reply was cut by the safety filter.".to_owned()),
         FinishReason::Recitation => Some("The reply was cut because it recited a source.".to_owned()),
@@ -391,7 +403,7 @@ fn call_records(reply: &Reply, ready: &[Ready]) -> Vec<CallRecord> {
             id: ready.call.id.clone(),
             name: ready.call.name.clone(),
             args: ready.call.args.clone(),
-            signature: part.thought_signature.clone(),
+            seal: part.seal.clone(),
             display_name: ready
                 .spec
                 .as_ref()

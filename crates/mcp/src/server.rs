@@ -342,14 +342,20 @@ impl Server {
 
     /// Passes on that a call got further.
     pub(crate) fn progressed(&self, token: ProgressToken, text: String) {
+        let mut left_out = None;
         let call = self.with_listeners(|listeners| match listeners.calls.get(&token) {
             Some(call) => Some((Arc::clone(call), text)),
             None => {
-                listeners.early.truncate(EARLY - 1);
+                if listeners.early.len() == EARLY {
+                    left_out = listeners.early.pop_back();
+                }
                 listeners.early.push_back((token, text));
                 None
             }
         });
+        if let Some((_, text)) = left_out {
+            self.log.push(&format!("left out, because no call listens yet: {text}"));
+        }
         if let Some((call, text)) = call {
             call.made.notify_one();
             (call.tell)(&text);

@@ -9,3 +9,8 @@ pub fn bearer(token: &Secret) -> Option<HeaderValue> {
     value.set_sensitive(true);
     Some(value)
 }
+
+/// The token that such a header carries.
+pub fn token_of(value: &HeaderValue) -> Option<Secret> {
+    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
+}

@@ -1,13 +1,14 @@
 //! What a recorder is told: a session that begins, replies, calls and their results.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
-use pollux_domain::content::Part;
+use pollux_domain::content::{Part, Seal};
 use pollux_domain::event::{CallStatus, Thought};
 use pollux_domain::id::{CallId, SessionId};
-use pollux_domain::model::Usage;
+use pollux_domain::model::{Origin, Usage};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 
@@ -28,11 +29,13 @@ pub struct NewSession {
 /// A reply of the model, complete and valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyRecord {
-    /// What was said; calls are in `calls`.
+    /// What was said; calls are in `calls`, and here as well only where their place among the parts matters.
     pub parts: Vec<Part>,
     pub thoughts: Vec<(Thought, Timestamp)>,
     pub usage: Option<Usage>,
     pub model: String,
+    /// Who said it, if its client knows.
+    pub origin: Option<Arc<Origin>>,
     pub calls: Vec<CallRecord>,
 }
 
@@ -42,7 +45,7 @@ pub struct CallRecord {
     pub id: CallId,
     pub name: String,
     pub args: JsonObject,
-    pub signature: Option<String>,
+    pub seal: Option<Seal>,
     pub display_name: String,
     pub description: String,
     pub markdown: bool,

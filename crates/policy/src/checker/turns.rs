@@ -57,7 +57,7 @@ mod tests {
     fn what_was_asked_stands_beside_what_was_said() {
         let args = json!({"path": "a"}).as_object().cloned().unwrap();
         let mut call = Part::text("");
-        call.body = Body::Call(FunctionCall { id: None, name: "x".into(), args });
+        call.body = Body::Call(FunctionCall::new(None, "x", args));
         let history = [
             Content::user_text("context"),
             Content::user_text("do it"),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::content::Seal;
 use pollux_domain::tool::Display;
 use serde_json::{Value, json};
 
@@ -149,7 +150,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         id: CallId::from_file(*id),
         name: "glob".into(),
         args: args.as_object().cloned().unwrap_or_default(),
-        signature: Some("sig".into()),
+        seal: Some(Seal::gemini("sig")),
         display_name: "Glob".into(),
         description: "*.rs".into(),
         markdown: false,
@@ -159,6 +160,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         thoughts: Vec::new(),
         usage: None,
         model: "m".into(),
+        origin: None,
         calls: calls.collect(),
     }
 }

@@ -128,8 +128,8 @@ impl Tally {
         match event {
             Event::RequestEnded(ended) => {
                 self.tokens += ended.usage.total;
-                if ended.role == RequestRole::Main && ended.usage.prompt > 0 {
-                    self.last = ended.usage.prompt;
+                if ended.role == RequestRole::Main && ended.usage.input > 0 {
+                    self.last = ended.usage.input;
                 }
             }
             Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
