@@ -2,7 +2,6 @@
 //!
 //! A sub-agent that shares the [`Hooked`] of its session fires the same hooks for its requests and calls.
 
-pub(crate) mod after_tool;
 pub(crate) mod before_tool;
 pub(crate) mod conversation;
 pub(crate) mod notification;

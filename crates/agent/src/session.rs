@@ -1,12 +1,9 @@
 //! The state of a session, in the hands of whatever works on it.
 //!
-//! `session/open.rs` makes one for a front end and `session/life.rs` serves its operations; `turn.rs` works on a prompt.
-//! A sub-agent has a session of its own, from `subagent/session.rs`.
+//! `open.rs` makes one for a front end and `open/life.rs` serves its operations; `turn.rs` works on a prompt. A
+//! sub-agent has a session of its own, from `invoke_agent/session.rs`.
 
-pub(crate) mod life;
 pub(crate) mod notes;
-pub(crate) mod open;
-pub(crate) mod operations;
 
 use std::error::Error as _;
 use std::path::Path;
@@ -27,7 +24,7 @@ use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
 use crate::emitter::Emitter;
 use crate::services::Services;
-use crate::subagent::host::Host;
+use crate::subagent_host::Host;
 use crate::toolbox::Toolbox;
 
 /// The state of a session.

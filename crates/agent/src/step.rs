@@ -51,7 +51,11 @@ pub(crate) async fn step(
     let role = session.role();
     loop {
         let mut request = request(session, nudge);
-        if let Some(end) = before_model(&session.services, &session.emitter, &mut request, cancel).await {
+        let halted = {
+            let (hooked, client) = (&session.services.hooked, &*session.services.client);
+            before_model(hooked, client, &session.emitter, &mut request, cancel).await
+        };
+        if let Some(end) = halted {
             return end;
         }
         let started = Instant::now();
@@ -153,11 +157,8 @@ async fn try_once(
     cancel: &CancellationToken,
 ) -> Attempt {
     guard.reply_begins();
-    let asked = session
-        .services
-        .hooked
-        .listens_to(Moment::AfterModel)
-        .then(|| as_hooks_see(&session.services, &request));
+    let wants_pieces = session.services.hooked.listens_to(Moment::AfterModel);
+    let asked = wants_pieces.then(|| as_hooks_see(&*session.services.client, &request));
     let mut stream = session.services.client.stream(request);
     let mut reply = Reply::default();
     let mut begun = false;

@@ -1,5 +1,7 @@
 //! One prompt until the model has nothing left to do.
 
+mod after_agent;
+mod after_tool;
 mod batch;
 mod next;
 
@@ -15,6 +17,7 @@ use pollux_hooks::Event as Moment;
 use pollux_session::{CallRecord, ReplyRecord, new_message_id};
 use tokio_util::sync::CancellationToken;
 
+use self::after_agent::after_agent;
 use self::batch::run_calls;
 use self::next::Next;
 use crate::call::{Call, Ready};
@@ -22,7 +25,7 @@ use crate::calls;
 use crate::changes;
 use crate::conversation::{Dialogue, Prompted};
 use crate::emitter::Emitter;
-use crate::hooked::conversation::{Gate, MAX_TURNS, after_agent, before_agent, spoken};
+use crate::hooked::conversation::{Gate, MAX_TURNS, before_agent, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
 use crate::room::make_room;

@@ -92,7 +92,7 @@ fn of_ready(ready: &Ready) -> Option<BeforeTool> {
 }
 
 /// What hooks learn about the server behind a tool.
-pub(super) fn mcp_context(tool: &dyn Tool) -> Option<McpContext> {
+pub(crate) fn mcp_context(tool: &dyn Tool) -> Option<McpContext> {
     let server_name = tool.server()?.to_owned();
     let link = tool.server_link().unwrap_or_default();
     let tool_name = if link.tool.is_empty() { tool.spec().name.clone() } else { link.tool };

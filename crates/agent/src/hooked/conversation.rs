@@ -1,28 +1,22 @@
 //! Hooks around a session, a prompt and a compression.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pollux_domain::content::Part;
-use pollux_domain::event::{NoticeCode, Severity, TurnEnd};
 use pollux_hooks::{
-    AfterAgent, BeforeAgent, CompressTrigger, EndReason, PreCompress, SessionEnd, SessionStart, StartSource,
-    Verdict, hook_context,
+    BeforeAgent, CompressTrigger, EndReason, PreCompress, SessionEnd, SessionStart, StartSource, Verdict,
+    hook_context,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::Hooked;
 use crate::history::History;
-use crate::session::Session;
 
 /// How often hooks may send a prompt back to the model; upstream's budget of turns.
 pub(crate) const MAX_TURNS: usize = 100;
 
 /// Whoever cancelled does not want to wait for a farewell.
 const HURRIED: Duration = Duration::from_secs(5);
-
-/// What the model sees where a hook made it forget.
-const CLEARED: &str = "[The conversation before this point was cleared.]";
 
 /// Whether a prompt is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,48 +65,6 @@ pub(crate) async fn before_agent(hooked: &Hooked, parts: &mut Vec<Part>, cancel:
     }
     parts.extend(heard.outcome.context.map(|context| Part::text(hook_context(&context))));
     Gate::Open
-}
-
-/// The model said all it had to say; a hook may have another prompt for it.
-pub(crate) async fn after_agent(
-    session: &mut Session,
-    end: TurnEnd,
-    again: bool,
-    cancel: &CancellationToken,
-) -> ControlFlow<TurnEnd, String> {
-    if !matches!(end, TurnEnd::Finished(Some(_))) {
-        return ControlFlow::Break(end);
-    }
-    let payload = || AfterAgent {
-        prompt: session.conversation.dialogue.prompt.clone(),
-        prompt_response: session.conversation.dialogue.replies.join("\n"),
-        stop_hook_active: again,
-    };
-    let heard = session.services.hooked.fire(payload, cancel).await;
-    if cancel.is_cancelled() {
-        return ControlFlow::Break(TurnEnd::Cancelled);
-    }
-    if !session.services.hooked.halts(&heard.outcome.verdict, heard.message.as_deref()).await {
-        return ControlFlow::Break(end);
-    }
-    if heard.outcome.clear_context {
-        clear_context(session).await;
-    }
-    match heard.outcome.verdict {
-        Verdict::Block { reason } => ControlFlow::Continue(reason),
-        Verdict::Stop { .. } | Verdict::Proceed => ControlFlow::Break(end),
-    }
-}
-
-/// The model forgets the conversation; the session file does not.
-async fn clear_context(session: &mut Session) {
-    const TOLD: &str = "Conversation context has been cleared.";
-    session.conversation.history.replace(Vec::new());
-    session.conversation.counters.last_request = None;
-    let now = session.now();
-    let result = session.recorder.compressed(TOLD, None, CLEARED, now);
-    session.recorded(result).await;
-    session.notice(Severity::Info, NoticeCode::Hook, TOLD).await;
 }
 
 /// The history is about to be compressed.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pollux_domain::model::{ModelRequest, ReplyChunk, Setting, ToolChoice};
+use pollux_domain::model::{ModelClient, ModelRequest, ReplyChunk, Setting, ToolChoice};
 use pollux_hooks::{
     AfterModel, BeforeModel, BeforeToolSelection, LlmRequest, LlmResponse, ToolConfig, ToolMode, Verdict,
 };
@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use super::Hooked;
 use crate::emitter::Emitter;
 use crate::reply::Reply;
-use crate::services::Services;
 use crate::step_end::StepEnd;
 
 /// What hooks make of a piece of a reply.
@@ -27,18 +26,18 @@ pub(crate) enum Piece {
 
 /// A request is about to be made; hooks may change it. `Some` is how the step ends without it.
 pub(crate) async fn before_model(
-    services: &Services,
+    hooked: &Hooked,
+    client: &dyn ModelClient,
     emitter: &Emitter,
     request: &mut ModelRequest,
     cancel: &CancellationToken,
 ) -> Option<StepEnd> {
-    let heard =
-        services.hooked.fire(|| BeforeModel { llm_request: as_hooks_see(services, request) }, cancel).await;
+    let heard = hooked.fire(|| BeforeModel { llm_request: as_hooks_see(client, request) }, cancel).await;
     if cancel.is_cancelled() {
         return Some(StepEnd::Cancelled(Reply::default()));
     }
     let outcome = heard.outcome;
-    let halted = services.hooked.halts(&outcome.verdict, heard.message.as_deref()).await;
+    let halted = hooked.halts(&outcome.verdict, heard.message.as_deref()).await;
     let stopped = matches!(outcome.verdict, Verdict::Stop { .. });
     if let Some(response) = outcome.response.filter(|_| !stopped) {
         let reply = speak(emitter, &response).await;
@@ -51,12 +50,12 @@ pub(crate) async fn before_model(
     if let Some(change) = outcome.request {
         change.apply(request);
     }
-    select_tools(services, request, cancel).await
+    select_tools(hooked, client, request, cancel).await
 }
 
 /// A request with the settings that the model is really asked with.
-pub(crate) fn as_hooks_see(services: &Services, request: &ModelRequest) -> LlmRequest {
-    LlmRequest::of(request, &services.client.settings(request))
+pub(crate) fn as_hooks_see(client: &dyn ModelClient, request: &ModelRequest) -> LlmRequest {
+    LlmRequest::of(request, &client.settings(request))
 }
 
 /// A reply that a hook gives in the model's place.
@@ -73,12 +72,13 @@ async fn speak(emitter: &Emitter, response: &LlmResponse) -> Reply {
 }
 
 async fn select_tools(
-    services: &Services,
+    hooked: &Hooked,
+    client: &dyn ModelClient,
     request: &mut ModelRequest,
     cancel: &CancellationToken,
 ) -> Option<StepEnd> {
-    let payload = || BeforeToolSelection { llm_request: as_hooks_see(services, request) };
-    let heard = services.hooked.fire(payload, cancel).await;
+    let payload = || BeforeToolSelection { llm_request: as_hooks_see(client, request) };
+    let heard = hooked.fire(payload, cancel).await;
     if cancel.is_cancelled() {
         return Some(StepEnd::Cancelled(Reply::default()));
     }

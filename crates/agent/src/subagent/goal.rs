@@ -35,16 +35,16 @@ impl Goal {
     }
 
     /// Takes the output; the first one counts.
-    pub(super) fn submit(&self, output: String) {
+    pub(crate) fn submit(&self, output: String) {
         self.state().output.get_or_insert(output);
     }
 
-    pub(super) fn output(&self) -> Option<String> {
+    pub(crate) fn output(&self) -> Option<String> {
         self.state().output.clone()
     }
 
     /// What was handed over last and was not valid.
-    pub(super) fn refused(&self) -> Option<String> {
+    pub(crate) fn refused(&self) -> Option<String> {
         let state = self.state();
         let args = state.refused.as_ref()?;
         let mut values = args.values();

@@ -13,11 +13,11 @@ use crate::call::Ready;
 /// A task that another agent gave.
 pub(crate) struct SubagentRun {
     /// The call that gave it.
-    pub(super) call: CallId,
-    pub(super) agent: String,
+    pub(crate) call: CallId,
+    pub(crate) agent: String,
     pub(crate) goal: Goal,
     /// Receives lines about what happens.
-    pub(super) live: Arc<dyn Fn(&str) + Send + Sync>,
+    pub(crate) live: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl SubagentRun {
@@ -29,7 +29,7 @@ impl SubagentRun {
         Event::Activity(Arc::new(activity))
     }
 
-    pub(super) fn error(&self, message: String, cause: ActivityError) -> Event {
+    pub(crate) fn error(&self, message: String, cause: ActivityError) -> Event {
         self.activity(ActivityKind::Error { message, call: None, cause })
     }
 

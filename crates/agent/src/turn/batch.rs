@@ -9,12 +9,12 @@ use pollux_hooks::Verdict;
 use pollux_session::CallResult;
 use tokio_util::sync::CancellationToken;
 
+use super::after_tool::after_tools;
 use super::next::Next;
 use crate::call::{Finished, Ready};
 use crate::calls::answer::{self, Answer, Offload};
 use crate::calls::{self, Starts};
 use crate::changes::{keep_after, keep_before};
-use crate::hooked::after_tool::after_tools;
 use crate::loop_guard::LoopGuard;
 use crate::permission::permit;
 use crate::session::Session;

@@ -12,11 +12,11 @@ use pollux_session::display_json;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Hooked;
-use super::before_tool::mcp_context;
 use crate::call::{Call, Finished};
 use crate::calls::{self, Starts};
 use crate::changes::{keep_after, keep_before};
+use crate::hooked::Hooked;
+use crate::hooked::before_tool::mcp_context;
 use crate::permission::permit;
 use crate::session::Session;
 

@@ -9,13 +9,13 @@ use pollux_domain::id::SessionId;
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_session::Recorder;
 
-use super::host::Host;
 use crate::authority::Authority;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
 use crate::history::History;
 use crate::prompt::PromptInputs;
 use crate::session::Session;
+use crate::subagent_host::Host;
 use crate::toolbox::Toolbox;
 
 /// Characters of an agent's words that are passed on when it did not come to an end.

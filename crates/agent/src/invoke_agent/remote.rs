@@ -9,8 +9,8 @@ use pollux_domain::untrusted::{sealed, wrapped};
 use pollux_extend::agents::Definition;
 
 use super::executor;
-use super::host::Host;
-use super::terminate_mode::TerminateMode;
+use crate::subagent::terminate_mode::TerminateMode;
+use crate::subagent_host::Host;
 
 /// Sends the prompt and waits for the answer.
 pub(super) async fn run(

@@ -9,9 +9,9 @@ use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::agents::{Output, OutputForm};
 use serde_json::{Value, json};
 
-use super::goal::COMPLETE_TASK;
-use super::run::SubagentRun;
 use crate::schema;
+use crate::subagent::goal::COMPLETE_TASK;
+use crate::subagent::run::SubagentRun;
 
 pub(super) struct CompleteTask {
     spec: Arc<ToolSpec>,

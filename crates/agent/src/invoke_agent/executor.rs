@@ -21,12 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::complete_task::CompleteTask;
-use super::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
-use super::host::Host;
-use super::own_servers::StartedServers;
-use super::run::SubagentRun;
 use super::session::{self, SubagentSpec};
-use super::terminate_mode::TerminateMode;
 use super::{toolset, words};
 use crate::control;
 use crate::desk::Desk;
@@ -35,6 +30,11 @@ use crate::prompt::PromptInputs;
 use crate::schema;
 use crate::session::Session;
 use crate::stopwatch::Stopwatch;
+use crate::subagent::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
+use crate::subagent::own_servers::StartedServers;
+use crate::subagent::run::SubagentRun;
+use crate::subagent::terminate_mode::TerminateMode;
+use crate::subagent_host::Host;
 use crate::turn::pursue;
 
 /// What an agent is asked that was told nothing; upstream's.

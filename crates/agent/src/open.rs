@@ -1,5 +1,8 @@
 //! Opening a session for a front end: what it is to be, what it works with, and the hold on it.
 
+mod life;
+pub(crate) mod operations;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,9 +26,7 @@ use pollux_session::{Recorder, RestoredTurn};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Session;
-use super::life;
-use super::operations::Operations;
+use self::operations::Operations;
 use crate::approval::Approvals;
 use crate::authority::{Authority, GrantReach};
 use crate::control;
@@ -34,11 +35,12 @@ use crate::desk::Desk;
 use crate::emitter::Emitter;
 use crate::history::{Entry, History};
 use crate::hooked::{HookPort, Hooked};
+use crate::invoke_agent;
 use crate::prompt::PromptInputs;
 use crate::services::{CallIds, Services};
-use crate::subagent::host::{Briefing, Host};
-use crate::subagent::invoke_agent;
+use crate::session::Session;
 use crate::subagent::port::AgentPort;
+use crate::subagent_host::{Briefing, Host};
 use crate::toolbox::Toolbox;
 use crate::truncate;
 

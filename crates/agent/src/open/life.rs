@@ -13,12 +13,12 @@ use pollux_hooks::{EndReason, Event as Moment};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
-use super::notes::note_end;
 use crate::approval::{Approvals, ModeRefused};
 use crate::desk::Desk;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::room::compress_now;
+use crate::session::Session;
+use crate::session::notes::note_end;
 use crate::shell_ran::{run_shell, shell_ran};
 use crate::turn::{propose, run_turn};
 

@@ -11,11 +11,11 @@ use pollux_domain::tool::{Tool, ToolSource};
 use pollux_extend::context::ContextFiles;
 use tokio::sync::mpsc;
 
-use super::port::AgentPort;
 use crate::authority::Authority;
 use crate::conversation::Prompted;
 use crate::prompt::PromptInputs;
 use crate::services::Services;
+use crate::subagent::port::AgentPort;
 
 /// The session that sub-agents work for.
 pub(crate) struct Host {
