@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::event::{Event, FrontId, NoticeCode, Severity};
 use pollux_policy::checker::CheckerPort;
 
-use crate::approval::Approvals;
+use crate::approval::{Approvals, ModeRefused};
 use crate::desk::Desk;
 use crate::stopwatch::Stopwatch;
 
@@ -37,5 +39,23 @@ impl Authority {
             reach: self.reach.clone(),
             checkers: self.checkers.clone(),
         }
+    }
+
+    /// Changes the mode and tells the front ends; `by` is the one that wanted it.
+    pub(crate) async fn enter_mode(
+        &self,
+        mode: ApprovalMode,
+        by: Option<&FrontId>,
+    ) -> Result<(), ModeRefused> {
+        let result = self.approvals.set_mode(mode);
+        match result {
+            Ok(true) => self.desk.tell(Event::ModeChanged { mode, by: by.cloned() }).await,
+            Ok(false) => {}
+            Err(refused) => {
+                let (severity, code) = (Severity::Warning, NoticeCode::Policy);
+                self.desk.tell(Event::Notice { severity, code, message: refused.to_string() }).await;
+            }
+        }
+        result.map(drop)
     }
 }

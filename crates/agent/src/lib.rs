@@ -1,9 +1,13 @@
 //! The agent: session, turn, step, call.
 //!
 //! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
-//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints, parses no file format, and names no
-//! provider: the model and the tools come in through ports, and whatever happens goes out as one stream of events.
-//! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
+//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints,
+//! parses no file format, and names no provider: the model and the tools come in through ports, and whatever happens
+//! goes out as one stream of events.
+//!
+//! The state is in `session.rs`: what decides (`authority.rs`), what is remembered (`conversation.rs`), what it works
+//! with (`services.rs`), and the way out (`emitter.rs`). The work is in functions over these parts: start at [`open()`],
+//! then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
 mod approval;
 mod authority;

@@ -150,9 +150,10 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
     };
     let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
     let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
+    let authority = Arc::new(Authority { approvals, desk, reach: spec.grants, checkers: ports.checkers });
     let late_tools = ToolSources::join(ports.late_tools.into_iter().chain(ports.session_tools));
     let mut tools = ports.tools;
-    tools.extend(control::tools(&desk, &approvals, plans.as_deref()));
+    tools.extend(control::tools(&authority, plans.as_deref()));
     let services = Arc::new(Services {
         client: ports.model,
         clock: ports.clock,
@@ -163,7 +164,6 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         hooked,
         call_ids: CallIds::default(),
     });
-    let authority = Arc::new(Authority { approvals, desk, reach: spec.grants, checkers: ports.checkers });
     let mut prompt =
         PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
     let host = ports.agents.map(|port| {

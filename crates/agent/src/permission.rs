@@ -130,11 +130,7 @@ async fn ask_person(
     match answer {
         Answer::Once | Answer::Replies(_) => {}
         Answer::Session if grants.auto_edit => {
-            let _ = session
-                .authority
-                .approvals
-                .enter(ApprovalMode::AutoEdit, &session.authority.desk, by.as_ref())
-                .await;
+            let _ = session.authority.enter_mode(ApprovalMode::AutoEdit, by.as_ref()).await;
         }
         Answer::Session => {
             grants.call.iter().for_each(|grant| session.authority.approvals.allow_for_session(grant))

@@ -8,14 +8,12 @@ use pollux_domain::id::CallId;
 use pollux_domain::tool::{ToolKind, ToolSpec};
 use serde_json::Value;
 
-use crate::approval::Approvals;
-use crate::desk::Desk;
+use crate::authority::Authority;
 
 /// What the planning tools work with.
 #[derive(Clone)]
 pub(super) struct Planning {
-    pub(super) desk: Arc<Desk>,
-    pub(super) approvals: Arc<Approvals>,
+    pub(super) authority: Arc<Authority>,
     pub(super) folder: PathBuf,
 }
 

@@ -101,7 +101,7 @@ impl Invocation for Call {
                 Ok(text) => text,
                 Err(problem) => return ToolOutcome::text(problem.clone(), Display::Text(problem)),
             };
-            let Planning { desk, approvals, .. } = &self.planning;
+            let Planning { authority, .. } = &self.planning;
             let mut by = None;
             let mode = if context.must_ask {
                 let subject = Subject::Plan { path: self.path.clone(), text };
@@ -114,7 +114,7 @@ impl Invocation for Call {
                     (Outcome::Refuse, ""),
                 ];
                 let question = question(&context.call, &self.spec, subject, &outcomes);
-                let (answer, answered) = desk.ask_whom(question, &context.cancel).await;
+                let (answer, answered) = authority.desk.ask_whom(question, &context.cancel).await;
                 by = answered;
                 match answer {
                     Answer::Once => ApprovalMode::Default,
@@ -129,9 +129,9 @@ impl Invocation for Call {
             } else {
                 // Nobody was asked: planning ends where it began. A run that was started in plan mode may
                 // not give itself more than the default.
-                approvals.mode_before_plan()
+                authority.approvals.mode_before_plan()
             };
-            let _ = approvals.enter(mode, desk, by.as_ref()).await;
+            let _ = authority.enter_mode(mode, by.as_ref()).await;
             ToolOutcome::text(
                 format!(
                     "Plan approved. Switching to {}.\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",

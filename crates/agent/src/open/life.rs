@@ -13,8 +13,8 @@ use pollux_hooks::{EndReason, Event as Moment};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{Approvals, ModeRefused};
-use crate::desk::Desk;
+use crate::approval::ModeRefused;
+use crate::authority::Authority;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::room::compress_now;
 use crate::session::Session;
@@ -55,8 +55,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
         };
         let Some(work) = work else { continue };
         let is_prompt = matches!(work, Work::Prompt { .. });
-        let (desk, approvals) =
-            (Arc::clone(&session.authority.desk), Arc::clone(&session.authority.approvals));
+        let authority = Arc::clone(&session.authority);
         let cancel = CancellationToken::new();
         if std::mem::take(&mut cancelled_early) {
             cancel.cancel();
@@ -70,7 +69,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                     biased;
                     asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                         Some(asked) => {
-                            let later = serve_beside(asked, &desk, &approvals, &cancel).await;
+                            let later = serve_beside(asked, &authority, &cancel).await;
                             queue.extend(later);
                         }
                         None => {
@@ -171,9 +170,7 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
         Op::Cancel | Op::End { .. } => (OpResult::Accepted, None),
         Op::Decide { .. } => (too_late(), None),
         Op::Withdraw { .. } => (not_queued(), None),
-        Op::SetMode(mode) => {
-            (entered(session.authority.approvals.enter(mode, &session.authority.desk, Some(&by)).await), None)
-        }
+        Op::SetMode(mode) => (entered(session.authority.enter_mode(mode, Some(&by)).await), None),
         Op::SetModel(name) => (set_model(session, name).await, None),
         Op::ShellRan { command, output } => {
             shell_ran(session, &command, &output).await;
@@ -250,12 +247,7 @@ async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken)
 }
 
 /// Does what can be done while a turn runs; what has to wait is handed back.
-async fn serve_beside(
-    asked: Asked,
-    desk: &Desk,
-    approvals: &Approvals,
-    cancel: &CancellationToken,
-) -> Option<Asked> {
+async fn serve_beside(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
     let Asked { id, by, op } = asked;
     let result = match op {
         Op::Cancel => {
@@ -263,14 +255,14 @@ async fn serve_beside(
             OpResult::Accepted
         }
         Op::Decide { call, answer } => {
-            if desk.answer(&call, answer, &by) {
+            if authority.desk.answer(&call, answer, &by) {
                 OpResult::Accepted
             } else {
                 too_late()
             }
         }
         Op::Withdraw { .. } => not_queued(),
-        Op::SetMode(mode) => entered(approvals.enter(mode, desk, Some(&by)).await),
+        Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
         Op::End { .. } => {
             cancel.cancel();
             return Some(Asked { id, by, op });
@@ -284,7 +276,7 @@ async fn serve_beside(
         | Op::Shell { .. }
         | Op::ShellRan { .. } => return Some(Asked { id, by, op }),
     };
-    desk.acknowledge(id, by, result).await;
+    authority.desk.acknowledge(id, by, result).await;
     None
 }
 
