@@ -32,7 +32,6 @@ use crate::run::{cannot_start, early_style, open_telemetry};
 use crate::wire;
 
 pub(crate) use self::commands::{Command, Subcommand, listing, reserved};
-pub(crate) use self::lines::Keyboard;
 pub(crate) use self::screen::{Clip, Desk};
 
 /// Things that were said before and are shown when a session is gone on with.

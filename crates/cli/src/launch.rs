@@ -3,37 +3,19 @@
 //! [`plan`] takes the arguments, what the standard streams are, and the environment, and returns a
 //! [`Launch`]; every rule about flags is in this file and `launch/`, and is tested with tables.
 
-mod agents;
 mod args;
-mod extensions;
 mod help;
-mod mcp;
-mod memory;
-mod sessions;
-mod skills;
-mod usage;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use pollux_admin::extensions::ExtensionsCommand;
 use pollux_config::env::Env;
-use pollux_domain::JsonObject;
-use pollux_domain::approval::ApprovalMode;
-use pollux_host::extension_set::{NewExtension, SwitchScope};
-use pollux_host::request::{
-    RawOutput, Replies, ReplyOrder, Request, Resumed, Scope, ScriptedModel, SessionChoice,
-};
+use pollux_host::request::Request;
 
-pub(crate) use agents::AgentsCommand;
-pub(crate) use extensions::ExtensionsCommand;
 pub(crate) use help::Topic;
 pub(crate) use help::text as help_text;
 pub(crate) use help::usage_line;
-pub(crate) use mcp::{McpCommand, NewServer, ServerScope, ServerTransport};
-pub(crate) use memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
-pub(crate) use sessions::{RewindWhat, SessionsCommand, TranscriptFormat};
-pub(crate) use skills::{SkillScope, SkillSource, SkillsCommand};
-pub(crate) use usage::UsageError;
+pub(crate) use pollux_admin::UsageError;
 
 /// What the standard streams are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +29,9 @@ pub(crate) struct Terminal {
 pub(crate) enum Launch {
     Version,
     Help(Topic),
-    Extensions {
-        command: ExtensionsCommand,
+    /// A subcommand.
+    Admin {
+        command: pollux_admin::Command,
         options: Box<Request>,
     },
     ListSessions,
@@ -59,165 +42,7 @@ pub(crate) enum Launch {
     Headless(Box<Request>),
     /// The terminal interface, maybe with a first prompt.
     Interactive(Box<Request>),
-    Config {
-        command: ConfigCommand,
-        options: Box<Request>,
-    },
-    Policy {
-        command: PolicyCommand,
-        options: Box<Request>,
-    },
-    Agents {
-        command: AgentsCommand,
-        options: Box<Request>,
-    },
-    Hooks {
-        command: HooksCommand,
-        options: Box<Request>,
-    },
-    Mcp {
-        command: McpCommand,
-        options: Box<Request>,
-    },
-    Skills {
-        command: SkillsCommand,
-        options: Box<Request>,
-    },
-    Trust {
-        command: TrustCommand,
-        /// The working directory if none is named.
-        folder: Option<PathBuf>,
-        options: Box<Request>,
-    },
-    Sessions {
-        command: SessionsCommand,
-        options: Box<Request>,
-    },
-    Memory {
-        command: MemoryCommand,
-        options: Box<Request>,
-    },
-    Auth {
-        command: AuthCommand,
-        options: Box<Request>,
-    },
     Demo(Box<Request>),
-}
-
-/// `pollux config …`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ConfigCommand {
-    Show { origin: bool, json: bool },
-    Get { key: String },
-    Set { key: String, value: String, scope: Scope },
-}
-
-/// `pollux policy …`
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PolicyCommand {
-    Explain {
-        call: PolicyCall,
-        json: bool,
-    },
-    /// Every rule in force.
-    List {
-        view: PolicyView,
-        json: bool,
-    },
-    /// The calls of past sessions through the rules.
-    Replay {
-        /// Without any: all of this project, or of all projects.
-        sessions: Vec<String>,
-        all_projects: bool,
-        view: PolicyView,
-        json: bool,
-    },
-    /// Without files: everything that a run would load.
-    Lint {
-        files: Vec<PathBuf>,
-    },
-    Test {
-        file: PathBuf,
-    },
-}
-
-/// `pollux hooks …`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum HooksCommand {
-    List {
-        json: bool,
-    },
-    Enable {
-        name: String,
-        scope: Scope,
-    },
-    Disable {
-        name: String,
-        scope: Scope,
-    },
-    /// From Claude Code's settings.
-    Migrate,
-    /// One event, for a try.
-    Run {
-        event: String,
-        /// A file, or `-` for stdin; a sample if left out.
-        input: Option<String>,
-        json: bool,
-    },
-}
-
-/// `pollux trust …`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TrustCommand {
-    Show {
-        json: bool,
-    },
-    Allow {
-        /// The folder above, with all that is in it.
-        parent: bool,
-        /// Do not ask.
-        yes: bool,
-    },
-    Deny,
-    Diff {
-        json: bool,
-    },
-}
-
-/// `pollux auth …`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AuthCommand {
-    Login {
-        /// The key comes on standard input.
-        stdin: bool,
-    },
-    Logout {
-        /// Sign-ins at servers, too.
-        all: bool,
-    },
-    Status {
-        json: bool,
-    },
-    List {
-        json: bool,
-    },
-}
-
-/// A call that nobody makes: what would happen with it?
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PolicyCall {
-    pub(crate) tool: String,
-    pub(crate) args: JsonObject,
-    pub(crate) view: PolicyView,
-}
-
-/// The kind of run that a question about rules is about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PolicyView {
-    /// `None` for the mode a run would have.
-    pub(crate) mode: Option<ApprovalMode>,
-    /// Nobody can be asked.
-    pub(crate) headless: bool,
 }
 
 /// Decides what a command line asks for. `args` come without the program's name.
@@ -253,7 +78,7 @@ fn route(request: args::RunRequest, facts: &Terminal, env: &Env) -> Result<Launc
     let options = Box::new(options);
     match action {
         args::Action::ListExtensions => {
-            return Ok(Launch::Extensions { command: ExtensionsCommand::Names, options });
+            return Ok(Launch::Admin { command: ExtensionsCommand::Names.into(), options });
         }
         args::Action::ListSessions => return Ok(Launch::ListSessions),
         args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),

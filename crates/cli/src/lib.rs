@@ -4,24 +4,13 @@
 //! Does not own: the agent, its tools, providers and files, and output formats; `wire.rs` joins those to the ports.
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
-mod agents_command;
-mod auth_command;
-mod config_command;
 mod demo;
-mod extensions_command;
-mod hooks_command;
 mod input;
 mod interactive;
 mod launch;
-mod mcp_command;
-mod memory_command;
-mod policy_command;
 mod report;
 mod run;
-mod sessions_command;
 mod signals;
-mod skills_command;
-mod trust_command;
 mod wire;
 
 use std::collections::BTreeMap;

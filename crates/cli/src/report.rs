@@ -3,14 +3,9 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use pollux_domain::failure::{Colour, Failure};
+use pollux_domain::failure::Colour;
 
 use crate::launch::{Topic, UsageError, help_text, usage_line};
-
-/// The failure that a refused command line is.
-pub(crate) fn usage_failure(error: &UsageError) -> Failure {
-    Failure { hint: error.hint(), ..Failure::new(error.exit(), error.to_string()) }
-}
 
 /// A refused command line: the reason, then the help on the command, all on stderr.
 pub(crate) fn print_usage(
@@ -19,7 +14,7 @@ pub(crate) fn print_usage(
     err: &mut dyn Write,
     colour: Colour,
 ) -> io::Result<()> {
-    usage_failure(error).print(err, colour)?;
+    error.failure().print(err, colour)?;
     match usage_line(args).filter(|_| error.shows_usage_line()) {
         Some(line) => write!(err, "\nUsage: {line}\n")?,
         None if error.shows_help() => write!(err, "\n{}", help_text(Topic::of(args)))?,

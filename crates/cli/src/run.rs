@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_admin::Context;
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
 use pollux_domain::exit::{ExitKind, Received};
@@ -16,6 +17,7 @@ use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
 use pollux_host::VERSION;
+use pollux_host::prompter::Prompter;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request};
 use pollux_output::telemetry::{Configuration, Identity};
 use pollux_output::{Console, Style};
@@ -24,60 +26,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
-use crate::launch::{
-    AuthCommand, ExtensionsCommand, Launch, McpCommand, MemoryCommand, SessionsCommand, SkillsCommand,
-    help_text,
-};
-use crate::sessions_command::Streams;
+use crate::launch::{Launch, help_text};
 use crate::signals::Signals;
-use crate::trust_command::Person;
-use crate::{
-    agents_command, auth_command, config_command, extensions_command, hooks_command, interactive,
-    mcp_command, memory_command, policy_command, sessions_command, skills_command, trust_command, wire,
-};
+use crate::{interactive, wire};
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     let done = match launch {
         Launch::Version => say(&format!("{VERSION}\n")),
-        Launch::Help(topic) => say(help_text(*topic)),
-        Launch::Extensions { command, options } => extensions(command, options, env),
+        Launch::Help(topic) => say(&help_text(*topic)),
+        Launch::Admin { command, options } => admin(command, options, env),
         Launch::ListSessions => wire::list_sessions(env).and_then(|(text, notes)| {
             note(&notes);
             say(&text)
         }),
         Launch::DeleteSession { which } => wire::delete_session(which, env).and_then(|text| say(&text)),
-        Launch::Config { command, options } => wire::settings(options, env).and_then(|mut settings| {
-            note(settings.notes());
-            config_command::run(command, &mut *settings, &mut io::stdout())
-        }),
-        Launch::Policy { command, options } => wire::rules(options, env).and_then(|rules| {
-            note(rules.notes());
-            policy_command::run(command, &*rules, env.cwd(), &mut io::stdout())
-        }),
-        Launch::Agents { command, options } => wire::agent_set(options, env).and_then(|mut agents| {
-            note(agents.notes());
-            agents_command::run(command, &mut *agents, &mut io::stdout())
-        }),
-        Launch::Hooks { command, options } => wire::hook_set(options, env).and_then(|mut hooks| {
-            note(hooks.notes());
-            hooks_command::run(command, &mut *hooks, env.cwd(), &mut io::stdout())
-        }),
-        Launch::Mcp { command, options } => mcp(command, options, env),
-        Launch::Skills { command, options } => skills(command, options, env),
-        Launch::Trust { command, folder, options } => {
-            wire::folder(folder.as_deref(), options, env).and_then(|folder| {
-                let mut person = Person {
-                    at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
-                    input: &mut io::stdin().lock(),
-                    screen: &mut io::stderr(),
-                };
-                trust_command::run(command, &*folder, &mut person, &mut io::stdout())
-            })
-        }
-        Launch::Sessions { command, options } => sessions(command, options, env),
-        Launch::Memory { command, options } => memory(command, options, env),
-        Launch::Auth { command, options } => auth(command, options, env),
         Launch::Interactive(options) => return interactive::run(options, env),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
@@ -96,75 +59,22 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     }
 }
 
-/// `pollux sessions`
-fn sessions(command: &SessionsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
+/// A subcommand, on the streams of the process.
+fn admin(command: &pollux_admin::Command, options: &Request, env: &Env) -> Result<(), Failure> {
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let (terminal, watched) = (out.is_terminal(), err.is_terminal());
-    let mut archive = wire::archive(options, env, watched)?;
-    let mut person = Person {
-        at_terminal: io::stdin().is_terminal() && watched,
-        input: &mut io::stdin().lock(),
-        screen: &mut io::stderr(),
-    };
-    let bold = terminal && env.get("NO_COLOR").is_none_or(str::is_empty);
-    let mut streams = Streams { out: &mut out, err: &mut err, terminal, bold };
-    sessions_command::run(command, &mut *archive, &mut person, &mut streams)
-}
-
-/// `pollux extensions`
-fn extensions(command: &ExtensionsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
-    let mut set = wire::extension_set(options, env)?;
-    note(set.notes());
-    let mut asking = extensions_command::Prompter {
-        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
-        input: &mut io::stdin().lock(),
-        screen: &mut io::stderr(),
-    };
-    extensions_command::run(command, &mut *set, &mut asking, env.cwd(), &mut io::stdout(), &mut io::stderr())
-}
-
-/// `pollux mcp`
-fn mcp(command: &McpCommand, options: &Request, env: &Env) -> Result<(), Failure> {
-    let mut servers = wire::server_set(options, env)?;
-    note(servers.notes());
-    let mut somebody = mcp_command::Somebody {
-        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
-        screen: &mut io::stderr(),
-    };
-    mcp_command::run(command, &mut *servers, &mut somebody, &mut io::stdout(), &mut io::stderr())
-}
-
-/// `pollux skills`
-fn skills(command: &SkillsCommand, options: &Request, env: &Env) -> Result<(), Failure> {
-    let mut skills = wire::skill_set(options, env)?;
-    note(skills.notes());
-    let mut asked = skills_command::Asked { input: &mut io::stdin().lock(), screen: &mut io::stderr() };
-    skills_command::run(command, &mut *skills, env.cwd(), &mut asked, &mut io::stdout())
-}
-
-/// `pollux auth`
-fn auth(command: &AuthCommand, options: &Request, env: &Env) -> Result<(), Failure> {
-    let sign_ins = wire::sign_ins(options, env)?;
-    let mut owner = auth_command::Owner {
-        at_terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
-        input: &mut io::stdin().lock(),
-        screen: &mut io::stderr(),
-    };
-    auth_command::run(command, &*sign_ins, &mut owner, &mut io::stdout())
-}
-
-/// `pollux memory`
-fn memory(command: &MemoryCommand, options: &Request, env: &Env) -> Result<(), Failure> {
-    let (mut out, mut err) = (io::stdout(), io::stderr());
-    let (terminal, watched) = (out.is_terminal(), err.is_terminal());
-    let mut notebook = wire::notebook(options, env)?;
-    let mut person = Person {
-        at_terminal: io::stdin().is_terminal() && watched,
-        input: &mut io::stdin().lock(),
-        screen: &mut io::stderr(),
-    };
-    let mut streams = Streams { out: &mut out, err: &mut err, terminal, bold: false };
-    memory_command::run(command, &mut *notebook, &mut person, &mut streams)
+    let (out_is_terminal, err_is_terminal) = (out.is_terminal(), err.is_terminal());
+    let (mut input, mut screen) = (io::stdin().lock(), io::stderr());
+    let at_terminal = io::stdin().is_terminal() && err_is_terminal;
+    command.run(&mut Context {
+        request: options,
+        env,
+        out: &mut out,
+        err: &mut err,
+        out_is_terminal,
+        err_is_terminal,
+        shows_notes: true,
+        prompter: Prompter { at_terminal, input: &mut input, screen: &mut screen },
+    })
 }
 
 /// Prints a result.

@@ -52,35 +52,16 @@ pub struct Row {
     pub details: JsonObject,
 }
 
-/// The agents, as this command needs them.
-pub trait AgentSet {
-    /// Lines about what was found on the way to them, for stderr.
-    fn notes(&self) -> &[String];
-
-    /// Whether there are sub-agents at all.
-    fn is_on(&self) -> bool;
-
-    /// In the order in which they were found.
-    fn rows(&self) -> Vec<Row>;
-
-    /// What is wrong with definitions, a line each.
-    fn problems(&self) -> Vec<String>;
-
-    /// One agent and its system prompt.
-    fn show(&self, name: &str) -> Result<(Row, String), Failure>;
-
-    /// Switches an agent on or off; says what was done.
-    fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure>;
-
-    /// Writes down that somebody agreed to an agent of the project as it is now; says so.
-    fn acknowledge(&mut self, name: &str) -> Result<String, Failure>;
-}
-
 /// What is asked about agents of the project that nobody has agreed to yet, in lines, and their names; `None` when
 /// there are none. Whoever says no is asked again next time.
-pub fn question(agents: &dyn AgentSet) -> Option<(Vec<String>, Vec<String>)> {
-    let open: Vec<Row> = agents.rows().into_iter().filter(|row| row.status == "unacknowledged").collect();
-    if open.is_empty() || !agents.is_on() {
+pub fn question(agents: &AgentSet) -> Option<(Vec<String>, Vec<String>)> {
+    if agents.is_on() { question_about(&agents.rows()) } else { None }
+}
+
+/// The same about these agents.
+pub fn question_about(rows: &[Row]) -> Option<(Vec<String>, Vec<String>)> {
+    let open: Vec<&Row> = rows.iter().filter(|row| row.status == "unacknowledged").collect();
+    if open.is_empty() {
         return None;
     }
     let mut lines = vec![
@@ -96,7 +77,7 @@ pub fn question(agents: &dyn AgentSet) -> Option<(Vec<String>, Vec<String>)> {
             lines.push(redacted(&plain(&format!("    runs the MCP server {server}"))).into_owned());
         }
     }
-    Some((lines, open.into_iter().map(|row| row.name).collect()))
+    Some((lines, open.iter().map(|row| row.name.clone()).collect()))
 }
 
 /// A description in one line.
@@ -219,7 +200,7 @@ pub fn note(typed: &str, loaded: &Loaded) -> Option<String> {
 }
 
 /// The agents for `pollux agents`.
-pub fn agent_set(options: &Request, env: &Env) -> Result<Box<dyn AgentSet>, Failure> {
+pub fn agent_set(options: &Request, env: &Env) -> Result<AgentSet, Failure> {
     let loaded = load_settings(options, env)?;
     let registry = read(&loaded);
     let mut notes = loaded.notes.clone();
@@ -231,16 +212,17 @@ pub fn agent_set(options: &Request, env: &Env) -> Result<Box<dyn AgentSet>, Fail
             folder.display()
         ));
     }
-    Ok(Box::new(OfARun { loaded, registry, notes }))
+    Ok(AgentSet { loaded, registry, notes })
 }
 
-struct OfARun {
+/// The sub-agents of a run.
+pub struct AgentSet {
     loaded: Loaded,
     registry: Registry,
     notes: Vec<String>,
 }
 
-impl OfARun {
+impl AgentSet {
     fn entry(&self, name: &str) -> Result<&Entry, Failure> {
         let entries = self.registry.entries();
         if let Some(entry) = entries.iter().find(|entry| same_name(&entry.definition.name, name)) {
@@ -255,24 +237,29 @@ impl OfARun {
     }
 }
 
-impl AgentSet for OfARun {
-    fn notes(&self) -> &[String] {
+impl AgentSet {
+    /// Lines about what was found on the way to them, for stderr.
+    pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    fn is_on(&self) -> bool {
+    /// Whether there are sub-agents at all.
+    pub fn is_on(&self) -> bool {
         is_on(&self.loaded)
     }
 
-    fn rows(&self) -> Vec<Row> {
+    /// In the order in which they were found.
+    pub fn rows(&self) -> Vec<Row> {
         self.registry.entries().iter().map(row).collect()
     }
 
-    fn problems(&self) -> Vec<String> {
+    /// What is wrong with definitions, a line each.
+    pub fn problems(&self) -> Vec<String> {
         self.registry.problems().to_vec()
     }
 
-    fn show(&self, name: &str) -> Result<(Row, String), Failure> {
+    /// One agent and its system prompt.
+    pub fn show(&self, name: &str) -> Result<(Row, String), Failure> {
         let entry = self.entry(name)?;
         let text = match &entry.definition.kind {
             Kind::Local(local) => match local.prompt.text() {
@@ -285,7 +272,8 @@ impl AgentSet for OfARun {
         Ok((row(entry), text))
     }
 
-    fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure> {
+    /// Switches an agent on or off; says what was done.
+    pub fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure> {
         let entry = self.entry(name)?;
         let name = entry.definition.name.clone();
         let word = if on { "enabled" } else { "disabled" };
@@ -324,7 +312,8 @@ impl AgentSet for OfARun {
         Ok(format!("Agent \"{name}\" {word} in {}.\n", names.join(" and ")))
     }
 
-    fn acknowledge(&mut self, name: &str) -> Result<String, Failure> {
+    /// Writes down that somebody agreed to an agent of the project as it is now; says so.
+    pub fn acknowledge(&mut self, name: &str) -> Result<String, Failure> {
         let entry = self.entry(name)?;
         let name = entry.definition.name.clone();
         let Status::Unacknowledged { hash } = &entry.status else {

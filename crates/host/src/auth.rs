@@ -1,5 +1,7 @@
 //! Keys and sign-ins: where they are kept, which of them the model is asked with, and `pollux auth`.
 
+pub mod key;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,25 +74,6 @@ pub struct Row {
     pub expires: Option<String>,
     pub stored: Option<String>,
     pub renewable: bool,
-}
-
-/// What the command is about.
-pub trait SignIns {
-    fn status(&self) -> Status;
-
-    fn list(&self) -> Result<Reached<Vec<Row>>, Failure>;
-
-    /// Stores a key; says where, and what keeps it from being used.
-    fn store_key(&self, key: &Secret) -> Result<Stored, Failure>;
-
-    /// Whether there was one.
-    fn forget_key(&self) -> Result<Reached<bool>, Failure>;
-
-    /// What was removed.
-    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure>;
-
-    /// What still signs in without anything stored, if anything does.
-    fn left(&self) -> Option<String>;
 }
 
 /// What was found or done in the places that could be reached.
@@ -229,20 +212,21 @@ fn refused(error: &AuthError, loaded: &Loaded) -> Failure {
 }
 
 /// For `pollux auth`.
-pub fn sign_ins(options: &Request, env: &Env) -> Result<Box<dyn SignIns>, Failure> {
+pub fn sign_ins(options: &Request, env: &Env) -> Result<SignIns, Failure> {
     let loaded = load_settings(options, env)?;
-    Ok(Box::new(OfThisUser { store: store(&loaded), process: env.clone(), loaded }))
+    Ok(SignIns { store: store(&loaded), process: env.clone(), loaded })
 }
 
-struct OfThisUser {
+/// Keys and sign-ins of this user.
+pub struct SignIns {
     store: Arc<CredentialStore>,
     /// The environment without what `.env` files added.
     process: Env,
     loaded: Loaded,
 }
 
-impl SignIns for OfThisUser {
-    fn status(&self) -> Status {
+impl SignIns {
+    pub fn status(&self) -> Status {
         let stored = self.store.api_key();
         let has_stored = matches!(stored, Ok(Some(_)));
         let stored_state = match &stored {
@@ -271,11 +255,20 @@ impl SignIns for OfThisUser {
         status
     }
 
-    fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
+    pub fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
         Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
     }
 
-    fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
+    /// Stores what was typed, if it can be a key.
+    pub fn keep(&self, typed: &str) -> Result<Stored, Failure> {
+        let key = key::check(typed).map_err(|problem| {
+            Failure::new(ExitKind::Input, format!("this is no key: {problem}")).hint(key::WHERE)
+        })?;
+        self.store_key(&key)
+    }
+
+    /// Stores a key; says where, and what keeps it from being used.
+    pub fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
         let now = SystemClock.now().millis();
         let backend = self.store.set_api_key(key, now).map_err(|error| failed(&error))?;
         let mut notes = Vec::new();
@@ -295,27 +288,30 @@ impl SignIns for OfThisUser {
         Ok(Stored { place: self.place_of(&backend), notes })
     }
 
-    fn forget_key(&self) -> Result<Reached<bool>, Failure> {
+    /// Whether there was one.
+    pub fn forget_key(&self) -> Result<Reached<bool>, Failure> {
         let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
         let keychain_missing = removal.unreached.map(|reason| reason.to_string());
         Ok(Reached { result: removal.removed, keychain_missing })
     }
 
-    fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
+    /// What was removed.
+    pub fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
         let removed = self.store.delete_all().map_err(|error| failed(&error))?;
         GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         Ok(rows(removed))
     }
 
-    fn left(&self) -> Option<String> {
+    /// What still signs in without anything stored, if anything does.
+    pub fn left(&self) -> Option<String> {
         let chosen = choose(&self.loaded, || Ok(None)).ok()?;
         let google = google(&chosen).ok()?;
         self.source(&chosen, google.as_ref())
     }
 }
 
-impl OfThisUser {
+impl SignIns {
     fn source(&self, chosen: &ChosenAuth<'_>, google: Option<&GoogleCredentials>) -> Option<String> {
         if let Some(google) = google {
             let source = format!("Google credentials from {}, {}", google.place(), google.kind());

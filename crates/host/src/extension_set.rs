@@ -33,22 +33,22 @@ use crate::prompter::Prompter;
 use crate::request::Request;
 use crate::{VERSION, cannot_start};
 
-pub use rows::{ExtensionSet, NewExtension, Row, Said, SettingRow, SwitchScope, Updated};
+pub use rows::{NewExtension, Row, Said, SettingRow, SwitchScope, Updated};
 
 /// For each command of git.
 const GIT_TIME: Duration = Duration::from_secs(300);
 
 /// The extensions for `pollux extensions`.
-pub fn extension_set(options: &Request, env: &Env) -> Result<Box<dyn ExtensionSet>, Failure> {
-    Ok(Box::new(of_a_home(options, env)?))
+pub fn extension_set(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
+    of_a_home(options, env)
 }
 
 /// The same where nobody waits: Ctrl+C is for somebody else.
-pub fn unattended(options: &Request, env: &Env) -> Result<OfAHome, Failure> {
-    Ok(OfAHome { attended: false, ..of_a_home(options, env)? })
+pub fn unattended(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
+    Ok(ExtensionSet { attended: false, ..of_a_home(options, env)? })
 }
 
-fn of_a_home(options: &Request, env: &Env) -> Result<OfAHome, Failure> {
+fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
     let loaded = load_settings(options, env)?;
     if extensions::is_off(&loaded, "admin.extensions.enabled") {
         return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
@@ -63,10 +63,11 @@ fn of_a_home(options: &Request, env: &Env) -> Result<OfAHome, Failure> {
         workspace: loaded.project.root().to_path_buf(),
     };
     let store = auth::store(&loaded);
-    Ok(OfAHome { loaded, all, places, notes, store, attended: true })
+    Ok(ExtensionSet { loaded, all, places, notes, store, attended: true })
 }
 
-pub struct OfAHome {
+/// The extensions of a home.
+pub struct ExtensionSet {
     loaded: Loaded,
     all: Vec<Installed>,
     places: Places,
@@ -82,17 +83,20 @@ struct Manner {
     asks_settings: bool,
 }
 
-impl ExtensionSet for OfAHome {
-    fn notes(&self) -> &[String] {
+impl ExtensionSet {
+    /// Lines about what was found on the way to them, for stderr.
+    pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    fn names(&self) -> Vec<(String, String)> {
+    /// Names and versions, in order.
+    pub fn names(&self) -> Vec<(String, String)> {
         let own = self.all.iter().filter(|one| one.origin == Origin::User);
         own.map(|one| (one.extension.name.clone(), one.extension.version.clone())).collect()
     }
 
-    fn rows(&self) -> (Vec<Row>, Vec<String>) {
+    /// Everything about them, and lines about those that are not what was installed.
+    pub fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let rules = Enablement::read(&self.places.extensions());
         let rows = self.all.iter().map(|one| self.row(one, &rules)).collect();
         let integrity = self.integrity();
@@ -100,7 +104,7 @@ impl ExtensionSet for OfAHome {
         (rows, changed)
     }
 
-    fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+    pub fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
         let wish = Wish {
             source: new.source.clone(),
             reference: new.reference.clone(),
@@ -113,13 +117,13 @@ impl ExtensionSet for OfAHome {
         Ok(Said { out: format!("Extension \"{name}\" installed successfully and enabled.\n"), notes })
     }
 
-    fn link(&mut self, path: &str, consent: bool, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+    pub fn link(&mut self, path: &str, consent: bool, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
         let metadata = infer_link(path, &self.places.workspace).map_err(|error| refused(&error))?;
         let (name, notes) = self.bring(metadata, &Manner { consent, asks_settings: true }, asking)?;
         Ok(Said { out: format!("Extension \"{name}\" linked successfully and enabled.\n"), notes })
     }
 
-    fn uninstall(&mut self, given: &str) -> Result<(), Failure> {
+    pub fn uninstall(&mut self, given: &str) -> Result<(), Failure> {
         let Some(found) = find(&self.all, given).cloned() else {
             return Err(refused(&InstallError::NotFound));
         };
@@ -142,11 +146,12 @@ impl ExtensionSet for OfAHome {
         }
     }
 
-    fn update(&mut self, name: &str, asking: &mut Prompter<'_>) -> Option<Result<Updated, Failure>> {
+    /// `None` if there is no such extension.
+    pub fn update(&mut self, name: &str, asking: &mut Prompter<'_>) -> Option<Result<Updated, Failure>> {
         self.update_named(name, asking)
     }
 
-    fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure> {
+    pub fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure> {
         let Some(found) = self.all.iter().find(|one| one.extension.name == name) else {
             // Upstream's codes.
             let exit = if on { ExitKind::Config } else { ExitKind::Failure };
@@ -191,11 +196,12 @@ impl ExtensionSet for OfAHome {
         Ok(said)
     }
 
-    fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
+    /// What is wrong with an extension in a folder: warnings and errors.
+    pub fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
         validating::look(folder)
     }
 
-    fn configure(
+    pub fn configure(
         &mut self,
         name: Option<&str>,
         setting: Option<&str>,
@@ -206,7 +212,7 @@ impl ExtensionSet for OfAHome {
     }
 }
 
-impl OfAHome {
+impl ExtensionSet {
     /// The user's extensions, and whether they want to be updated by themselves.
     pub fn sources(&self) -> Vec<(String, Option<bool>)> {
         let own = self.all.iter().filter(|one| one.origin == Origin::User);

@@ -65,6 +65,8 @@ pub use mcp::Detail;
 pub use mcp_login::{ServerLogin, begin_server_login};
 pub use models::models;
 pub use offers::Offers;
+/// Whether arguments fit a tool's schema.
+pub use pollux_agent::check_arguments;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot};
 pub use prepared::{Credentials, Permission, Prepared, prepare, refuse_forbidden_yolo};

@@ -1,6 +1,7 @@
 //! Questions that a command asks on a terminal.
 
 pub mod hidden_line;
+pub mod keyboard;
 
 use std::io::{BufRead, Write};
 
@@ -49,12 +50,21 @@ impl Prompter<'_> {
         line
     }
 
+    /// Asks a question that stands as it is; anything but `y` or `yes` is a no.
+    pub fn confirms(&mut self, question: &str) -> bool {
+        let asked = self.screen.write_all(question.as_bytes()).and_then(|()| self.screen.flush());
+        let mut answer = String::new();
+        let read = asked.and_then(|()| self.input.read_line(&mut answer));
+        read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    }
+
     pub fn show(&mut self, text: &str) {
         // Whoever does not see the question gives no answer.
         let _ = self.screen.write_all(redacted(&plain(text)).as_bytes()).and_then(|()| self.screen.flush());
     }
 
-    fn line(&mut self) -> Option<String> {
+    /// What is typed next, without spaces around it; `None` at the end of input.
+    pub fn line(&mut self) -> Option<String> {
         use std::io::Read as _;
         let mut line = String::new();
         match (&mut self.input).take(MAX_ANSWER).read_line(&mut line) {

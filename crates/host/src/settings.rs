@@ -9,6 +9,7 @@ use pollux_config::startup::Start;
 use pollux_config::trust::{self, Binding};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::redact::{MASK, redact_value};
 use pollux_domain::time::{Clock, SystemClock};
 use serde_json::Value;
 
@@ -28,6 +29,28 @@ pub struct Row {
     pub of_system: bool,
 }
 
+impl Row {
+    /// The value as anybody may see it.
+    pub fn shown(&self) -> Value {
+        if self.secret && !self.value.is_null() {
+            return Value::from(MASK);
+        }
+        // Whoever wrote a key into a setting that is not made for one shall not see it on a shared screen.
+        let mut value = self.value.clone();
+        redact_value(&mut value);
+        value
+    }
+}
+
+/// A string without quotes, anything else as JSON.
+pub fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
 /// What a `set` did.
 #[derive(Debug, Clone)]
 pub struct Change {
@@ -37,26 +60,8 @@ pub struct Change {
     pub after: Value,
 }
 
-/// The settings, as this command needs them.
-pub trait Settings {
-    /// Every known setting, in the order in which they are shown.
-    fn rows(&self) -> Vec<Row>;
-
-    /// Lines about what was found in the files, for stderr.
-    fn notes(&self) -> &[String];
-
-    /// Changes one settings file to what was typed.
-    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure>;
-
-    /// What one settings file says, if it says anything.
-    fn written(&self, key: &str, scope: Scope) -> Option<Value>;
-
-    /// Takes a setting out of a settings file.
-    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure>;
-}
-
 /// The settings for `pollux config`.
-pub fn settings(options: &Request, env: &Env) -> Result<Box<dyn Settings>, Failure> {
+pub fn settings(options: &Request, env: &Env) -> Result<SettingsFiles, Failure> {
     let start = crate::start(options, env)?;
     let project_is_home = same_place(start.project.root(), start.home.user_home());
     let mut notes = notes(&start);
@@ -68,7 +73,7 @@ pub fn settings(options: &Request, env: &Env) -> Result<Box<dyn Settings>, Failu
             file.display()
         ));
     }
-    Ok(Box::new(Files {
+    Ok(SettingsFiles {
         user_file: start.home.settings_file(),
         project_file: start.project.settings_file(),
         project_is_home,
@@ -77,7 +82,7 @@ pub fn settings(options: &Request, env: &Env) -> Result<Box<dyn Settings>, Failu
         binding: start.binding,
         notes,
         settings: start.settings,
-    }))
+    })
 }
 
 /// Lines for stderr about what was found in settings and `.env` files.
@@ -103,7 +108,8 @@ pub fn notes(start: &Start) -> Vec<String> {
     notes
 }
 
-struct Files {
+/// The settings files of a run.
+pub struct SettingsFiles {
     settings: Loaded,
     user_file: PathBuf,
     project_file: PathBuf,
@@ -118,7 +124,7 @@ struct Files {
 /// Keys of a server's entry in which `$NAME` may stand for a secret; `env` and `headers` are never shown.
 const EXPANDED: [&str; 6] = ["args", "command", "cwd", "description", "httpUrl", "url"];
 
-impl Files {
+impl SettingsFiles {
     fn file(&self, scope: Scope) -> Result<&PathBuf, Failure> {
         match scope {
             Scope::User => Ok(&self.user_file),
@@ -160,8 +166,9 @@ impl Files {
     }
 }
 
-impl Settings for Files {
-    fn rows(&self) -> Vec<Row> {
+impl SettingsFiles {
+    /// Every known setting, in the order in which they are shown.
+    pub fn rows(&self) -> Vec<Row> {
         let rows = self.settings.rows().into_iter();
         rows.map(|row| Row {
             value: if row.key == "mcpServers" { self.as_written(row.value) } else { row.value },
@@ -173,11 +180,13 @@ impl Settings for Files {
         .collect()
     }
 
-    fn notes(&self) -> &[String] {
+    /// Lines about what was found in the files, for stderr.
+    pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
+    /// Changes one settings file to what was typed.
+    pub fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
         let file = self.file(scope)?.clone();
         let value = settings::parse_user_value(key, text)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
@@ -186,12 +195,14 @@ impl Settings for Files {
         Ok(Change { file, before, after: value })
     }
 
-    fn written(&self, key: &str, scope: Scope) -> Option<Value> {
+    /// What one settings file says, if it says anything.
+    pub fn written(&self, key: &str, scope: Scope) -> Option<Value> {
         let object = settings::read_object(self.file(scope).ok()?).ok().flatten()?;
         Value::Object(object).pointer(&format!("/{}", key.replace('.', "/"))).cloned()
     }
 
-    fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure> {
+    /// Takes a setting out of a settings file.
+    pub fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure> {
         let file = self.file(scope)?;
         settings::remove_value(file, key).map_err(|error| unwritten(&error))?;
         self.agree(scope)

@@ -36,18 +36,6 @@ pub struct View {
     pub is_home: bool,
 }
 
-/// A folder that the command is about.
-pub trait Folder {
-    /// Looks at it; runs, applies and writes nothing.
-    fn look(&self) -> Result<View, Failure>;
-
-    /// Trusts it, or the folder above it, with exactly this content.
-    fn allow(&self, parent: bool, agreed: &Inventory) -> Result<(), Failure>;
-
-    /// Distrusts it, whatever is said about the folders above.
-    fn deny(&self) -> Result<(), Failure>;
-}
-
 /// What a person who begins a conversation is asked about a folder that nobody decided on, or that changed.
 pub struct Asked {
     view: View,
@@ -60,7 +48,7 @@ pub struct Settled {
 }
 
 /// Looks at the folder for the question.
-pub fn question(folder: &dyn Folder) -> Result<Asked, Failure> {
+pub fn question(folder: &TrustedFolder) -> Result<Asked, Failure> {
     Ok(Asked { view: folder.look()? })
 }
 
@@ -95,7 +83,7 @@ impl Asked {
     }
 
     /// Carries the answer out. No answer decides nothing.
-    pub fn answered(self, folder: &dyn Folder, answer: Option<&str>) -> Result<Settled, Failure> {
+    pub fn answered(self, folder: &TrustedFolder, answer: Option<&str>) -> Result<Settled, Failure> {
         let parent = match answer {
             Some("folder") => false,
             Some("parent") => true,
@@ -208,24 +196,25 @@ pub fn home(env: &Env) -> Result<Home, Failure> {
 }
 
 /// The folder that `pollux trust` is about; the working directory unless one is named.
-pub fn folder(named: Option<&Path>, options: &Request, env: &Env) -> Result<Box<dyn Folder>, Failure> {
+pub fn folder(named: Option<&Path>, options: &Request, env: &Env) -> Result<TrustedFolder, Failure> {
     let path = named.map_or_else(|| env.cwd().to_path_buf(), |named| env.cwd().join(named));
     if !path.is_dir() {
         return Err(Failure::new(ExitKind::Input, format!("there is no folder `{}`", path.display())));
     }
     // `a/..` and links in a path that was typed; a working directory stays as the shell names it.
     let path = if named.is_some() { path.canonicalize().unwrap_or(path) } else { path };
-    Ok(Box::new(OnDisk { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust }))
+    Ok(TrustedFolder { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust })
 }
 
-struct OnDisk {
+/// A folder that the command is about.
+pub struct TrustedFolder {
     env: Env,
     home: Home,
     folder: PathBuf,
     skip_trust: bool,
 }
 
-impl OnDisk {
+impl TrustedFolder {
     fn remember(&self, rule: TrustRule) -> Result<(), Failure> {
         trust::remember(&self.env, &self.home, &self.folder, rule).map_err(|error| {
             let failure = Failure::from_error(ExitKind::Config, &error);
@@ -237,8 +226,9 @@ impl OnDisk {
     }
 }
 
-impl Folder for OnDisk {
-    fn look(&self) -> Result<View, Failure> {
+impl TrustedFolder {
+    /// Looks at it; runs, applies and writes nothing.
+    pub fn look(&self) -> Result<View, Failure> {
         let early = settings::early(&self.env, &self.home)
             .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
         let request = TrustRequest {
@@ -263,7 +253,8 @@ impl Folder for OnDisk {
         })
     }
 
-    fn allow(&self, parent: bool, agreed: &Inventory) -> Result<(), Failure> {
+    /// Trusts it, or the folder above it, with exactly this content.
+    pub fn allow(&self, parent: bool, agreed: &Inventory) -> Result<(), Failure> {
         if !same_place(&self.folder, self.home.user_home()) {
             // First what is agreed to: a line in the register alone would take the content as it is later.
             Record::write(&self.home, agreed, Some(SystemClock.now()))
@@ -274,7 +265,8 @@ impl Folder for OnDisk {
         Ok(())
     }
 
-    fn deny(&self) -> Result<(), Failure> {
+    /// Distrusts it, whatever is said about the folders above.
+    pub fn deny(&self) -> Result<(), Failure> {
         self.remember(TrustRule::Never)?;
         let key = format!("workspace:{}", self.folder.display());
         let _ = settings::remove_path(&self.home.policy_integrity_file(), &[&key]);

@@ -19,6 +19,7 @@ mod settings;
 mod show;
 mod skills;
 mod stats;
+mod subcommand;
 mod table;
 mod tasks;
 mod theme;

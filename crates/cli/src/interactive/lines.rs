@@ -3,7 +3,7 @@
 //! Answers are typed as numbers or words. A line that was typed before a question stands is never taken as
 //! its answer.
 
-mod keyboard;
+use pollux_host::prompter::keyboard;
 mod list;
 mod question;
 mod words;
@@ -17,7 +17,7 @@ use pollux_domain::terminal_text::{one_line, visible};
 use pollux_output::Console;
 use pollux_tui::places::Places;
 
-pub(crate) use self::keyboard::Keyboard;
+use self::keyboard::Keyboard;
 pub(super) use self::words::said;
 use super::face::{Choice, Input};
 

@@ -64,7 +64,7 @@ pub(super) async fn settled(
         acknowledge(options, env, &loaded, face).await?;
         return Ok(loaded);
     }
-    if !trusts(&*wire::folder(None, options, env)?, face).await? {
+    if !trusts(&wire::folder(None, options, env)?, face).await? {
         return Ok(loaded);
     }
     let loaded = wire::load_settings(options, env)?;
@@ -74,7 +74,7 @@ pub(super) async fn settled(
 
 /// Asks about a folder that nobody decided on, or that changed; whether it is trusted now. Leaving the question
 /// decides nothing, and it is asked again the next time.
-pub(super) async fn trusts(folder: &dyn trust::Folder, face: &mut Face) -> Result<bool, Failure> {
+pub(super) async fn trusts(folder: &trust::TrustedFolder, face: &mut Face) -> Result<bool, Failure> {
     let asked = trust::question(folder)?;
     let mut choice = Choice::of("Do you trust the files in this folder?", asked.answers());
     choice.about = asked.lines();
@@ -100,7 +100,7 @@ async fn acknowledge(
         return Ok(());
     }
     let mut agents = wire::agent_set(options, env)?;
-    let Some((question, names)) = agents::question(&*agents) else { return Ok(()) };
+    let Some((question, names)) = agents::question(&agents) else { return Ok(()) };
     let mut choice =
         Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
     choice.about = question;

@@ -2,37 +2,19 @@
 //!
 //! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
 
-mod agents;
-mod auth;
-mod extensions;
-mod hooks;
-mod mcp;
-mod memory;
-mod policy;
-mod sessions;
-mod skills;
-mod trust;
-
-use std::path::PathBuf;
-
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use pollux_domain::approval::ApprovalMode;
+use pollux_admin::grammar::{Given, Parsed as Subcommand, Root, approval, command, flag, list, split, text};
+use pollux_admin::{Row, TABLE, UsageError, policy, row};
 use pollux_domain::id::SessionId;
+use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
 use serde_json::Value;
 
+use super::Launch;
 use super::help::Topic;
-use super::usage::UsageError;
-use super::{
-    ConfigCommand, Launch, RawOutput, Replies, ReplyOrder, Request, Resumed, Scope, ScriptedModel,
-    SessionChoice,
-};
 use crate::interactive::reserved;
 
 pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
-pub(super) const MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
 pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
-const SCOPES: &[&str] = &["user", "project"];
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
 const LATER_COMMANDS: &[&str] = &["gemma"];
@@ -67,7 +49,7 @@ pub(super) enum Action {
 }
 
 pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
-    let matches = split(join_dashed_prompts(words))?;
+    let matches = split(grammar, join_dashed_prompts(words))?;
     let given = Given(&matches);
     if given.flag("version")? {
         return Ok(Parsed::Done(Launch::Version));
@@ -75,45 +57,12 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
     match matches.subcommand() {
         None if given.flag("help")? => Ok(Parsed::Done(Launch::Help(Topic::Main))),
         None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
-        Some(("config", inner)) => config(&given, inner).map(Parsed::Done),
-        Some(("policy", inner)) => policy::launch(&given, inner).map(Parsed::Done),
-        Some(("extensions", inner)) => extensions::launch(&given, inner).map(Parsed::Done),
-        Some(("agents", inner)) => agents::launch(&given, inner).map(Parsed::Done),
-        Some(("hooks", inner)) => hooks::launch(&given, inner).map(Parsed::Done),
-        Some(("mcp", inner)) => mcp::launch(&given, inner).map(Parsed::Done),
-        Some(("memory", inner)) => memory::launch(&given, inner).map(Parsed::Done),
-        Some(("skills", inner)) => skills::launch(&given, inner).map(Parsed::Done),
-        Some(("trust", inner)) => trust::launch(&given, inner).map(Parsed::Done),
-        Some(("sessions", inner)) => sessions::launch(&given, inner).map(Parsed::Done),
-        Some(("auth", inner)) => auth::launch(&given, inner).map(Parsed::Done),
         Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
-        Some((name, _)) => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
+        Some((name, inner)) => match row(name) {
+            Some(row) => subcommand(row, &matches, inner).map(Parsed::Done),
+            None => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
+        },
     }
-}
-
-/// clap misses required arguments before anyone sees `--help`, so a line without them is split once more.
-fn split(words: Vec<String>) -> Result<ArgMatches, UsageError> {
-    let error = match grammar().try_get_matches_from(&words) {
-        Ok(matches) => return Ok(matches),
-        Err(error) => error,
-    };
-    if error.kind() == ErrorKind::MissingRequiredArgument
-        && let Ok(matches) = nothing_required(grammar()).try_get_matches_from(&words)
-        && wants_help(&matches)
-    {
-        return Ok(matches);
-    }
-    Err(refusal(&error))
-}
-
-fn nothing_required(command: Command) -> Command {
-    command.mut_args(|arg| arg.required(false)).mut_subcommands(nothing_required)
-}
-
-fn wants_help(matches: &ArgMatches) -> bool {
-    matches
-        .subcommand()
-        .map_or_else(|| Given(matches).flag("help").unwrap_or(false), |(_, inner)| wants_help(inner))
 }
 
 fn grammar() -> Command {
@@ -167,53 +116,12 @@ fn grammar() -> Command {
             flag("debug").short('d').global(true),
             flag("help").short('h').global(true),
         ])
-        .subcommand(config_grammar())
-        .subcommand(policy::grammar())
-        .subcommand(extensions::grammar())
-        .subcommand(agents::grammar())
-        .subcommand(hooks::grammar())
-        .subcommand(mcp::grammar())
-        .subcommand(memory::grammar())
-        .subcommand(skills::grammar())
-        .subcommand(trust::grammar())
-        .subcommand(sessions::grammar())
-        .subcommand(auth::grammar())
+        .subcommands(TABLE.iter().map(|row| (row.grammar)()))
         .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
     LATER_COMMANDS.iter().fold(root, |root, name| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         root.subcommand(command(name).arg(rest))
     })
-}
-
-fn config_grammar() -> Command {
-    command("config").subcommands([
-        command("show").args([flag("origin"), flag("json")]),
-        command("get").arg(Arg::new("key").required(true)),
-        command("set").args([
-            Arg::new("key").required(true),
-            Arg::new("value").required(true).allow_hyphen_values(true),
-            text("scope"),
-        ]),
-    ])
-}
-
-fn command(name: &'static str) -> Command {
-    Command::new(name).disable_help_flag(true).args_override_self(true)
-}
-
-/// An option with a value; the last one given wins.
-fn text(name: &'static str) -> Arg {
-    Arg::new(name).long(name).num_args(1).action(ArgAction::Set)
-}
-
-/// An option that may be repeated and may hold several items separated by commas.
-fn list(name: &'static str) -> Arg {
-    Arg::new(name).long(name).num_args(1).action(ArgAction::Append)
-}
-
-/// `--name` or `--name=false`.
-fn flag(name: &'static str) -> Arg {
-    text(name).num_args(0..=1).require_equals(true).default_missing_value("true")
 }
 
 /// Lets a prompt start with a dash: `-p "- first item"` is plainly no flag, since it has spaces.
@@ -234,58 +142,6 @@ fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
         }
     }
     joined
-}
-
-/// What was given, with upstream's reading of values.
-struct Given<'a>(&'a ArgMatches);
-
-impl Given<'_> {
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get_one::<String>(name).map(String::as_str)
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
-        self.text(name).map(PathBuf::from)
-    }
-
-    fn switch(&self, name: &str) -> Result<Option<bool>, UsageError> {
-        match self.text(name) {
-            None => Ok(None),
-            Some("true") => Ok(Some(true)),
-            Some("false") => Ok(Some(false)),
-            Some(given) => Err(UsageError::NotBoolean { flag: format!("--{name}"), given: given.to_owned() }),
-        }
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, UsageError> {
-        Ok(self.switch(name)?.unwrap_or(false))
-    }
-
-    fn choice(
-        &self,
-        argument: &'static str,
-        choices: &'static [&'static str],
-    ) -> Result<Option<&str>, UsageError> {
-        match self.text(argument) {
-            Some(given) if !choices.contains(&given) => {
-                Err(UsageError::NotAChoice { argument, given: given.to_owned(), choices })
-            }
-            given => Ok(given),
-        }
-    }
-
-    /// Items trimmed and empty ones dropped; a lone empty value stays, as upstream keeps it.
-    fn list(&self, name: &str) -> Vec<String> {
-        let Some(values) = self.0.get_many::<String>(name) else { return Vec::new() };
-        let values: Vec<&String> = values.collect();
-        if let [only] = values.as_slice()
-            && only.is_empty()
-        {
-            return vec![String::new()];
-        }
-        let items = values.iter().flat_map(|value| value.split(','));
-        items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-    }
 }
 
 fn run_request(given: &Given<'_>) -> Result<RunRequest, UsageError> {
@@ -348,15 +204,6 @@ fn prompt(given: &Given<'_>) -> Result<(Option<String>, PromptSource), UsageErro
     }
 }
 
-fn approval(given: &Given<'_>) -> Result<Option<ApprovalMode>, UsageError> {
-    let mode = given.choice("approval-mode", MODES)?;
-    match (given.flag("yolo")?, mode) {
-        (true, Some(_)) => Err(UsageError::YoloAndMode),
-        (true, None) => Ok(Some(ApprovalMode::Yolo)),
-        (false, mode) => Ok(mode.and_then(|mode| mode.parse().ok())),
-    }
-}
-
 fn session(given: &Given<'_>) -> Result<SessionChoice, UsageError> {
     let (fork, all_projects) = (given.flag("fork")?, given.flag("all-projects")?);
     if given.text("resume").is_none() && (fork || all_projects) {
@@ -406,33 +253,12 @@ fn refuse_unavailable(given: &Given<'_>) -> Result<(), UsageError> {
     Err(UsageError::FlagUnavailable { flag })
 }
 
-fn config(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
-    let Some((name, matches)) = inner.subcommand() else {
-        return if Given(inner).flag("help")? {
-            Ok(Launch::Help(Topic::Config))
-        } else {
-            Err(UsageError::MissingSubcommand("config"))
-        };
-    };
-    let given = Given(matches);
-    // A value may begin with a dash, and nobody sets one to this.
-    let help_as_value = matches!(name, "set") && matches!(given.text("value"), Some("--help" | "-h"));
-    if given.flag("help")? || help_as_value {
-        return Ok(Launch::Help(Topic::Config));
-    }
-    let text = |name| given.text(name).unwrap_or_default().to_owned();
-    let command = match name {
-        "get" => ConfigCommand::Get { key: text("key") },
-        "set" => {
-            let project = given.choice("scope", SCOPES)? == Some("project");
-            let scope = if project { Scope::Project } else { Scope::User };
-            ConfigCommand::Set { key: text("key"), value: text("value"), scope }
-        }
-        _ => ConfigCommand::Show { origin: given.flag("origin")?, json: given.flag("json")? },
-    };
-    let mut options = shared_options(root)?;
-    options.debug |= given.flag("debug")?;
-    Ok(Launch::Config { command, options: Box::new(options) })
+fn subcommand(row: &Row, root: &ArgMatches, inner: &ArgMatches) -> Result<Launch, UsageError> {
+    let request = || shared_options(&Given(root));
+    Ok(match (row.parse)(&Root::new(root, &request), inner)? {
+        Subcommand::Help(page) => Launch::Help(Topic::Subcommand { name: row.name, page }),
+        Subcommand::Run(command, options) => Launch::Admin { command, options },
+    })
 }
 
 fn demo(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
@@ -453,33 +279,6 @@ fn demo(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
         }
     }
     Ok(Launch::Demo(Box::new(options)))
-}
-
-/// Says in our words what clap refused.
-fn refusal(error: &clap::Error) -> UsageError {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let argument = context(ContextKind::InvalidArg);
-    // clap writes `--prompt <prompt>`; the name alone is enough.
-    let name = argument.split([' ', '=', '[', '<']).next().unwrap_or(argument);
-    match error.kind() {
-        ErrorKind::UnknownArgument => UsageError::UnknownFlag(name.trim_start_matches('-').to_owned()),
-        ErrorKind::InvalidSubcommand => {
-            UsageError::UnknownFlag(context(ContextKind::InvalidSubcommand).to_owned())
-        }
-        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues
-            if context(ContextKind::InvalidValue).is_empty() =>
-        {
-            UsageError::MissingValue(name.to_owned())
-        }
-        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(names)) => UsageError::MissingArgument(names.join(" ")),
-            _ => UsageError::MissingArgument(name.to_owned()),
-        },
-        _ => UsageError::Malformed(error.to_string().trim().to_owned()),
-    }
 }
 
 /// Every command with the commands below it, as the words that name it.

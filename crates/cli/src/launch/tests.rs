@@ -1,7 +1,17 @@
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use pollux_admin::Command;
+use pollux_admin::auth::AuthCommand;
+use pollux_admin::config::ConfigCommand;
+use pollux_admin::memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
+use pollux_admin::policy::{PolicyCommand, PolicyView};
+use pollux_admin::sessions::{RewindWhat, SessionsCommand, TranscriptFormat};
+use pollux_domain::approval::ApprovalMode;
+use pollux_host::request::{RawOutput, Replies, ReplyOrder, Resumed, Scope, SessionChoice};
 use pollux_host::sessions::{SessionSource, Wanted};
 
 use super::*;
-use std::os::unix::ffi::OsStringExt;
 
 use serde_json::json;
 
@@ -90,7 +100,10 @@ fn every_command_explains_itself_when_asked() {
         assert!(matches!(planned(words, PIPED), Ok(Launch::Help(_))), "{words:?}");
     }
     // What follows the server's command is the server's.
-    assert!(matches!(planned(&["mcp", "add", "n", "srv", "--help"], PIPED), Ok(Launch::Mcp { .. })));
+    assert!(matches!(
+        planned(&["mcp", "add", "n", "srv", "--help"], PIPED),
+        Ok(Launch::Admin { command: Command::Mcp(_), .. })
+    ));
 }
 
 #[test]
@@ -120,7 +133,7 @@ fn commands_and_flags_of_later_versions_are_refused_by_name() {
 #[test]
 fn auth_takes_its_commands_and_never_a_key() {
     let command = |args: &[&str]| match planned(args, PIPED).unwrap() {
-        Launch::Auth { command, .. } => command,
+        Launch::Admin { command: Command::Auth(command), .. } => command,
         other => panic!("{other:?}"),
     };
     assert_eq!(command(&["auth", "login"]), AuthCommand::Login { stdin: false });
@@ -167,7 +180,7 @@ fn resume_takes_its_value_only_when_one_follows() {
 #[test]
 fn a_sessions_command_says_which_sessions_are_meant() {
     let command = |args: &[&str]| match planned(args, PIPED) {
-        Ok(Launch::Sessions { command, .. }) => command,
+        Ok(Launch::Admin { command: Command::Sessions(command), .. }) => command,
         other => panic!("{args:?} gave {other:?}"),
     };
     let own = Some(SessionSource::Gemini);
@@ -192,7 +205,9 @@ fn a_sessions_command_says_which_sessions_are_meant() {
         (&["--both"], RewindWhat::Both),
         (&["--files", "--conversation"], RewindWhat::Both),
     ] {
-        let Ok(Launch::Sessions { command: SessionsCommand::Rewind { which, what, .. }, .. }) = rewind(flags)
+        let Ok(Launch::Admin {
+            command: Command::Sessions(SessionsCommand::Rewind { which, what, .. }), ..
+        }) = rewind(flags)
         else {
             panic!("{flags:?}");
         };
@@ -293,11 +308,17 @@ fn questions_about_the_program_are_recognised() {
     assert_eq!(planned(&["-p", "x", "-v"], PIPED), Ok(Launch::Version));
     assert_eq!(planned(&["-h"], PIPED), Ok(Launch::Help(Topic::Main)));
     assert_eq!(planned(&["-p", "x", "--help"], PIPED), Ok(Launch::Help(Topic::Main)));
-    assert_eq!(planned(&["config", "--help"], PIPED), Ok(Launch::Help(Topic::Config)));
-    assert_eq!(planned(&["config", "get", "-h", "x"], PIPED), Ok(Launch::Help(Topic::Config)));
+    assert_eq!(
+        planned(&["config", "--help"], PIPED),
+        Ok(Launch::Help(Topic::Subcommand { name: "config", page: "" }))
+    );
+    assert_eq!(
+        planned(&["config", "get", "-h", "x"], PIPED),
+        Ok(Launch::Help(Topic::Subcommand { name: "config", page: "" }))
+    );
     assert_eq!(planned(&["demo", "-h"], PIPED), Ok(Launch::Help(Topic::Demo)));
     let listed = planned(&["--list-extensions", "-e", "a,b"], PIPED);
-    let Ok(Launch::Extensions { command: ExtensionsCommand::Names, options }) = listed else {
+    let Ok(Launch::Admin { command: Command::Extensions(ExtensionsCommand::Names), options }) = listed else {
         panic!("{listed:?}")
     };
     assert_eq!(options.extensions, ["a", "b"]);
@@ -306,7 +327,7 @@ fn questions_about_the_program_are_recognised() {
 #[test]
 fn subcommands_carry_their_arguments() {
     let config = |args: &[&str]| match planned(args, PIPED).unwrap() {
-        Launch::Config { command, .. } => command,
+        Launch::Admin { command: Command::Config(command), .. } => command,
         other => panic!("{other:?}"),
     };
     assert_eq!(config(&["config", "show", "--origin"]), ConfigCommand::Show { origin: true, json: false });
@@ -349,19 +370,23 @@ fn policy_flags_are_settings_and_a_subcommands_own_win() {
     assert_eq!(run.overrides, expected);
     let words =
         ["--policy", "a", "-y", "policy", "explain", "--tool", "t", "--args", "{}", "--policy", "b", "c"];
-    let Ok(Launch::Policy { command, options }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    let Ok(Launch::Admin { command: Command::Policy(command), options }) = planned(&words, PIPED) else {
+        panic!("{words:?}")
+    };
     assert_eq!(options.overrides, [("policyPaths".to_owned(), json!(["b", "c"]))]);
     let PolicyCommand::Explain { call, json: false } = command else { panic!("{command:?}") };
     let view = PolicyView { mode: Some(ApprovalMode::Yolo), headless: false };
     assert_eq!((call.tool.as_str(), call.view), ("t", view));
     let words = ["policy", "replay", "--policy", "b", "one", "two", "--headless", "--all-projects"];
-    let Ok(Launch::Policy { command, options }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    let Ok(Launch::Admin { command: Command::Policy(command), options }) = planned(&words, PIPED) else {
+        panic!("{words:?}")
+    };
     assert_eq!(options.overrides, [("policyPaths".to_owned(), json!(["b"]))]);
     let view = PolicyView { mode: None, headless: true };
     let sessions = vec!["one".to_owned(), "two".to_owned()];
     assert_eq!(command, PolicyCommand::Replay { sessions, all_projects: true, view, json: false });
     let words = ["policy", "list", "--allowed-mcp-server-names", "a,b", "--allowed-tools", "glob"];
-    let Ok(Launch::Policy { options, .. }) = planned(&words, PIPED) else { panic!("{words:?}") };
+    let Ok(Launch::Admin { options, .. }) = planned(&words, PIPED) else { panic!("{words:?}") };
     assert_eq!(options.allowed_tools, ["glob"]);
     let servers = [("mcp.allowed".to_owned(), json!(["a", "b"])), ("mcp.excluded".to_owned(), json!([]))];
     assert_eq!(options.overrides, servers);
@@ -370,7 +395,7 @@ fn policy_flags_are_settings_and_a_subcommands_own_win() {
 #[test]
 fn memory_is_asked_as_it_was_typed() {
     let asked = |args: &[&str]| match planned(args, PIPED).unwrap() {
-        Launch::Memory { command, .. } => command,
+        Launch::Admin { command: Command::Memory(command), .. } => command,
         other => panic!("{other:?}"),
     };
     let search =
@@ -411,13 +436,16 @@ fn memory_is_asked_as_it_was_typed() {
         MemoryCommand::Export { reach: Reach::Unassigned }
     );
     assert_eq!(asked(&["memory", "adopt", "/old"]), MemoryCommand::Adopt { folder: "/old".into() });
-    let Launch::Memory { options, .. } = planned(&["memory", "status", "--agent", "work"], PIPED).unwrap()
+    let Launch::Admin { options, .. } = planned(&["memory", "status", "--agent", "work"], PIPED).unwrap()
     else {
         panic!()
     };
     assert_eq!(options.overrides, [("memory.agent".to_owned(), json!("work"))]);
-    assert_eq!(planned(&["memory"], PIPED), Ok(Launch::Help(Topic::Memory)));
-    assert_eq!(planned(&["memory", "model"], PIPED), Ok(Launch::Help(Topic::Memory)));
+    assert_eq!(planned(&["memory"], PIPED), Ok(Launch::Help(Topic::Subcommand { name: "memory", page: "" })));
+    assert_eq!(
+        planned(&["memory", "model"], PIPED),
+        Ok(Launch::Help(Topic::Subcommand { name: "memory", page: "" }))
+    );
     assert_eq!(refused(&["memory", "forget"]), UsageError::ForgetWhat);
     assert_eq!(refused(&["memory", "get"]), UsageError::MissingValue("PATH".into()));
     assert!(matches!(refused(&["memory", "search", "x", "--mode", "v3"]), UsageError::NotAChoice { .. }));

@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "cli",
+        "admin",
         &[
             "domain",
             "config",
@@ -69,11 +69,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "memory",
             "mcp",
             "install",
-            "a2a",
-            "agent",
             "host",
-            "output",
-            "tui",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "domain", "config", "exec", "session", "extend", "rewind", "mcp", "tools", "host", "admin",
+            "output", "tui",
         ],
     ),
     ("tui", &["domain"]),
@@ -83,25 +86,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Edges that only a bench has: retrieval is measured with real vectors.
 const BENCH_EDGES: &[(&str, &str)] = &[("embed", "memory")];
 
-/// What only `cli/src/wire.rs` and the files below it may name.
-const ADAPTERS: &[&str] = &[
-    "pollux_model",
-    "pollux_rewind",
-    "pollux_hooks",
-    "pollux_tools",
-    "pollux_net",
-    "pollux_exec",
-    "pollux_policy",
-    "pollux_session",
-    "pollux_agent",
-    "pollux_extend",
-    "pollux_foreign",
-    "pollux_catalogue",
-    "pollux_embed",
-    "pollux_memory",
-    "pollux_mcp",
-    "pollux_install",
-    "pollux_a2a",
+/// What every part of a crate for people may name.
+const EVERYWHERE: &[&str] = &["domain", "config", "host"];
+
+/// What the parts of these crates may name beside [`EVERYWHERE`]: a subcommand the library of its noun, the desk what
+/// it looks things up in. A part is the module of that name with all below it; the empty one is the rest of the crate.
+const PARTS: &[(&str, &str, &[&str])] = &[
+    ("admin", "", &[]),
+    ("admin", "agents", &[]),
+    ("admin", "auth", &[]),
+    ("admin", "config", &[]),
+    ("admin", "extensions", &[]),
+    ("admin", "hooks", &["hooks", "exec"]),
+    ("admin", "mcp", &["mcp", "exec", "net"]),
+    ("admin", "memory", &["memory", "embed", "exec"]),
+    ("admin", "policy", &["policy", "exec", "model", "net", "session", "tools"]),
+    ("admin", "sessions", &["session", "catalogue", "foreign", "rewind"]),
+    ("admin", "skills", &["extend", "install", "exec"]),
+    ("admin", "trust", &[]),
+    ("cli", "", &["admin", "output", "tui", "cli"]),
+    ("cli", "wire", &["admin", "tui", "exec", "extend", "mcp", "rewind", "session", "tools"]),
 ];
 
 /// What a library never does: values come in, results go out.
@@ -215,21 +219,38 @@ fn the_manifest_reader_sees_edges() {
     assert_eq!(own_dependencies(manifest, "dev-dependencies"), ["agent"]);
 }
 
+/// The crates of this workspace that a text names, as in `pollux_session::list`.
+fn named_crates(text: &str) -> Vec<&str> {
+    let after = text.split("pollux_").skip(1);
+    let names = after.filter_map(|rest| rest.split(|sign: char| !sign.is_ascii_alphanumeric()).next());
+    let crates = crates();
+    names.filter(|name| crates.iter().any(|known| known == name)).collect()
+}
+
 #[test]
-fn only_the_wiring_names_adapters() {
-    let src = root().join("crates/cli/src");
-    for path in sources(&src) {
-        let below = path.strip_prefix(&src).unwrap();
-        if below == Path::new("wire.rs") || below.starts_with("wire") {
-            continue;
-        }
-        let text = read(&path);
-        for adapter in ADAPTERS {
-            assert!(
-                !text.contains(adapter),
-                "`{}` names `{adapter}`; only `wire.rs` joins adapters, see ARCHITECTURE.md",
-                below.display()
-            );
+fn the_names_of_crates_are_seen() {
+    assert_eq!(
+        named_crates("use pollux_net::client;\nlet a = pollux_exec::b(\"pollux_nosuch\");"),
+        ["net", "exec"]
+    );
+}
+
+#[test]
+fn subcommands_and_the_program_name_only_the_libraries_of_their_part() {
+    for folder in ["admin", "cli"] {
+        let src = root().join("crates").join(folder).join("src");
+        for path in sources(&src) {
+            let below = path.strip_prefix(&src).unwrap().with_extension("");
+            let first = below.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+            let row = |part: &str| PARTS.iter().find(|(name, known, _)| *name == folder && *known == part);
+            let (_, part, allowed) = row(&first).or_else(|| row("")).unwrap();
+            for name in named_crates(&code(&path)) {
+                assert!(
+                    EVERYWHERE.contains(&name) || allowed.contains(&name),
+                    "`{folder}/src/{}` names `pollux_{name}`, which `{part}` has no business with; see ARCHITECTURE.md",
+                    below.display()
+                );
+            }
         }
     }
 }

@@ -5,14 +5,14 @@ use pollux_domain::failure::Failure;
 use pollux_extend::extension::{Installed, Setting, ValueScope};
 use pollux_install::extension::set_value;
 
-use super::{OfAHome, refused};
+use super::{ExtensionSet, refused};
 use crate::extension_set::Said;
 use crate::extensions;
 use crate::prompter::Prompter;
 
 /// Asks for one setting, for those of one extension, or for all.
 pub(super) fn configure(
-    home: &OfAHome,
+    home: &ExtensionSet,
     name: Option<&str>,
     setting: Option<&str>,
     workspace: bool,
@@ -60,7 +60,7 @@ pub(super) fn configure(
 }
 
 fn all_of(
-    home: &OfAHome,
+    home: &ExtensionSet,
     found: &Installed,
     scope: ValueScope,
     asking: &mut Prompter<'_>,
@@ -94,7 +94,7 @@ fn all_of(
 
 /// Asks for one value and stores it; an empty one removes it. Says whether something was done.
 fn one(
-    home: &OfAHome,
+    home: &ExtensionSet,
     found: &Installed,
     setting: &Setting,
     scope: ValueScope,

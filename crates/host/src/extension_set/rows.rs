@@ -1,11 +1,6 @@
 //! What is known of extensions, and what can be done with them.
 
-use std::path::Path;
-
-use pollux_domain::failure::Failure;
 use serde_json::Value;
-
-use crate::prompter::Prompter;
 
 /// An extension that is installed.
 #[derive(Debug, Clone, Default)]
@@ -59,40 +54,6 @@ pub enum Updated {
     },
     /// Nothing newer, or nothing ever; the line says why if there is a reason.
     Not(Option<String>),
-}
-
-/// The extensions, as this command needs them.
-pub trait ExtensionSet {
-    /// Lines about what was found on the way to them, for stderr.
-    fn notes(&self) -> &[String];
-
-    /// Names and versions, in order.
-    fn names(&self) -> Vec<(String, String)>;
-
-    /// Everything about them, and lines about those that are not what was installed.
-    fn rows(&self) -> (Vec<Row>, Vec<String>);
-
-    fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure>;
-
-    fn link(&mut self, path: &str, consent: bool, asking: &mut Prompter<'_>) -> Result<Said, Failure>;
-
-    fn uninstall(&mut self, given: &str) -> Result<(), Failure>;
-
-    /// `None` if there is no such extension.
-    fn update(&mut self, name: &str, asking: &mut Prompter<'_>) -> Option<Result<Updated, Failure>>;
-
-    fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure>;
-
-    /// What is wrong with an extension in a folder: warnings and errors.
-    fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure>;
-
-    fn configure(
-        &mut self,
-        name: Option<&str>,
-        setting: Option<&str>,
-        workspace: bool,
-        asking: &mut Prompter<'_>,
-    ) -> Result<Said, Failure>;
 }
 
 /// An extension to be installed.

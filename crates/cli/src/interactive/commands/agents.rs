@@ -1,10 +1,10 @@
 //! `/agents`: the helpers of this conversation.
 
+use pollux_admin::agents::{AgentsCommand, listing};
 use pollux_host::request::Scope;
 
 use super::super::Front;
-use crate::launch::AgentsCommand;
-use crate::{agents_command, wire};
+use crate::wire;
 
 /// The agents of a conversation are those that it began with.
 const NEXT_TIME: &str = "This counts from the next conversation on.";
@@ -28,17 +28,15 @@ impl Front<'_, '_> {
                     .to_owned();
             }
         };
-        let mut text = Vec::new();
-        let done = wire::agent_set(self.turn.request, &self.turn.loaded.env)
-            .and_then(|mut agents| agents_command::run(&command, &mut *agents, &mut text));
-        match done {
-            Ok(()) => format!("{}{then}", String::from_utf8_lossy(&text)),
+        let done = self.subcommand(command);
+        match done.result {
+            Ok(()) => format!("{}{then}", done.out),
             Err(failure) => failure.message(),
         }
     }
     fn list_agents(&self) -> String {
         match wire::agent_set(self.turn.request, &self.turn.loaded.env) {
-            Ok(agents) => agents_command::listing(&*agents),
+            Ok(agents) => listing(&agents),
             Err(failure) => failure.message(),
         }
     }

@@ -1,14 +1,14 @@
 //! `/auth`, and the first start without a key: how the model is reached.
 
+use pollux_admin::auth::AuthCommand;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
+use pollux_host::auth::key::WHERE;
 use pollux_host::request::{Request, Scope};
 
 use super::super::Front;
 use super::super::face::{Choice, Face};
 use super::{Reopen, Then};
-use crate::auth_command::{self, WHERE};
-use crate::launch::AuthCommand;
 use crate::wire;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
@@ -55,7 +55,7 @@ pub(in crate::interactive) async fn sign_in(
 /// Stores a key and makes it count; lines about where it is.
 fn keep(typed: &str, options: &Request, loaded: &wire::Loaded) -> Result<Vec<String>, Failure> {
     let sign_ins = wire::sign_ins(options, &loaded.env)?;
-    let stored = auth_command::keep(typed, &*sign_ins)?;
+    let stored = sign_ins.keep(typed)?;
     let mut lines = vec![format!("The key is stored in {}.", stored.place)];
     let selected = loaded.groups.security.auth_selected.as_deref();
     if selected.is_some_and(|kind| kind != API_KEY) {
@@ -73,13 +73,13 @@ impl Front<'_, '_> {
     pub(super) async fn auth(&mut self, rest: &str) -> Then {
         match rest {
             "signout" | "logout" => {
-                let text = self.run_auth(&AuthCommand::Logout { all: false });
+                let text = self.run_auth(AuthCommand::Logout { all: false });
                 self.face.note(&format!("{text}\nThis conversation goes on with what it began with."));
                 Then::GoOn
             }
             "" | "signin" | "login" => {
                 if rest.is_empty() {
-                    let text = self.run_auth(&AuthCommand::Status { json: false });
+                    let text = self.run_auth(AuthCommand::Status { json: false });
                     self.face.note(&text);
                 }
                 match sign_in(self.turn.request, self.turn.loaded, self.face).await {
@@ -98,16 +98,11 @@ impl Front<'_, '_> {
         }
     }
 
-    fn run_auth(&self, command: &AuthCommand) -> String {
-        let mut text = Vec::new();
-        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-        let mut owner = auth_command::Owner { at_terminal: false, input: &mut input, screen: &mut screen };
-        let done = wire::sign_ins(self.turn.request, &self.turn.loaded.env)
-            .and_then(|sign_ins| auth_command::run(command, &*sign_ins, &mut owner, &mut text));
-        let text = String::from_utf8_lossy(&text);
-        match done {
-            Ok(()) => visible(text.trim_end()).into_owned(),
-            Err(failure) => format!("{text}{}", failure.message()),
+    fn run_auth(&self, command: AuthCommand) -> String {
+        let done = self.subcommand(command);
+        match done.result {
+            Ok(()) => visible(done.out.trim_end()).into_owned(),
+            Err(failure) => format!("{}{}", done.out, failure.message()),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use pollux_domain::failure::Failure;
 use pollux_host::request::Scope;
+use pollux_host::settings::bare;
 
 use super::super::Front;
 use super::super::face::{Choice, ChoiceRow};
-use crate::config_command::bare;
 use crate::wire;
 
 const KEY: &str = "general.preferredEditor";

@@ -1,11 +1,9 @@
 //! `/extensions`: what there is, and switching it on and off.
 
+use pollux_admin::extensions::ExtensionsCommand;
 use pollux_host::extension_set::SwitchScope;
 
 use super::super::Front;
-use crate::extensions_command::{self, Prompter};
-use crate::launch::ExtensionsCommand;
-use crate::wire;
 
 /// The extensions of a conversation are those that the program began with.
 const NEXT_TIME: &str = "This counts from the next start on.";
@@ -19,28 +17,24 @@ Usage: /extensions [list]
 impl Front<'_, '_> {
     pub(super) fn extensions(&mut self, rest: &str) {
         let text = match command(rest) {
-            Ok((command, then)) => self.run_extensions(&command, then),
+            Ok((commands, then)) => self.run_extensions(commands, then),
             Err(usage) => usage,
         };
         self.face.note(text.trim_end());
     }
 
-    fn run_extensions(&self, commands: &[ExtensionsCommand], then: &str) -> String {
-        let loaded = self.turn.loaded;
-        let (mut out, mut err) = (Vec::new(), Vec::new());
+    fn run_extensions(&self, commands: Vec<ExtensionsCommand>, then: &str) -> String {
+        let (mut out, mut err) = (String::new(), String::new());
         let mut failures = String::new();
         for command in commands {
             // Whoever has to be asked is asked in a shell, where the whole text fits.
-            let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-            let mut asking = Prompter { at_terminal: false, input: &mut input, screen: &mut screen };
-            let done = wire::extension_set(self.turn.request, &loaded.env).and_then(|mut set| {
-                extensions_command::run(command, &mut *set, &mut asking, loaded.env.cwd(), &mut out, &mut err)
-            });
-            if let Err(failure) = done {
+            let done = self.subcommand(command);
+            out.push_str(&done.out);
+            err.push_str(&done.err);
+            if let Err(failure) = done.result {
                 failures.push_str(&format!("{}\n", failure.message()));
             }
         }
-        let (out, err) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&err));
         format!("{err}{out}{failures}{then}")
     }
 }

@@ -1,11 +1,10 @@
 //! `/mcp`: servers of this conversation.
 
+use pollux_admin::mcp::McpCommand;
 use pollux_domain::terminal_text::visible;
 
 use super::super::Front;
 use super::{Reopen, Then};
-use crate::launch::McpCommand;
-use crate::mcp_command::{self, Somebody};
 use crate::wire::{self, Detail, ServerLogin};
 
 const USAGE: &str =
@@ -63,16 +62,12 @@ impl Front<'_, '_> {
             return Then::GoOn;
         }
         let command = McpCommand::Switch { name: name.to_owned(), on, session: false };
-        let (mut out, mut err, mut screen) = (Vec::new(), Vec::new(), std::io::sink());
-        let mut somebody = Somebody { at_terminal: false, screen: &mut screen };
-        let done = wire::server_set(self.turn.request, &self.turn.loaded.env).and_then(|mut servers| {
-            mcp_command::run(&command, &mut *servers, &mut somebody, &mut out, &mut err)
-        });
-        if let Err(failure) = done {
+        let done = self.subcommand(command);
+        if let Err(failure) = done.result {
             self.face.complain(&failure.message());
             return Then::GoOn;
         }
-        let text = String::from_utf8_lossy(&out).into_owned();
+        let text = done.out;
         if text.starts_with("Error") {
             self.face.complain(text.trim_end());
             return Then::GoOn;

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use pollux_admin::memory::MemoryCommand;
+use pollux_admin::trust::{TrustAction, TrustCommand};
 use pollux_domain::terminal_text::{one_line, visible};
 
 use super::super::{Front, start};
 use super::{Reopen, Then};
-use crate::launch::{MemoryCommand, TrustCommand};
-use crate::sessions_command::Streams;
-use crate::trust_command::{self, Person};
-use crate::{memory_command, wire};
+use crate::wire;
 
 impl Front<'_, '_> {
     /// `/directory show`, `/directory add <p1,p2>`.
@@ -75,7 +74,7 @@ impl Front<'_, '_> {
         };
         let trusted = match folder.look() {
             Ok(view) if view.standing.trust.uses_project() => Ok(true),
-            Ok(_) => start::trusts(&*folder, self.face).await,
+            Ok(_) => start::trusts(&folder, self.face).await,
             Err(failure) => Err(failure),
         };
         match trusted {
@@ -118,16 +117,9 @@ impl Front<'_, '_> {
 
     /// What durable memory has taken down of its own accord.
     fn learned(&self) -> String {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let done = wire::notebook(self.turn.request, &self.turn.loaded.env).and_then(|mut notebook| {
-            let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
-            let command = MemoryCommand::Learnings { json: false };
-            memory_command::run(&command, &mut *notebook, &mut person, &mut streams)
-        });
-        let text = format!("{}{}", String::from_utf8_lossy(&err), String::from_utf8_lossy(&out));
-        match done {
+        let done = self.subcommand(MemoryCommand::Learnings { json: false });
+        let text = format!("{}{}", done.err, done.out);
+        match done.result {
             Ok(()) if text.trim().is_empty() => "Nothing was taken down.".to_owned(),
             Ok(()) => visible(&text).into_owned(),
             Err(failure) => failure.message(),
@@ -154,7 +146,7 @@ impl Front<'_, '_> {
     async fn decide_on(&mut self, named: &str) -> Then {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
         let asked = match wire::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
-            Ok(folder) => start::trusts(&*folder, self.face).await,
+            Ok(folder) => start::trusts(&folder, self.face).await,
             Err(failure) => Err(failure),
         };
         match asked {
@@ -169,14 +161,9 @@ impl Front<'_, '_> {
     }
 
     fn standing(&self) -> String {
-        let mut text = Vec::new();
-        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let shown = wire::folder(None, self.turn.request, &self.turn.loaded.env).and_then(|folder| {
-            trust_command::run(&TrustCommand::Show { json: false }, &*folder, &mut person, &mut text)
-        });
-        match shown {
-            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        let shown = self.subcommand(TrustCommand { action: TrustAction::Show { json: false }, folder: None });
+        match shown.result {
+            Ok(()) => shown.out,
             Err(failure) => failure.message(),
         }
     }

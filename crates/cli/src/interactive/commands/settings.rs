@@ -3,6 +3,7 @@
 use pollux_config::settings::schema::{self, Key, Kind};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Scope;
+use pollux_host::settings::{Row, SettingsFiles, bare};
 use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
@@ -10,7 +11,6 @@ use super::super::Front;
 use super::super::face::{Choice, ChoiceRow, Letter};
 use super::super::screen::{Message, footer, settings as looks};
 use super::{Reopen, Then};
-use crate::config_command::{Row, Settings, bare, shown};
 use crate::wire;
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
@@ -38,8 +38,7 @@ impl Front<'_, '_> {
                 }
             };
             let rows = files.rows();
-            let Some(chosen) = self.face.choose(dialog(&*files, &rows, target, marked, &changed)).await
-            else {
+            let Some(chosen) = self.face.choose(dialog(&files, &rows, target, marked, &changed)).await else {
                 break;
             };
             marked = Some(chosen.key.clone());
@@ -91,7 +90,7 @@ impl Front<'_, '_> {
                 words.get(next).map(|&word| word.to_owned())
             }
             _ => {
-                let now = bare(&shown(row)).replace('\n', " ");
+                let now = bare(&row.shown()).replace('\n', " ");
                 let question = format!("{} ({}), now {now}: ", key.path, key.kind.name());
                 self.face.line(&question).await.filter(|text| !text.trim().is_empty())
             }
@@ -133,7 +132,7 @@ impl Target {
         }
     }
 
-    fn sets(self, files: &dyn Settings, row: &Row) -> bool {
+    fn sets(self, files: &SettingsFiles, row: &Row) -> bool {
         match self {
             Self::File(scope) => files.written(&row.key, scope).is_some(),
             Self::System => row.of_system,
@@ -161,7 +160,7 @@ pub(super) fn other(scope: Scope) -> Scope {
 }
 
 fn dialog(
-    files: &dyn Settings,
+    files: &SettingsFiles,
     rows: &[Row],
     target: Target,
     marked: Option<String>,
@@ -172,7 +171,7 @@ fn dialog(
     known.sort_by_key(|(_, key)| rank(key));
     let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };
-        let value = short(&bare(&shown(row)));
+        let value = short(&bare(&row.shown()));
         let restart = if key.restart { " · counts from the next start" } else { "" };
         ChoiceRow {
             key: row.key.clone(),

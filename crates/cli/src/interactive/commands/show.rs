@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use pollux_admin::policy::PolicyView;
+use pollux_admin::sessions::SessionsCommand;
+use pollux_admin::{hooks, policy};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::VERSION;
@@ -13,10 +16,7 @@ use pollux_tui::app::Facts;
 use super::super::Front;
 use super::super::face::Input;
 use super::super::screen::Message;
-use crate::launch::{PolicyView, SessionsCommand};
-use crate::sessions_command::Streams;
-use crate::trust_command::Person;
-use crate::{hooks_command, policy_command, sessions_command, wire};
+use crate::wire;
 
 /// The hooks of a conversation are those that it began with.
 const NEXT_TIME: &str = "This counts from the next conversation on.";
@@ -120,16 +120,9 @@ impl Front<'_, '_> {
         };
         let which = Which { id, all_projects: false, source: Some(SessionSource::Gemini) };
         let command = SessionsCommand::Export { which, output, yes: false, json: false };
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let (mut input, mut screen) = (std::io::empty(), std::io::sink());
-        let mut person = Person { at_terminal: false, input: &mut input, screen: &mut screen };
-        let mut streams = Streams { out: &mut out, err: &mut err, terminal: false, bold: false };
-        let archive = wire::archive(self.turn.request, &self.turn.loaded.env, false);
-        let done = archive.and_then(|mut archive| {
-            sessions_command::run(&command, &mut *archive, &mut person, &mut streams)
-        });
-        match done {
-            Ok(()) => self.face.note(String::from_utf8_lossy(&out).trim_end()),
+        let done = self.subcommand(command);
+        match done.result {
+            Ok(()) => self.face.note(done.out.trim_end()),
             Err(failure) => self.face.complain(&failure.message()),
         }
     }
@@ -142,7 +135,7 @@ impl Front<'_, '_> {
             Err(failure) => return failure.message(),
         };
         let names = match (word, name.trim()) {
-            ("" | "list" | "show" | "panel", _) => return hooks_command::listing(&*hooks),
+            ("" | "list" | "show" | "panel", _) => return hooks::listing(&hooks),
             ("enable" | "disable", "") => return format!("Usage: /hooks {word} <hook-name>"),
             ("enable" | "disable", name) => vec![name.to_owned()],
             ("enable-all" | "enableall" | "disable-all" | "disableall", _) => {
@@ -170,7 +163,7 @@ impl Front<'_, '_> {
         let view = PolicyView { mode: Some(self.mode), headless: false };
         match wire::rules(self.turn.request, &self.turn.loaded.env) {
             Ok(rules) => {
-                let shown = policy_command::listing(&*rules, &view);
+                let shown = policy::listing(&rules, &view);
                 format!("{shown}Answers given for this session are not in this list.")
             }
             Err(failure) => failure.message(),

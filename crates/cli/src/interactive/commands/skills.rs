@@ -2,11 +2,13 @@
 
 use std::io;
 
+use pollux_admin::run_captured;
+use pollux_admin::skills::{SkillScope, SkillSource, SkillsCommand, change, list};
 use pollux_domain::terminal_text::one_line;
+use pollux_host::prompter::Prompter;
+use pollux_host::skills::Row;
 
 use super::super::Front;
-use crate::launch::{SkillScope, SkillSource, SkillsCommand};
-use crate::skills_command::{self, Asked, Row};
 use crate::wire::{self, Conversation};
 
 const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
@@ -26,7 +28,7 @@ impl Front<'_, '_> {
         let text = match words.as_slice() {
             [] | ["list", ..] => {
                 let has = |word: &str| words.iter().any(|given| given.trim_start_matches("--") == word);
-                skills_command::list(&rows, has("all"), !has("nodesc"))
+                list(&rows, has("all"), !has("nodesc"))
             }
             ["reload" | "refresh"] => self.reload_skills(conversation),
             ["enable", name] => self.switch_skill(SkillsCommand::Enable { name: (*name).to_owned() }),
@@ -57,42 +59,32 @@ impl Front<'_, '_> {
         match conversation.reload_skills(&loaded) {
             Some((added, removed, warnings)) => {
                 warnings.iter().for_each(|line| self.face.note(line));
-                skills_command::change(added, removed)
+                change(added, removed)
             }
             None => OFF.to_owned(),
         }
     }
 
     fn switch_skill(&self, command: SkillsCommand) -> String {
-        match self.run_skills(&command, "") {
+        match self.run_skills(command) {
             Ok(text) => format!("{}{RELOAD}", text.trim_end()),
             Err(text) => text,
         }
     }
 
-    /// What the command prints, or why it failed; `answer` is given to its question.
-    fn run_skills(&self, command: &SkillsCommand, answer: &str) -> Result<String, String> {
-        let loaded = self.turn.loaded;
-        let mut text = Vec::new();
-        let mut asked = Asked { input: &mut answer.as_bytes(), screen: &mut io::sink() };
-        wire::skill_set(self.turn.request, &loaded.env)
-            .and_then(|mut skills| {
-                skills_command::run(command, &mut *skills, loaded.env.cwd(), &mut asked, &mut text)
-            })
-            .map(|()| String::from_utf8_lossy(&text).into_owned())
-            .map_err(|failure| failure.message())
+    /// What the command prints, or why it failed.
+    fn run_skills(&self, command: SkillsCommand) -> Result<String, String> {
+        let done = self.subcommand(command);
+        done.result.map(|()| done.out).map_err(|failure| failure.message())
     }
 
     async fn link_skill(&mut self, path: &str, scope: SkillScope, conversation: &Conversation) -> String {
         let source = |consent| SkillSource { source: path.to_owned(), scope, path: None, consent };
         let mut shown = Vec::new();
-        let loaded = self.turn.loaded;
         // Shown first, with a no to its question; asked and done afterwards.
-        let mut asked = Asked { input: &mut io::empty(), screen: &mut shown };
-        let looked = wire::skill_set(self.turn.request, &loaded.env).and_then(|mut skills| {
-            let command = SkillsCommand::Link(source(false));
-            skills_command::run(&command, &mut *skills, loaded.env.cwd(), &mut asked, &mut io::sink())
-        });
+        let prompter = Prompter { at_terminal: false, input: &mut io::empty(), screen: &mut shown };
+        let command = SkillsCommand::Link(source(false)).into();
+        let looked = run_captured(&command, self.turn.request, &self.turn.loaded.env, prompter).result;
         let text = String::from_utf8_lossy(&shown).into_owned();
         let Some((consent, _)) = text.split_once("Do you want to continue?") else {
             let why = looked.err().map(|failure| failure.message()).unwrap_or_default();
@@ -103,7 +95,7 @@ impl Front<'_, '_> {
         if !matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return "Failed to link skills: Skill linking cancelled by user.".to_owned();
         }
-        match self.run_skills(&SkillsCommand::Link(source(true)), "") {
+        match self.run_skills(SkillsCommand::Link(source(true))) {
             Ok(_) => {
                 let reloaded = self.reload_skills(conversation);
                 format!("Successfully linked skills from \"{path}\" ({}).\n{reloaded}", scope.word())

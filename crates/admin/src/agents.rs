@@ -1,0 +1,75 @@
+//! `pollux agents`: which sub-agents there are, and whether they may be asked.
+
+mod arguments;
+mod help;
+mod page;
+
+use std::io::Write;
+
+use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::redact::{redact_value, redacted};
+use pollux_domain::terminal_text::{self, plain};
+use serde_json::Value;
+
+use pollux_host::agents::{AgentSet, Row, agent_set};
+
+pub use arguments::{AgentsCommand, grammar, parse};
+
+use crate::context::Context;
+
+/// The agents in lines, what is wrong with them first.
+pub fn listing(agents: &AgentSet) -> String {
+    let problems = agents.problems().into_iter().map(|problem| format!("{problem}\n"));
+    redacted(&plain(&format!(
+        "{}{}",
+        problems.collect::<String>(),
+        page::text(&agents.rows(), agents.is_on())
+    )))
+    .into_owned()
+}
+
+/// The help; there is one page.
+pub fn help(_page: &str) -> &'static str {
+    help::HELP
+}
+
+/// Runs the command.
+pub fn run(command: &AgentsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut agents = agent_set(context.request, context.env)?;
+    context.note(agents.notes());
+    match command {
+        AgentsCommand::List { json } => {
+            let (rows, problems) = (agents.rows(), agents.problems());
+            if *json {
+                return show_json(context.out, &page::json(&rows, agents.is_on(), &problems));
+            }
+            context.warn(&problems);
+            show(context.out, &page::text(&rows, agents.is_on()))
+        }
+        AgentsCommand::Show { name, json } => {
+            let (row, prompt) = agents.show(name)?;
+            if *json {
+                show_json(context.out, &page::whole_json(&row, &prompt))
+            } else {
+                show(context.out, &page::whole(&row, &prompt))
+            }
+        }
+        AgentsCommand::Enable { name, scope } => show(context.out, &agents.switch(name, true, *scope)?),
+        AgentsCommand::Disable { name, scope } => show(context.out, &agents.switch(name, false, *scope)?),
+        AgentsCommand::Acknowledge { name } => show(context.out, &agents.acknowledge(name)?),
+    }
+}
+
+/// Others wrote these texts: they neither steer the terminal nor spill a key.
+fn show(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    print_result(out, &redacted(&plain(text)))
+}
+
+fn show_json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
+    let mut value = value.clone();
+    redact_value(&mut value);
+    print_result(out, &terminal_text::json(format!("{value:#}\n")))
+}
+
+#[cfg(test)]
+mod tests;

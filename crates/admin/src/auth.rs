@@ -1,0 +1,172 @@
+//! `pollux auth`: keys and sign-ins, and which of them is in effect.
+
+mod arguments;
+mod help;
+mod page;
+
+use std::io::{self, Read, Write};
+
+use pollux_config::groups::Secret;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+
+use pollux_host::auth::{KEYCHAIN_HINT, Reached, Row, SignIns, Status, key, sign_ins};
+use pollux_host::prompter::{Prompter, hidden_line};
+
+pub use arguments::{AuthCommand, grammar, parse};
+
+use crate::context::Context;
+
+/// Of a pipe no more is read; a key is far shorter.
+const MAX_INPUT: u64 = 64 * 1024;
+
+/// The help; there is one page.
+pub fn help(_page: &str) -> &'static str {
+    help::HELP
+}
+
+/// Runs the command.
+pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let sign_ins = sign_ins(context.request, context.env)?;
+    match command {
+        AuthCommand::Login { stdin } => login(*stdin, &sign_ins, context),
+        AuthCommand::Logout { all: true } => {
+            Removed::all(sign_ins.forget_all()?).print(sign_ins.left(), context.out)
+        }
+        AuthCommand::Logout { all: false } => {
+            Removed::key(sign_ins.forget_key()?).print(sign_ins.left(), context.out)
+        }
+        AuthCommand::List { json } => listed(&sign_ins.list()?, *json, context),
+        AuthCommand::Status { json } => stood(&sign_ins.status(), *json, context.out),
+    }
+}
+
+fn listed(rows: &Reached<Vec<Row>>, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
+    if let Some(reason) = &rows.keychain_missing {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(context.err, "{}", page::not_listed(reason));
+    }
+    print_result(context.out, &page::list(&rows.result, json))
+}
+
+/// Prints who is signed in; nobody is a failure.
+fn stood(status: &Status, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    print_result(out, &page::status(status, json))?;
+    match status.problem {
+        None => Ok(()),
+        Some(_) => Err(Failure::new(ExitKind::Auth, "nobody is signed in")),
+    }
+}
+
+fn login(stdin: bool, sign_ins: &SignIns, context: &mut Context<'_>) -> Result<(), Failure> {
+    let typed = typed(stdin, &mut context.prompter)?;
+    let stored = sign_ins.keep(typed.reveal())?;
+    for note in &stored.notes {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(context.err, "{note}");
+    }
+    print_result(
+        context.out,
+        &format!(
+            "The key is stored in {}.
+",
+            stored.place
+        ),
+    )
+}
+
+/// The key from a pipe or from a person.
+fn typed(stdin: bool, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
+    if stdin && !prompter.at_terminal { piped(prompter.input) } else { asked(prompter) }
+}
+
+fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(ExitKind::Input, "could not read the key from standard input").because(&error)
+    };
+    let mut bytes = Vec::new();
+    input.take(MAX_INPUT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Secret::new(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn asked(prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
+    if !prompter.at_terminal {
+        return Err(Failure::new(ExitKind::Input, "there is no terminal to ask for the key at")
+            .hint("`pollux auth login --api-key-stdin` reads it from standard input"));
+    }
+    let failed = |error: io::Error| Failure::new(ExitKind::Input, "could not read the key").because(&error);
+    let question = format!("{}\nAPI key (not shown): ", key::WHERE);
+    let line = hidden_line::ask(&question, prompter.screen, prompter.input);
+    match line.map_err(failed)? {
+        Some(line) => Ok(line),
+        None => Err(Failure::new(ExitKind::Cancelled, "nothing was stored")),
+    }
+}
+
+/// What a logout did.
+struct Removed {
+    text: String,
+    /// What may be left where nobody could look.
+    what: &'static str,
+    keychain_missing: Option<String>,
+}
+
+impl Removed {
+    fn key(Reached { result, keychain_missing }: Reached<bool>) -> Self {
+        let text = match (result, &keychain_missing) {
+            (true, _) => {
+                "The stored key was removed.
+"
+            }
+            (false, None) => {
+                "No key was stored.
+"
+            }
+            (false, Some(_)) => "",
+        };
+        Self { text: text.to_owned(), what: "a key", keychain_missing }
+    }
+
+    fn all(Reached { result, keychain_missing }: Reached<Vec<Row>>) -> Self {
+        let lines = result.iter();
+        let mut text: String = lines
+            .map(|row| {
+                format!(
+                    "Removed: {} `{}` from {}
+",
+                    row.kind, row.name, row.place
+                )
+            })
+            .collect();
+        if result.is_empty() && keychain_missing.is_none() {
+            text.push_str(
+                "Nothing was stored.
+",
+            );
+        }
+        Self { text, what: "keys and sign-ins", keychain_missing }
+    }
+
+    /// Says it; fails if something may be left in a keychain that could not be reached.
+    fn print(self, left: Option<String>, out: &mut dyn Write) -> Result<(), Failure> {
+        let Self { mut text, what, keychain_missing } = self;
+        if let Some(left) = left {
+            text.push_str(&format!(
+                "Still in effect: {left}
+"
+            ));
+        }
+        print_result(out, &text)?;
+        match keychain_missing {
+            None => Ok(()),
+            Some(reason) => {
+                let text =
+                    format!("could not reach the keychain, where {what} may still be stored: {reason}");
+                Err(Failure::new(ExitKind::Failure, text).hint(KEYCHAIN_HINT))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

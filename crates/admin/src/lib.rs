@@ -1,0 +1,29 @@
+//! The subcommands: `pollux config`, `pollux mcp` and so on, a module for each noun.
+//!
+//! A module holds what can be typed (`grammar`, `parse`), the help, what is done and what is printed. [`TABLE`] lists
+//! them; the command line builds its grammar and its help from it, and a conversation runs a line with [`run_line`].
+//! Knows nothing of conversations, screens and output formats.
+
+pub mod agents;
+pub mod auth;
+pub mod config;
+mod context;
+pub mod extensions;
+pub mod grammar;
+pub mod hooks;
+mod line;
+pub mod mcp;
+pub mod memory;
+pub mod policy;
+pub mod sessions;
+pub mod skills;
+mod table;
+#[cfg(test)]
+mod test_home;
+pub mod trust;
+mod usage;
+
+pub use context::Context;
+pub use line::{Captured, run_captured, run_line};
+pub use table::{Command, Row, TABLE, row};
+pub use usage::UsageError;

@@ -1,0 +1,97 @@
+//! `pollux mcp`: which servers there are, whether they can be reached, and changing that.
+
+mod arguments;
+mod help;
+mod page;
+mod servers;
+
+use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::plain;
+
+pub use arguments::{McpCommand, NewServer, ServerScope, ServerTransport, grammar, parse};
+pub use servers::{ServerSet, server_set};
+
+use crate::context::Context;
+
+/// Where a server stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Connected,
+    Connecting,
+    Blocked,
+    Disabled,
+    Disconnected,
+}
+
+/// A server that was looked at.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub name: String,
+    /// How it is reached, as its entry is written.
+    pub reached: String,
+    pub standing: Standing,
+    /// Why it is not connected.
+    pub reason: Option<String>,
+    pub version: Option<String>,
+    pub tools: Vec<(String, String)>,
+    pub prompts: Vec<String>,
+    pub resources: usize,
+    /// The last lines that it printed.
+    pub log: Vec<String>,
+}
+
+/// What a change did, or a line about why nothing was done.
+pub struct Said {
+    /// Results.
+    pub out: String,
+    /// Lines beside them.
+    pub notes: Vec<String>,
+}
+
+/// The help; there is one page.
+pub fn help(_page: &str) -> &'static str {
+    help::HELP
+}
+
+/// Runs the command.
+pub fn run(command: &McpCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut servers = server_set(context.request, context.env)?;
+    context.note(servers.notes());
+    let said = match command {
+        McpCommand::Add(server) => servers.add(server)?,
+        McpCommand::Remove { name, scope } => servers.remove(name, *scope)?,
+        McpCommand::Switch { name, on, session } => servers.switch(name, *on, *session)?,
+        McpCommand::List => {
+            let (rows, notes) = servers.look(None)?;
+            let reasons = rows
+                .iter()
+                .filter(|row| row.standing == Standing::Disconnected)
+                .filter_map(|row| row.reason.as_ref().map(|reason| format!("{}: {reason}", row.name)));
+            // Who has nothing but servers that are not trusted has servers.
+            let out =
+                if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::list(&rows) };
+            let notes = notes.into_iter().chain(reasons).collect();
+            Said { out, notes }
+        }
+        McpCommand::Test { name } => {
+            let (rows, notes) = servers.look(Some(name))?;
+            let failed = rows.iter().find(|row| row.standing != Standing::Connected);
+            match failed {
+                Some(row) => return Err(page::failure(row)),
+                None => Said { out: rows.iter().map(page::test).collect(), notes },
+            }
+        }
+        McpCommand::Tools { name } => {
+            let (rows, notes) = servers.look(name.as_deref())?;
+            let out =
+                if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::tools(&rows) };
+            Said { out, notes }
+        }
+        McpCommand::Auth { name } => {
+            Said { out: servers.auth(name, &mut context.prompter)?, notes: Vec::new() }
+        }
+    };
+    context.warn(&said.notes);
+    print_result(context.out, &redacted(&plain(&said.out)))
+}

@@ -1,0 +1,467 @@
+//! The servers behind `pollux mcp`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_config::env::Env;
+use pollux_config::paths::same_place;
+use pollux_config::settings::{self, EditError, read_object};
+use pollux_config::trust::{self, Role};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::plain;
+use pollux_domain::time::{Clock, SystemClock};
+use pollux_exec::background::Background;
+use pollux_exec::program::{Excess, Program, run_with};
+use pollux_host::helpers::helper;
+use pollux_host::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
+use pollux_host::prompter::Prompter;
+use pollux_host::prompter::keyboard::Keyboard;
+use pollux_host::request::Request;
+use pollux_host::{Loaded, cannot_start, load_settings};
+use pollux_mcp::{Report, ServerConfig, Servers, Status, oauth_server};
+use pollux_net::oauth::{Granted, Login, LoginError};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{NewServer, Row, Said, ServerScope, ServerTransport, Standing};
+
+/// How long a server may take that says nothing of its own; upstream's value.
+const LOOK: Duration = Duration::from_secs(5);
+/// However patient its entry is.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+const HOW_TO_TRUST: &str =
+    "`pollux trust show` tells what this folder would run, and `pollux trust allow` trusts it.";
+
+/// The servers that settings name, for `pollux mcp`.
+pub fn server_set(options: &Request, env: &Env) -> Result<ServerSet, Failure> {
+    let loaded = load_settings(options, env)?;
+    if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
+        return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
+    }
+    Ok(ServerSet { loaded })
+}
+
+/// The servers that settings name.
+pub struct ServerSet {
+    loaded: Loaded,
+}
+
+impl ServerSet {
+    /// Lines about what was found on the way to them, for stderr.
+    pub fn notes(&self) -> &[String] {
+        &self.loaded.notes
+    }
+
+    pub fn add(&mut self, server: &NewServer) -> Result<Said, Failure> {
+        let file = self.file(server.scope)?;
+        let entry = entry(server);
+        ServerConfig::parse(&server.name, &entry)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
+        let before = settings::set_path(&file, &["mcpServers", &server.name], &entry)
+            .map_err(|error| refused(&error))?;
+        self.agreed(server.scope)?;
+        let (name, scope) = (&server.name, server.scope.word());
+        let mut notes = Vec::new();
+        let out = match before {
+            Some(_) => {
+                notes.push(format!("MCP server \"{name}\" is already configured within {scope} settings."));
+                format!("MCP server \"{name}\" updated in {scope} settings.\n")
+            }
+            None => {
+                format!("MCP server \"{name}\" added to {scope} settings. ({})\n", server.transport.word())
+            }
+        };
+        if server.trust && server.scope == ServerScope::Project {
+            notes.push(
+                "`trust` in a project's settings does not count; `-s user` writes it where it does."
+                    .to_owned(),
+            );
+        }
+        if server.scope == ServerScope::Project && !self.loaded.trust.uses_project() {
+            notes.push(
+                "This folder is not trusted, so the server is not used yet: see `pollux trust show`."
+                    .to_owned(),
+            );
+        }
+        Ok(Said { out, notes })
+    }
+
+    pub fn remove(&mut self, name: &str, scope: ServerScope) -> Result<Said, Failure> {
+        let file = self.file(scope)?;
+        let known = read_object(&file).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+        let known = known.and_then(|object| object.get("mcpServers")?.as_object().cloned());
+        let word = scope.word();
+        if !known.is_some_and(|servers| servers.contains_key(name)) {
+            return Ok(said(format!("Server \"{name}\" not found in {word} settings.\n")));
+        }
+        settings::remove_path(&file, &["mcpServers", name]).map_err(|error| refused(&error))?;
+        self.agreed(scope)?;
+        Ok(said(format!("Server \"{name}\" removed from {word} settings.\n")))
+    }
+
+    pub fn switch(&mut self, name: &str, on: bool, session: bool) -> Result<Said, Failure> {
+        let known =
+            mcp::named(&self.loaded).into_iter().find(|server| server.name.eq_ignore_ascii_case(name.trim()));
+        let Some(known) = known else {
+            return Ok(said(format!(
+                "Error: Server '{name}' not found. Use 'pollux mcp list' to see available servers.\n"
+            )));
+        };
+        if let (true, Err(Unused::Blocked(why))) = (on, &known.state) {
+            return Ok(said(format!("Error: {why}\n")));
+        }
+        let name = known.name;
+        if session {
+            let text = if on {
+                format!("✓ Session disable cleared for '{name}'.\n")
+            } else {
+                format!("✓ MCP server '{name}' disabled for this session.\n")
+            };
+            let note =
+                "A command is a session of its own, so this changes nothing; without --session it lasts.";
+            return Ok(Said { out: text, notes: vec![note.to_owned()] });
+        }
+        let file = mcp::switches_file(&self.loaded);
+        let key = name.trim().to_lowercase();
+        let changed = if on {
+            settings::remove_path(&file, &[&key])
+        } else {
+            settings::set_path(&file, &[&key, "enabled"], &Value::Bool(false)).map(drop)
+        };
+        changed.map_err(|error| refused(&error))?;
+        Ok(said(format!("✓ MCP server '{name}' {}.\n", if on { "enabled" } else { "disabled" })))
+    }
+
+    /// Connects to one server or to all of them, and says how they stand. Lines beside it come with it.
+    pub fn look(&self, name: Option<&str>) -> Result<(Vec<Row>, Vec<String>), Failure> {
+        let mut all = mcp::named(&self.loaded);
+        if let Some(name) = name {
+            all.retain(|server| server.name.eq_ignore_ascii_case(name.trim()));
+            if all.is_empty() {
+                let withheld = self.withheld().iter().any(|known| known.eq_ignore_ascii_case(name.trim()));
+                return Err(if withheld { untrusted(name) } else { unknown(name) });
+            }
+        }
+        let notes = match all.is_empty() && self.withheld().is_empty() || self.loaded.trust.uses_project() {
+            true => Vec::new(),
+            false => UNTRUSTED.into_iter().chain([HOW_TO_TRUST]).map(str::to_owned).collect(),
+        };
+        let reports = self.reports(&all)?;
+        let rows = all.iter().filter(|server| !server.is_overlay()).map(|server| row(server, &reports));
+        Ok((rows.collect(), notes))
+    }
+
+    /// Signs in.
+    pub fn auth(&self, name: &str, prompter: &mut Prompter<'_>) -> Result<String, Failure> {
+        let all = mcp::named(&self.loaded);
+        let server = all.into_iter().find(|server| server.name.eq_ignore_ascii_case(name.trim()));
+        let config = match server.ok_or_else(|| unknown(name))?.state {
+            Ok(config) => config,
+            Err(unused) => return Err(Failure::new(ExitKind::Failure, why(&unused))),
+        };
+        let Some(target) = oauth_server(&config) else {
+            let text = format!(
+                "MCP server '{}' is a program on this machine: there is nothing to sign in to",
+                config.name
+            );
+            return Err(Failure::new(ExitKind::Failure, text));
+        };
+        let sign_in = mcp::sign_in(&self.loaded);
+        let failed = |error: &(dyn std::error::Error + 'static), hint: Option<&'static str>| {
+            let failure = Failure::from_error(ExitKind::Auth, error);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        };
+        runtime()?.block_on(async {
+            if target.config.grant.is_unattended() {
+                sign_in.oauth.valid_token(&target).await.map_err(|error| failed(&error, None))?;
+                return Ok(format!("MCP server '{}' gave a token; nobody has to sign in\n", config.name));
+            }
+            let mut login = sign_in
+                .oauth
+                .begin_login(&target, None)
+                .await
+                .map_err(|error| failed(&error, error.hint()))?;
+            let mut keyboard = Keyboard::open().map_err(|error| cannot_start(&error))?;
+            if !self.consent(&config.name, &login, &mut keyboard, prompter).await {
+                return Err(Failure::new(ExitKind::Cancelled, "the sign-in was cancelled"));
+            }
+            let granted = granted(&mut login, &mut keyboard, prompter).await;
+            let granted = granted.map_err(|error| failed(&error, error.hint()))?;
+            login.finish(granted).await.map_err(|error| failed(&error, error.hint()))?;
+            Ok(format!("Successfully authenticated with MCP server '{}'\n", config.name))
+        })
+    }
+}
+
+/// Waits for the browser and for a pasted answer at once.
+async fn granted(
+    login: &mut Login,
+    keyboard: &mut Keyboard,
+    prompter: &mut Prompter<'_>,
+) -> Result<Granted, LoginError> {
+    loop {
+        let line = tokio::select! {
+            granted = login.browser() => return granted,
+            line = keyboard.line(), if !keyboard.is_closed() => line.unwrap_or_default(),
+        };
+        let text = line.trim();
+        if text.is_empty() {
+            continue;
+        }
+        match login.pasted(text) {
+            // Somebody who types can try again.
+            Err(error @ LoginError::NotTheAnswer) if prompter.at_terminal => {
+                let hint = error.hint().unwrap_or_default();
+                let _ = writeln!(prompter.screen, "{error}; {hint}:");
+            }
+            other => return other,
+        }
+    }
+}
+
+impl ServerSet {
+    fn file(&self, scope: ServerScope) -> Result<PathBuf, Failure> {
+        let at_home = same_place(self.loaded.project.root(), self.loaded.home.user_home());
+        match scope {
+            ServerScope::User => Ok(self.loaded.home.settings_file()),
+            ServerScope::Project if at_home => Err(Failure::new(
+                ExitKind::Failure,
+                "Error: Please use --scope user to edit settings in the home directory.",
+            )),
+            ServerScope::Project => Ok(self.loaded.project.settings_file()),
+        }
+    }
+
+    /// The servers of a folder that is not trusted. They are named nowhere else: nothing of the folder counts.
+    fn withheld(&self) -> Vec<String> {
+        if self.loaded.trust.uses_project() {
+            return Vec::new();
+        }
+        let inventory = trust::take_inventory(&self.loaded.home, self.loaded.project.root());
+        let servers = inventory.announcements.into_iter().filter(|found| {
+            found.role == Role::Server || (found.role.runs() && found.name == "mcp.serverCommand")
+        });
+        servers.map(|found| found.name).collect()
+    }
+
+    /// The user's own change to a project needs no second consent.
+    fn agreed(&self, scope: ServerScope) -> Result<(), Failure> {
+        if scope == ServerScope::User {
+            return Ok(());
+        }
+        let root = self.loaded.project.root();
+        trust::rebind(&self.loaded.home, root, &self.loaded.binding, Some(SystemClock.now()))
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))
+    }
+
+    /// Connects to every server that may be used, all at once.
+    fn reports(&self, all: &[Named]) -> Result<Vec<Report>, Failure> {
+        let mut configs: Vec<ServerConfig> =
+            all.iter().filter_map(|server| server.state.clone().ok()).collect();
+        if configs.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (config, server) in configs.iter_mut().zip(all.iter().filter(|server| server.state.is_ok())) {
+            let own = server.written.get("timeout").is_some();
+            config.timeout = if own { config.timeout.min(LONGEST_LOOK) } else { LOOK };
+        }
+        let longest = configs.iter().map(|config| config.timeout).max().unwrap_or(LOOK);
+        let background = Arc::new(Background::new(self.loaded.home.tmp_dir().join("background-processes")));
+        let roots = vec![self.loaded.project.root().to_path_buf()];
+        let servers = mcp::connect(&self.loaded, configs, roots, &background);
+        runtime()?.block_on(async {
+            let _ = tokio::time::timeout(longest, settle(&servers, longest)).await;
+            let reports = servers.reports();
+            servers.shutdown().await;
+            Ok(reports)
+        })
+    }
+
+    /// Says where one has to go, and opens the browser if that is wanted. False: nobody is there any more.
+    async fn consent(
+        &self,
+        name: &str,
+        login: &Login,
+        keyboard: &mut Keyboard,
+        prompter: &mut Prompter<'_>,
+    ) -> bool {
+        let screen = &mut *prompter.screen;
+        let _ = writeln!(screen, "Signing in to MCP server '{name}' at this address:\n\n{}\n", login.url());
+        if !login.scopes().is_empty() {
+            // The server chose the words.
+            let rights = login.scopes().join(", ");
+            let _ = writeln!(screen, "It asks for these rights: {}", plain(&rights));
+        }
+        if !prompter.at_terminal {
+            let _ = writeln!(
+                screen,
+                "Open it in a browser. Without one on this machine, paste the address that it ends at."
+            );
+            return true;
+        }
+        let _ = write!(screen, "Open it in the browser now? [Y/n] ");
+        let _ = screen.flush();
+        let Some(answer) = keyboard.line().await else { return false };
+        if !answer.trim().to_lowercase().starts_with('n') {
+            self.open(login.url()).await;
+        }
+        let _ = writeln!(
+            screen,
+            "Waiting for the browser, at most 5 minutes (Ctrl+C stops). If it runs on another machine, paste the \
+             address that it ends at, or the code that it shows:"
+        );
+        true
+    }
+
+    /// A browser that does not open is no reason to stop: the address stands on the screen.
+    async fn open(&self, url: &str) {
+        let folder = self.loaded.home.tmp_dir();
+        let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let Some(opener) = helper(opener, &self.loaded.env) else { return };
+        let program = Program {
+            program: opener.into(),
+            arguments: vec![url.to_owned()],
+            directory: self.loaded.project.root().to_path_buf(),
+            environment: self
+                .loaded
+                .env
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            input: Vec::new(),
+            time_limit: Some(Duration::from_secs(5)),
+            output_limit: 4096,
+            sandbox: None,
+        };
+        let background = Background::new(folder.join("background-processes"));
+        let _ = run_with(&program, Excess::Dropped, &background, &CancellationToken::new()).await;
+    }
+}
+
+async fn settle(servers: &Servers, most: Duration) {
+    for report in servers.reports() {
+        servers.settle_one(&report.name, most).await;
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| cannot_start(&error))
+}
+
+fn said(out: String) -> Said {
+    Said { out, notes: Vec::new() }
+}
+
+fn untrusted(name: &str) -> Failure {
+    let text = format!("Server '{name}' is disabled: this folder is not trusted");
+    Failure::new(ExitKind::Failure, text).hint(HOW_TO_TRUST)
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(ExitKind::Failure, format!("Server '{name}' not found"))
+        .hint("`pollux mcp list` shows the servers that settings name")
+}
+
+fn refused(error: &EditError) -> Failure {
+    let failure = Failure::from_error(ExitKind::Failure, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// The entry for settings: nothing that was not given.
+fn entry(server: &NewServer) -> Value {
+    let mut entry = Map::new();
+    let texts = |pairs: &[(String, String)]| -> Value {
+        Value::Object(pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect())
+    };
+    let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+    match server.transport {
+        ServerTransport::Stdio => {
+            put("command", json!(server.target));
+            put("args", json!(server.args));
+            if !server.env.is_empty() {
+                put("env", texts(&server.env));
+            }
+        }
+        ServerTransport::Sse | ServerTransport::Http => {
+            put("url", json!(server.target));
+            put("type", json!(server.transport.word()));
+            if !server.headers.is_empty() {
+                put("headers", texts(&server.headers));
+            }
+        }
+    }
+    if let Some(timeout) = server.timeout {
+        put("timeout", json!(timeout));
+    }
+    if server.trust {
+        put("trust", json!(true));
+    }
+    if let Some(description) = &server.description {
+        put("description", json!(description));
+    }
+    for (key, list) in [("includeTools", &server.include_tools), ("excludeTools", &server.exclude_tools)] {
+        if !list.is_empty() {
+            put(key, json!(list));
+        }
+    }
+    Value::Object(entry)
+}
+
+fn why(unused: &Unused) -> String {
+    match unused {
+        Unused::Blocked(why) | Unused::Disabled(why) | Unused::Invalid(why) => why.clone(),
+        Unused::Overlay => "its entry names no command and no address".to_owned(),
+    }
+}
+
+fn row(server: &Named, reports: &[Report]) -> Row {
+    let mut row = Row {
+        name: match &server.from {
+            Some(extension) => format!("{} (from {extension})", server.name),
+            None => server.name.clone(),
+        },
+        reached: mcp::reached(&server.written),
+        standing: Standing::Disconnected,
+        reason: None,
+        version: None,
+        tools: Vec::new(),
+        prompts: Vec::new(),
+        resources: 0,
+        log: Vec::new(),
+    };
+    match (&server.state, reports.iter().find(|report| report.name == server.name)) {
+        (Err(unused), _) => {
+            row.reason = Some(why(unused));
+            row.standing = match unused {
+                Unused::Blocked(_) => Standing::Blocked,
+                Unused::Disabled(_) => Standing::Disabled,
+                Unused::Invalid(_) | Unused::Overlay => Standing::Disconnected,
+            };
+        }
+        (Ok(_), None) => {}
+        (Ok(_), Some(report)) => {
+            row.standing = match report.status {
+                Status::Connected => Standing::Connected,
+                Status::Connecting => Standing::Connecting,
+                Status::Disconnected => Standing::Disconnected,
+            };
+            row.reason.clone_from(&report.problem);
+            row.version.clone_from(&report.version);
+            row.tools =
+                report.tools.iter().map(|tool| (tool.declared.clone(), tool.description.clone())).collect();
+            row.prompts.clone_from(&report.prompts);
+            row.resources = report.resources;
+            row.log.clone_from(&report.log);
+        }
+    }
+    row
+}

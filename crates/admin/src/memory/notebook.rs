@@ -1,0 +1,530 @@
+//! The durable memory behind `pollux memory`.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pollux_config::env::Env;
+use pollux_config::settings;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_embed::Provider;
+use pollux_exec::environment::sanitised;
+use pollux_host::memory::{Recall, failed, own_setting, settings as memory_settings};
+use pollux_host::progress::Gauge;
+use pollux_host::request::Request as RunRequest;
+use pollux_host::sessions::Proposal;
+use pollux_host::{Loaded, cannot_start, load_settings};
+use pollux_memory::{
+    AgentId, ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
+};
+use pollux_memory::{Request, Scope, SearchMode, Source, Space, Step, Synced};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use super::page::counted;
+use super::{
+    Finding, Forgettable, Found, Hit, Indexed, Installed, Learned, Level, Lines, Model, Passage as Shown,
+    Question, Reach, Traces, models,
+};
+
+/// How long a command waits for another process that brings the index up to date.
+const WAIT: Duration = Duration::from_secs(30);
+/// How long a search waits for changes to be indexed.
+const REFRESH: Duration = Duration::from_secs(2);
+
+/// How much of an export is written at once, in bytes, and how often that may wait.
+const CHUNK: usize = 64 * 1024;
+const CHUNKS: usize = 4;
+
+/// What is said instead of three reasons why a provider is not there.
+const NOTHING_SET_UP: &str = "no embedding model is set up; `pollux memory model install wordllama` gets one that needs \
+                              no key, GEMINI_API_KEY or OPENAI_API_KEY give others";
+
+/// The memory that `pollux memory` is about. Opens nothing yet.
+pub fn notebook(options: &RunRequest, env: &Env) -> Result<Notebook, Failure> {
+    // A name that was typed wrong must not mean another agent.
+    let named = options.overrides.iter().filter(|(key, _)| key == "memory.agent");
+    for name in named.filter_map(|(_, name)| name.as_str()) {
+        if AgentId::parse(name).is_none() {
+            return Err(Failure::new(ExitKind::Input, format!("invalid agent name `{name}`"))
+                .hint("use lower-case letters, digits, `-` and `_`"));
+        }
+    }
+    let loaded = load_settings(options, env)?;
+    let mut notes = loaded.notes.clone();
+    notes.extend(memory_settings(&loaded).1);
+    let recall = Recall::new(&loaded).ok_or_else(|| {
+        Failure::new(ExitKind::Config, "there is no home directory to remember anything in")
+            .hint("set HOME, or name a folder in GIMLI_STATE_DIR")
+    })?;
+    Ok(Notebook { options: options.clone(), env: env.clone(), loaded, recall, notes, runtime: None })
+}
+
+/// The durable memory. Only what is asked for is opened.
+pub struct Notebook {
+    options: RunRequest,
+    /// Without what `.env` files added.
+    env: Env,
+    loaded: Loaded,
+    recall: Recall,
+    notes: Vec<String>,
+    runtime: Option<Runtime>,
+}
+
+impl Notebook {
+    fn is_on(&self) -> bool {
+        is_on(&self.loaded)
+    }
+
+    /// Whether anything was ever kept.
+    fn exists(&self) -> bool {
+        self.recall.agent.root().exists()
+    }
+
+    /// Refuses what would keep or read something while it is off.
+    fn needs_on(&self) -> Result<(), Failure> {
+        if self.is_on() {
+            return Ok(());
+        }
+        Err(Failure::new(ExitKind::Failure, "durable memory is off: nothing is kept, read or watched")
+            .hint("`pollux memory enable` switches it on"))
+    }
+
+    /// The folders, with modes that keep others out.
+    fn prepare(&self) -> Result<(), Failure> {
+        self.recall.agent.prepare().map_err(|error| failed(&error, error.hint()))
+    }
+
+    /// Another part of the memory than this workspace's.
+    fn look_at(&mut self, reach: Reach) {
+        if reach == Reach::Unassigned {
+            self.recall.space = Space::Unassigned;
+        }
+    }
+
+    /// A command while it is off sends nothing anywhere.
+    fn keep_to_itself(&mut self) {
+        if !self.is_on() {
+            self.recall.embed.provider = Provider::Local;
+            self.recall.embed.fallback = None;
+        }
+    }
+
+    fn wait_for<T>(&mut self, work: impl AsyncFnOnce(&Recall) -> T) -> Result<T, Failure> {
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| cannot_start(&error))?,
+        };
+        let done = runtime.block_on(work(&self.recall));
+        self.runtime = Some(runtime);
+        Ok(done)
+    }
+
+    /// Why there are no vectors, or others than were asked for.
+    fn fallback(&self) -> Option<Value> {
+        let choice = self.recall.choice();
+        let is_other = match &choice.embedder {
+            None => true,
+            Some(embedder) => {
+                choice.requested != Provider::Auto && embedder.origin().provider != choice.requested.as_str()
+            }
+        };
+        // The last one is why the search for a provider ended; with `auto`, three mean that nothing is set up.
+        let reason = match choice.skipped.as_slice() {
+            [_, _, _] if choice.requested == Provider::Auto => NOTHING_SET_UP,
+            skipped => skipped.last()?.reason.as_str(),
+        };
+        is_other.then(|| json!({"from": choice.requested.as_str(), "reason": reason}))
+    }
+}
+
+fn is_on(loaded: &Loaded) -> bool {
+    own_setting(loaded, "memory.enabled") == Some(&Value::Bool(true))
+}
+
+impl Notebook {
+    /// Switches it on or off in the user's settings; says what was done.
+    pub fn switch(&mut self, on: bool) -> Result<String, Failure> {
+        let file = self.loaded.home.settings_file();
+        if self.is_on() == on {
+            return Ok(format!("Durable memory is already {}.\n", if on { "on" } else { "off" }));
+        }
+        settings::set_value(&file, "memory.enabled", &Value::Bool(on)).map_err(|error| {
+            let failure = Failure::from_error(ExitKind::Failure, &error);
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
+        let after = load_settings(&self.options, &self.env)?;
+        if is_on(&after) != on {
+            let (_, origin) = after.settings.get("memory.enabled").ok_or_else(|| cannot_read(&file))?;
+            let state = if on { "off" } else { "on" };
+            return Err(Failure::new(
+                ExitKind::Failure,
+                format!("durable memory stays {state}: {origin} says so"),
+            )
+            .hint("whoever owns that file can change it"));
+        }
+        let place = self.recall.state.root().display();
+        if !on {
+            return Ok(format!(
+                "Durable memory is off (`memory.enabled` in {}). What is there stays in {place}; `pollux memory \
+                 forget` removes it.\n",
+                file.display()
+            ));
+        }
+        let who = match &self.recall.choice().embedder {
+            Some(embedder) => match embedder.origin().provider.as_str() {
+                "local" => "Vectors are made on this machine.".to_owned(),
+                other => format!(
+                    "Notes and sessions are sent to {other} ({}) to make vectors, without secrets that can be \
+                     recognised; `memory.provider: \"local\"` keeps them here.",
+                    embedder.origin().model
+                ),
+            },
+            None => "Search goes by words, since no embedding model is set up; `pollux memory model install` gets \
+                     one."
+                .to_owned(),
+        };
+        Ok(format!(
+            "Durable memory is on (`memory.enabled` in {}). From now on sessions are kept in {place}.\n{who}\n",
+            file.display()
+        ))
+    }
+
+    /// Everything about it, in the documented names; `enabled` is always there.
+    pub fn status(&mut self) -> Result<Value, Failure> {
+        let state = self.recall.state.root().display().to_string();
+        if !self.is_on() {
+            return Ok(json!({"enabled": false, "stateDir": self.exists().then_some(state)}));
+        }
+        let status = self.wait_for(async |recall| recall.memory().status().await)?;
+        let mut value = status.map_err(|error| failed(&error, error.hint()))?.to_json();
+        if let Some(fields) = value.as_object_mut() {
+            fields.shift_insert(0, "enabled".into(), Value::Bool(true));
+            fields.shift_insert(1, "stateDir".into(), state.into());
+            fields.insert("fallback".into(), self.fallback().unwrap_or_default());
+        }
+        Ok(value)
+    }
+
+    /// Brings the index up to date.
+    pub fn index(&mut self, force: bool, watched: bool) -> Result<Indexed, Failure> {
+        self.needs_on()?;
+        self.prepare()?;
+        let gauge = Mutex::new(Gauge::new(watched));
+        let progress = |step: Step| {
+            let mut gauge = gauge.lock().unwrap_or_else(PoisonError::into_inner);
+            gauge.step("Indexing", step.files_done, step.files_total);
+        };
+        let synced = self.wait_for(async |recall| {
+            let memory = recall.memory();
+            let done = if force {
+                memory.reindex(WAIT, &progress).await
+            } else {
+                memory.sync(Scope::All, WAIT, &progress).await
+            };
+            memory.close().await;
+            done
+        })?;
+        drop(gauge);
+        let synced = synced.map_err(|error| failed(&error, error.hint()))?;
+        self.notes.extend(synced.warnings.iter().cloned());
+        if let Some(reason) = self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned)) {
+            self.notes.push(format!("Without vectors, search goes by words only: {reason}"));
+        }
+        Ok(indexed(synced))
+    }
+
+    pub fn search(&mut self, question: &Question) -> Result<Found, Failure> {
+        self.needs_on()?;
+        self.prepare()?;
+        self.look_at(question.reach);
+        let request = Request {
+            source: question.source.and_then(Source::parse),
+            mode: question.mode.and_then(SearchMode::parse),
+            max_results: question.limit,
+            ..Request::new(&question.query)
+        };
+        let answer = self.wait_for(async |recall| {
+            let memory = recall.memory();
+            let noticed =
+                if recall.settings.sync.on_search { memory.refresh(REFRESH).await } else { Vec::new() };
+            (noticed, memory.search(&request).await)
+        })?;
+        let (noticed, answer) = answer;
+        self.notes.extend(noticed);
+        let answer = answer.map_err(|error| failed(&error, error.hint()))?;
+        self.notes.extend(answer.warnings.iter().cloned());
+        let reason = || self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned));
+        Ok(Found {
+            hits: answer.hits.iter().map(hit).collect(),
+            degraded: answer.degraded.as_ref().map(|why| reason().unwrap_or_else(|| why.clone())),
+            json: answer.to_json(false),
+            explained: answer.to_json(true),
+        })
+    }
+
+    pub fn get(&mut self, path: &str, lines: Option<Lines>) -> Result<Shown, Failure> {
+        self.needs_on()?;
+        let from = lines.map(|lines| lines.first);
+        let count = lines.map(|lines| lines.last.saturating_sub(lines.first).saturating_add(1));
+        let excerpt = self.wait_for(async |recall| recall.memory().get(path, from, count).await)?;
+        let excerpt = excerpt.map_err(|error| {
+            let exit = match &error {
+                GetError::NotANote { .. } | GetError::NotFound { .. } => ExitKind::Input,
+                GetError::Unreadable { .. } | GetError::Index(_) => ExitKind::Failure,
+            };
+            Failure { exit, ..failed(&error, error.hint()) }
+        })?;
+        Ok(Shown {
+            path: excerpt.path,
+            text: excerpt.text,
+            from: excerpt.from,
+            lines: excerpt.lines,
+            total: excerpt.total_lines,
+            next: excerpt.next,
+            provenance: excerpt.provenance.as_str(),
+        })
+    }
+
+    pub fn learnings(&mut self) -> Result<Vec<Learned>, Failure> {
+        let learnings = self.recall.learnings();
+        let all = learnings.list().map_err(|error| failed(&error, error.hint()))?;
+        let hidden = learnings.hidden().unwrap_or(0);
+        if hidden > 0 {
+            self.notes.push(format!(
+                "{hidden} more in {} belong to other workspaces or to none.",
+                self.recall.agent.learnings_file().display()
+            ));
+        }
+        let mut learned: Vec<Learned> = all
+            .into_iter()
+            .map(|learning| Learned {
+                category: learning.category.as_str(),
+                heading: learning.category.heading(),
+                text: learning.text,
+                date: learning.date.unwrap_or_default(),
+                confidence: learning.confidence.as_str(),
+            })
+            .collect();
+        // Those of a category together, in the order of the file.
+        let order: Vec<&str> = learned.iter().map(|one| one.heading).collect();
+        learned.sort_by_key(|one| order.iter().position(|heading| *heading == one.heading));
+        Ok(learned)
+    }
+
+    /// What would go, and the deed.
+    pub fn forgetting(
+        &mut self,
+        what: &Forgettable,
+        reach: Reach,
+    ) -> Result<Proposal<Traces, Traces>, Failure> {
+        if !self.exists() {
+            let carry_out = Box::new(|| Ok(Traces::default()));
+            return Ok(Proposal { plan: Traces::default(), carry_out });
+        }
+        self.keep_to_itself();
+        let what = match what {
+            Forgettable::Path(path) => Forget::Path(path.clone()),
+            Forgettable::Session(id) => Forget::Session(id.clone()),
+            Forgettable::Phrase(words) => Forget::Phrase(words.clone()),
+        };
+        self.prepare()?;
+        self.look_at(reach);
+        let everywhere = reach == Reach::AllWorkspaces;
+        let planned = self.wait_for(async |recall| {
+            let (memory, what) = (recall.memory(), what.clone());
+            if everywhere {
+                memory.forget_everywhere(what, true).await
+            } else {
+                memory.forget(what, true).await
+            }
+        })?;
+        let planned = planned.map_err(|error| failed(&error, error.hint()))?;
+        let memory = self.recall.memory().clone();
+        let runtime = self.runtime.take();
+        let carry_out = Box::new(move || {
+            let Some(runtime) = runtime else { return Ok(Traces::default()) };
+            let done = runtime.block_on(async {
+                if everywhere {
+                    memory.forget_everywhere(what, false).await
+                } else {
+                    memory.forget(what, false).await
+                }
+            });
+            runtime.block_on(memory.close());
+            done.map(|done| traces(&done)).map_err(|error| failed(&error, error.hint()))
+        });
+        Ok(Proposal { plan: traces(&planned), carry_out })
+    }
+
+    pub fn doctor(&mut self) -> Vec<Finding> {
+        let what = if self.is_on() { "durable memory is on" } else { "durable memory is off" };
+        let mut findings = vec![Finding { level: Level::Ok, what: what.to_owned(), hint: None }];
+        if self.exists() {
+            let looked = self.wait_for(async |recall| recall.memory().doctor().await);
+            findings.extend(looked.unwrap_or_default().into_iter().map(finding));
+        }
+        findings
+    }
+
+    /// Takes over what a folder remembered before it was moved here; says what was done.
+    pub fn adopt(&mut self, folder: &str) -> Result<String, Failure> {
+        self.prepare()?;
+        let former = self.env.cwd().join(folder);
+        let count = pollux_memory::adopt(&self.recall.agent, &self.recall.workspace, &former)
+            .map_err(|error| failed(&error, error.hint()))?;
+        Ok(format!(
+            "Took over {} of {}. `pollux memory index` brings the index up to date.\n",
+            counted(count, "session"),
+            former.display()
+        ))
+    }
+
+    /// One JSON document.
+    pub fn export(&mut self, reach: Reach, out: &mut dyn Write) -> Result<(), Failure> {
+        self.look_at(reach);
+        if !self.exists() {
+            return Err(Failure::new(
+                ExitKind::Failure,
+                "there is nothing to export: nothing was remembered yet",
+            ));
+        }
+        let (sender, mut chunks) = mpsc::channel(CHUNKS);
+        let (written, printed) = self.wait_for(async move |recall| {
+            let written = recall.memory().export(BufWriter::with_capacity(CHUNK, Chunks(sender)));
+            let printed = async {
+                while let Some(chunk) = chunks.recv().await {
+                    out.write_all(&chunk)?;
+                }
+                out.flush()
+            };
+            // When nobody takes the text any more, the receiver goes and writing it ends.
+            tokio::join!(written, async move { printed.await })
+        })?;
+        let written = match printed {
+            Ok(()) => written.map(drop),
+            Err(error) => Err(ExportError::Write(error)),
+        };
+        match written {
+            Ok(()) => Ok(()),
+            Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(failed(&error, error.hint())),
+        }
+    }
+
+    pub fn install_model(&mut self, what: &str, watched: bool) -> Result<Installed, Failure> {
+        let errand = models::Errand {
+            what: what.to_owned(),
+            watched,
+            path: self.env.cwd().join(what),
+            models: self.recall.models.clone(),
+            environment: sanitised(&self.loaded.env, &self.loaded.groups.tools.redaction),
+            processes: self.loaded.home.tmp_dir().join("background-processes"),
+        };
+        let installed = self.wait_for(async |_| models::install(errand).await)??;
+        let note = match (installed.already, self.is_on()) {
+            (true, _) => "It was there already.",
+            (false, true) => "`pollux memory index` makes the vectors anew with it.",
+            (false, false) => "`pollux memory enable` switches the memory on.",
+        };
+        let folder = installed.folder.display().to_string();
+        Ok(Installed { name: installed.name, folder, note: Some(note.to_owned()) })
+    }
+
+    pub fn models(&mut self) -> Vec<Model> {
+        models::list(&self.recall.models)
+    }
+
+    /// Lines for stderr about what was noticed.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// An export on its way from the thread that makes it.
+struct Chunks(mpsc::Sender<Vec<u8>>);
+
+impl Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.blocking_send(bytes.to_vec());
+        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn cannot_read(file: &std::path::Path) -> Failure {
+    Failure::new(ExitKind::Failure, format!("`{}` does not hold what was written to it", file.display()))
+}
+
+fn indexed(synced: Synced) -> Indexed {
+    Indexed {
+        files: synced.files,
+        changed: synced.changed,
+        removed: synced.removed,
+        chunks_written: synced.chunks_written,
+        chunks_removed: synced.chunks_removed,
+        embedded: synced.embedded,
+        from_cache: synced.from_cache,
+        reindexed: synced.reindexed,
+        busy: synced.busy,
+    }
+}
+
+fn hit(found: &Passage) -> Hit {
+    let explain = &found.explain;
+    Hit {
+        citation: found.citation(),
+        source: found.source.as_str(),
+        provenance: found.provenance.as_str(),
+        date: found.date.clone(),
+        score: found.score,
+        snippet: found.snippet.clone(),
+        focus: found.focus,
+        parts: vec![
+            ("vector", explain.vector),
+            ("text", explain.text),
+            ("recency", explain.recency),
+            ("name", explain.name),
+            ("superseded", explain.superseded),
+        ],
+        cosine: explain.cosine,
+        keyword: explain.keyword,
+    }
+}
+
+fn traces(forgotten: &Forgotten) -> Traces {
+    let shown = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
+    Traces {
+        files: forgotten.files.clone(),
+        chunks: forgotten.chunks,
+        cache_entries: forgotten.cache_entries,
+        transcripts: shown(&forgotten.transcripts),
+        learnings: forgotten.learnings,
+        kept: shown(&forgotten.kept),
+        elsewhere: forgotten.elsewhere,
+    }
+}
+
+fn finding(looked: Looked) -> Finding {
+    Finding {
+        level: match looked.level {
+            Grade::Ok => Level::Ok,
+            Grade::Warning => Level::Warning,
+            Grade::Problem => Level::Problem,
+        },
+        what: looked.what,
+        hint: looked.hint.map(str::to_owned),
+    }
+}

@@ -1,0 +1,161 @@
+//! `pollux skills`: which skills there are, and changing that.
+
+mod arguments;
+mod help;
+mod page;
+mod set;
+
+use std::cell::RefCell;
+use std::io::Write;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::spelling::distance;
+use pollux_domain::terminal_text::{self, plain};
+use serde_json::Value;
+
+use pollux_host::prompter::Prompter;
+use pollux_host::skills::Row;
+
+pub use arguments::{SkillScope, SkillSource, SkillsCommand, grammar, parse};
+pub use page::{change, list};
+pub use set::{SkillSet, skill_set};
+
+use crate::context::Context;
+
+/// What a look at a folder found.
+#[derive(Debug, Clone, Default)]
+pub struct Checked {
+    pub errors: Vec<String>,
+    pub advice: Vec<String>,
+}
+
+/// What happens while something is installed.
+pub struct Asking<'a> {
+    /// Hears what is being done.
+    pub say: &'a mut dyn FnMut(&str),
+    /// Whether a person agrees to this text.
+    pub agrees: &'a mut dyn FnMut(&str) -> bool,
+}
+
+/// The help; there is one page.
+pub fn help(_page: &str) -> &'static str {
+    help::HELP
+}
+
+/// Runs the command.
+pub fn run(command: &SkillsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut skills = skill_set(context.request, context.env)?;
+    context.note(skills.notes());
+    match command {
+        SkillsCommand::List { all, json } => {
+            let (rows, problems) = skills.look();
+            tell(context.err, &problems);
+            if *json {
+                show_json(context.out, &page::list_json(&rows, *all))
+            } else {
+                show(context.out, &page::list(&rows, *all, true))
+            }
+        }
+        SkillsCommand::Show { name, json } => match skills.body(name)? {
+            Some((row, body)) if *json => show_json(context.out, &page::show_json(&row, &body)),
+            Some((row, body)) => show(context.out, &page::show(&row, &body)),
+            None => Err(unknown(name, &skills.look().0)),
+        },
+        SkillsCommand::Enable { name } => show(context.out, &skills.enable(name)?),
+        SkillsCommand::Disable { name, scope } => {
+            let done = skills.disable(name, *scope)?;
+            tell(context.err, skills.unheard(*scope).as_slice());
+            show(context.out, &done)
+        }
+        SkillsCommand::Install(source) => {
+            let done =
+                with_questions(source, &mut context.prompter, |asking| skills.install(source, asking))?;
+            show(context.out, &done)
+        }
+        SkillsCommand::Link(source) => {
+            let done = with_questions(source, &mut context.prompter, |asking| skills.link(source, asking))?;
+            show(context.out, &done)
+        }
+        SkillsCommand::Uninstall { name, scope } => show(context.out, &skills.uninstall(name, *scope)?),
+        SkillsCommand::Validate { path, json } => {
+            let checked = skills.validate(&context.env.cwd().join(path));
+            validated(path, &checked, *json, context.out)
+        }
+        SkillsCommand::Reload => {
+            let (_, problems) = skills.look();
+            tell(context.err, &problems);
+            show(context.out, &page::change(0, 0))
+        }
+    }
+}
+
+fn validated(path: &str, checked: &Checked, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if json {
+        show_json(out, &page::validation_json(path, checked))?;
+    } else if checked.errors.is_empty() {
+        show(out, &page::validation(path, checked))?;
+    }
+    match checked.errors.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(ExitKind::Failure, page::validation(path, checked).trim_end())),
+    }
+}
+
+/// Texts of others neither steer the terminal nor hide in it.
+fn show(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    print_result(out, &plain(text))
+}
+
+fn show_json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
+    print_result(out, &terminal_text::json(format!("{value:#}\n")))
+}
+
+fn tell(screen: &mut dyn Write, lines: &[String]) {
+    for line in lines {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(screen, "{}", plain(line));
+    }
+}
+
+/// Gives whoever installs a way to speak and to ask; somebody who consented before is only told.
+fn with_questions(
+    source: &SkillSource,
+    prompter: &mut Prompter<'_>,
+    work: impl FnOnce(&mut Asking<'_>) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    let prompter = RefCell::new(prompter);
+    let say = |text: &str| drop(writeln!(prompter.borrow_mut().screen, "{}", plain(text)));
+    let mut nobody = false;
+    let mut agrees = |text: &str| {
+        if source.consent {
+            say(&format!("You have consented to the following:\n{text}"));
+            return true;
+        }
+        say(text);
+        let mut prompter = prompter.borrow_mut();
+        prompter.show("Do you want to continue? [Y/n]: ");
+        let answer = prompter.line();
+        nobody = answer.is_none();
+        answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
+    };
+    let mut say = say;
+    let done = work(&mut Asking { say: &mut say, agrees: &mut agrees });
+    done.map_err(|failure| {
+        if nobody { failure.hint("nobody was there to ask; `--consent` agrees beforehand") } else { failure }
+    })
+}
+
+/// A name that no skill has, with the one that was perhaps meant.
+fn unknown(name: &str, rows: &[Row]) -> Failure {
+    let failure = Failure::new(ExitKind::Failure, format!("Skill \"{name}\" not found."));
+    let near =
+        rows.iter().map(|row| (distance(&row.name, name), &row.name)).min_by_key(|(distance, _)| *distance);
+    match near.filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3) {
+        Some((_, near)) => failure.hint(format!("did you mean \"{near}\"?")),
+        None => failure.hint("`pollux skills list --all` shows them all"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! `pollux trust`: what a folder would run, and whether it may.
+
+mod arguments;
+mod help;
+
+use std::io::Write;
+
+use pollux_config::trust::{FolderTrust, TrustReason};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+
+use pollux_host::prompter::Prompter;
+use pollux_host::trust::{self, TrustedFolder, View, difference, page};
+
+pub use arguments::{TrustAction, TrustCommand, grammar, parse};
+
+use crate::context::Context;
+
+/// The help; there is one page.
+pub fn help(_page: &str) -> &'static str {
+    help::HELP
+}
+
+/// Runs the command.
+pub fn run(command: &TrustCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let folder = trust::folder(command.folder.as_deref(), context.request, context.env)?;
+    let out = &mut *context.out;
+    match &command.action {
+        TrustAction::Show { json } => {
+            let view = folder.look()?;
+            let text = if *json {
+                format!(
+                    "{:#}
+",
+                    page::json(&view)
+                )
+            } else {
+                page::text(&view)
+            };
+            print_result(out, &text)
+        }
+        TrustAction::Diff { json } => difference::print(&folder.look()?, *json, out),
+        TrustAction::Allow { parent, yes } => allow(&folder, *parent, *yes, &mut context.prompter, out),
+        TrustAction::Deny => {
+            folder.deny()?;
+            let view = folder.look()?;
+            settled(&view, view.standing.trust == FolderTrust::Untrusted, out)
+        }
+    }
+}
+
+fn allow(
+    folder: &TrustedFolder,
+    parent: bool,
+    yes: bool,
+    prompter: &mut Prompter<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let view = folder.look()?;
+    if let Some(excess) = view.inventory.excess.as_deref().filter(|_| !view.is_home) {
+        let text = format!("`{}` cannot be looked over: {}", view.folder.display(), page::visible(excess));
+        return Err(Failure::new(ExitKind::Failure, text)
+            .hint("make it smaller, or trust it for one run with `--skip-trust`"));
+    }
+    if !yes {
+        if !prompter.at_terminal {
+            let text = "nobody can be asked whether to trust this folder, because this is no terminal";
+            return Err(Failure::new(ExitKind::Input, text)
+                .hint("read `pollux trust show` first; `pollux trust allow --yes` does not ask"));
+        }
+        let question = if parent { "this folder and everything beside it" } else { "this folder" };
+        if !prompter.confirms(&format!("{}\nTrust {question}? [y/N] ", page::text(&view))) {
+            return Err(Failure::new(ExitKind::Failure, "Nothing was changed."));
+        }
+        // What was agreed to is what was on the screen.
+        if folder.look()?.inventory.digest != view.inventory.digest {
+            return Err(Failure::new(
+                ExitKind::Failure,
+                "The folder changed meanwhile; nothing was agreed to.",
+            )
+            .hint("look again with `pollux trust show`"));
+        }
+    }
+    folder.allow(parent, &view.inventory)?;
+    let view = folder.look()?;
+    settled(&view, view.standing.trust.uses_project(), out)
+}
+
+/// Says how the folder stands now, and why that may not be what was asked for.
+fn settled(view: &View, as_wished: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let text = format!("{}: {}\n", view.folder.display(), page::standing(view));
+    if as_wished {
+        return print_result(out, &page::visible_lines(&text));
+    }
+    match &view.standing.reason {
+        TrustReason::Rule(line) => Err(Failure::new(ExitKind::Failure, page::visible(text.trim_end())).hint(
+            format!("the line for `{}` in `{}` is stronger", page::visible(line), view.register.display()),
+        )),
+        TrustReason::Restricted
+        | TrustReason::SkipFlag
+        | TrustReason::Environment
+        | TrustReason::FeatureOff
+        | TrustReason::NoRule => {
+            let text = format!("It is written down, but something stronger decides here.\n{text}");
+            print_result(out, &page::visible_lines(&text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
