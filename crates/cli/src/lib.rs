@@ -6,12 +6,9 @@
 
 mod demo;
 mod input;
-mod interactive;
 mod launch;
 mod report;
 mod run;
-mod signals;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,9 +26,9 @@ pub use pollux_host::OnlyThread;
 /// Runs the program. `args` come without the program's name.
 pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(apologise));
-    wire::close_descriptors_on_exec();
+    pollux_host::close_descriptors_on_exec();
     let env = process_env();
-    wire::hide_credentials(alone);
+    pollux_host::hide_credentials(alone);
     let args: Vec<OsString> = args.collect();
     let exit = panic::catch_unwind(|| started(args, &env)).unwrap_or(1);
     ExitCode::from(exit)
@@ -42,7 +39,7 @@ fn started(args: Vec<OsString>, env: &Env) -> u8 {
     let exit = match launch::plan(args.iter().cloned(), &facts, env) {
         Ok(launch) => run::dispatch(&launch, env),
         Err(error) => {
-            let _ = report::print_usage(&error, &args, &mut io::stderr(), run::stderr_colour(env));
+            let _ = report::print_usage(&error, &args, &mut io::stderr(), pollux_front::stderr_colour(env));
             error.exit()
         }
     };

@@ -5,30 +5,26 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use pollux_admin::Context;
 use pollux_config::env::Env;
-use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_config::groups::Dialect;
 use pollux_domain::exit::{ExitKind, Received};
-use pollux_domain::failure::{Colour, Failure, print_result};
+use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
-use pollux_domain::time::SystemClock;
+use pollux_front::signals::Signals;
+use pollux_front::{early_style, open_telemetry, stderr_colour, style};
 use pollux_host::VERSION;
 use pollux_host::prompter::Prompter;
-use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request};
-use pollux_output::telemetry::{Configuration, Identity};
-use pollux_output::{Console, Style};
-use serde_json::Value;
+use pollux_host::request::{Replies, ReplyOrder, Request};
+use pollux_output::Console;
 use tokio_util::sync::CancellationToken;
 
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, help_text};
-use crate::signals::Signals;
-use crate::{interactive, wire};
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
@@ -36,12 +32,12 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Version => say(&format!("{VERSION}\n")),
         Launch::Help(topic) => say(&help_text(*topic)),
         Launch::Admin { command, options } => admin(command, options, env),
-        Launch::ListSessions => wire::list_sessions(env).and_then(|(text, notes)| {
+        Launch::ListSessions => pollux_host::list_sessions(env).and_then(|(text, notes)| {
             note(&notes);
             say(&text)
         }),
-        Launch::DeleteSession { which } => wire::delete_session(which, env).and_then(|text| say(&text)),
-        Launch::Interactive(options) => return interactive::run(options, env),
+        Launch::DeleteSession { which } => pollux_host::delete_session(which, env).and_then(|text| say(&text)),
+        Launch::Interactive(options) => return pollux_front::run(options, env),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();
@@ -90,10 +86,6 @@ fn note(lines: &[String]) {
     }
 }
 
-pub(crate) fn stderr_colour(env: &Env) -> Colour {
-    Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
-}
-
 /// What a headless run left.
 struct Ended {
     exit: ExitKind,
@@ -109,14 +101,14 @@ impl From<ExitKind> for Ended {
 
 /// One prompt from start to end.
 fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
-    let loaded = match wire::load_settings(options, env) {
+    let loaded = match pollux_host::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure).into(),
     };
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    let ready = wire::prepare(options, &loaded, &mut |line| console.note(line))
+    let ready = pollux_host::prepare(options, &loaded, &mut |line| console.note(line))
         .and_then(|turn| Ok((read_prompt(options, pipe, loaded.groups.output.dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
@@ -125,7 +117,7 @@ fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
             open_telemetry(&turn, false, &mut console);
             let ended = converse(turn, prompt, console);
             if let Some(session) = &ended.session {
-                wire::tidy_up(&loaded, session);
+                pollux_host::tidy_up(&loaded, session);
             }
             ended
         }
@@ -151,38 +143,13 @@ fn read_prompt(
     })
 }
 
-/// Tells telemetry, if it is on, whose session this is and how it is set up.
-pub(crate) fn open_telemetry(turn: &wire::Prepared<'_>, interactive: bool, console: &mut Console) {
-    let wire::Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
-    let groups = &loaded.groups;
-    let identity = Identity {
-        session: session.id.as_str().to_owned(),
-        installation: loaded.installation.clone(),
-        version: VERSION.to_owned(),
-        interactive,
-        auth_type: credentials.auth_type.clone(),
-    };
-    let configuration = Configuration {
-        model: groups.model.name.clone(),
-        sandbox: sandbox.borders.is_some(),
-        core_tools: groups.tools.core.clone().unwrap_or_default(),
-        approval_mode: permission.approval.to_string(),
-        api_key: credentials.api_key,
-        vertex: credentials.vertex,
-        respect_git_ignore: groups.context.filtering.respect_git_ignore,
-        debug: options.debug,
-        output_format: groups.output.format.as_str().to_owned(),
-    };
-    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
-}
-
 /// Runs the turn, with signals answered and events printed.
-fn converse(turn: wire::Prepared<'_>, prompt: String, mut console: Console) -> Ended {
+fn converse(turn: pollux_host::Prepared<'_>, prompt: String, mut console: Console) -> Ended {
     let session = turn.session.id.clone();
     // One thread is enough for waiting, and the cheapest to start.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return console.fail(&cannot_start(&error)).into(),
+        Err(error) => return console.fail(&pollux_host::cannot_start(&error)).into(),
     };
     let (result, signal) = runtime.block_on(supervised(turn, prompt, &mut console));
     // Whatever still blocks a thread has nothing left to say.
@@ -198,44 +165,17 @@ fn converse(turn: wire::Prepared<'_>, prompt: String, mut console: Console) -> E
 }
 
 async fn supervised(
-    turn: wire::Prepared<'_>,
+    turn: pollux_host::Prepared<'_>,
     prompt: String,
     console: &mut Console,
-) -> (Result<wire::Done, Failure>, Option<Received>) {
+) -> (Result<pollux_host::Done, Failure>, Option<Received>) {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
-        Err(error) => return (Err(cannot_start(&error)), None),
+        Err(error) => return (Err(pollux_host::cannot_start(&error)), None),
     };
     let cancel = CancellationToken::new();
     let mut sink = |event: &pollux_domain::event::Event| console.take(event);
-    signals.supervise(&cancel, wire::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
-}
-
-pub(crate) fn cannot_start(error: &io::Error) -> Failure {
-    Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
-}
-
-pub(crate) fn style(output: &Output, options: &Request, env: &Env) -> Style {
-    Style {
-        format: output.format,
-        dialect: output.dialect,
-        raw: options.raw_output != RawOutput::Stripped,
-        colour: stderr_colour(env),
-        clock: Arc::new(SystemClock),
-        shows_calls: options.tour,
-        debug: options.debug,
-    }
-}
-
-/// The style as far as the command line and the environment tell, for failures before settings are read.
-pub(crate) fn early_style(options: &Request, env: &Env) -> Style {
-    let flag = |key: &str| {
-        let found = options.overrides.iter().find(|(known, _)| known == key);
-        found.and_then(|(_, value)| Value::as_str(value))
-    };
-    let format = OutputFormat::named(flag("output.format"));
-    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
-    style(&Output { format, dialect }, options, env)
+    signals.supervise(&cancel, pollux_host::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
 }
 
 /// `pollux demo`
@@ -301,21 +241,11 @@ fn tour_env(env: &Env, workspace: &DemoWorkspace) -> Env {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    
 
     fn env(vars: &[(&str, &str)]) -> Env {
         let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Env::new(vars, PathBuf::from("/w"))
-    }
-
-    #[test]
-    fn failures_before_the_settings_use_what_the_command_line_says() {
-        let options =
-            Request { overrides: vec![("output.format".to_owned(), json!("json"))], ..Request::default() };
-        let style = early_style(&options, &env(&[("POLLUX_OUTPUT_DIALECT", "gemini-cli")]));
-        assert_eq!((style.format, style.dialect), (OutputFormat::Json, Dialect::GeminiCli));
-        let plain = early_style(&Request::default(), &env(&[]));
-        assert_eq!((plain.format, plain.dialect), (OutputFormat::Text, Dialect::Pollux));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Launch;
 use super::help::Topic;
-use crate::interactive::reserved;
+use pollux_front::reserved;
 
 pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
 pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];

@@ -1,0 +1,120 @@
+//! `/auth`, and the first start without a key: how the model is reached.
+
+use pollux_admin::auth::AuthCommand;
+use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::visible;
+use pollux_host::auth::key::WHERE;
+use pollux_host::request::{Request, Scope};
+
+use crate::Front;
+use crate::face::{Choice, Face};
+use super::{Reopen, Then};
+
+const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
+another program may not use. An API key costs nothing to begin with.";
+const VERTEX: &str = "Vertex AI is chosen with variables, in your environment or in ~/.gemini/.env:
+  GOOGLE_GENAI_USE_VERTEXAI=true
+  GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials (gcloud auth application-default login),
+  or GOOGLE_API_KEY for express mode
+Set them and start again.";
+const API_KEY: &str = "gemini-api-key";
+
+/// Asks how the model is to be reached, until there is a way or the person leaves; whether there is one.
+pub(crate) async fn sign_in(
+    options: &Request,
+    loaded: &pollux_host::Loaded,
+    face: &mut Face,
+) -> Result<bool, Failure> {
+    loop {
+        let rows =
+            [("google", "Sign in with Google"), ("key", "Use Gemini API Key"), ("vertex", "Vertex AI")];
+        let mut choice = Choice::of("? Get started", rows);
+        choice.about = vec!["How would you like to reach the model?".to_owned()];
+        choice.marked = Some("key".to_owned());
+        choice.manner.unbidden = true;
+        let Some(chosen) = face.choose(choice).await else { return Ok(false) };
+        match chosen.key.as_str() {
+            "google" => face.note(GOOGLE),
+            "vertex" => face.note(VERTEX),
+            _ => {
+                let question = format!("{WHERE}\nAPI key (not shown): ");
+                let Some(typed) = face.secret(&question).await else { continue };
+                match keep(&typed, options, loaded) {
+                    Ok(lines) => {
+                        lines.iter().for_each(|line| face.note(line));
+                        return Ok(true);
+                    }
+                    Err(failure) => face.complain(&failure.message()),
+                }
+            }
+        }
+    }
+}
+
+/// Stores a key and makes it count; lines about where it is.
+fn keep(typed: &str, options: &Request, loaded: &pollux_host::Loaded) -> Result<Vec<String>, Failure> {
+    let sign_ins = pollux_host::auth::sign_ins(options, &loaded.env)?;
+    let stored = sign_ins.keep(typed)?;
+    let mut lines = vec![format!("The key is stored in {}.", stored.place)];
+    let selected = loaded.groups.security.auth_selected.as_deref();
+    if selected.is_some_and(|kind| kind != API_KEY) {
+        let mut settings = pollux_host::settings::settings(options, &loaded.env)?;
+        settings.set("security.auth.selectedType", API_KEY, Scope::User)?;
+        lines.push(format!("`security.auth.selectedType` is {API_KEY} from now on."));
+    } else {
+        lines.extend(stored.notes);
+    }
+    Ok(lines)
+}
+
+impl Front<'_, '_> {
+    /// `/auth`, `/auth signin`, `/auth signout`.
+    pub(super) async fn auth(&mut self, rest: &str) -> Then {
+        match rest {
+            "signout" | "logout" => {
+                let text = self.run_auth(AuthCommand::Logout { all: false });
+                self.face.note(&format!("{text}\nThis conversation goes on with what it began with."));
+                Then::GoOn
+            }
+            "" | "signin" | "login" => {
+                if rest.is_empty() {
+                    let text = self.run_auth(AuthCommand::Status { json: false });
+                    self.face.note(&text);
+                }
+                match sign_in(self.turn.request, self.turn.loaded, self.face).await {
+                    Ok(true) => self.reopen(Reopen::default()),
+                    Ok(false) => Then::GoOn,
+                    Err(failure) => {
+                        self.face.complain(&failure.message());
+                        Then::GoOn
+                    }
+                }
+            }
+            _ => {
+                self.face.note("Usage: /auth [signin|signout]");
+                Then::GoOn
+            }
+        }
+    }
+
+    fn run_auth(&self, command: AuthCommand) -> String {
+        let done = self.subcommand(command);
+        match done.result {
+            Ok(()) => visible(done.out.trim_end()).into_owned(),
+            Err(failure) => format!("{}{}", done.out, failure.message()),
+        }
+    }
+
+    /// Opens the conversation again, unless it could not be.
+    pub(super) fn reopen(&mut self, reopen: Reopen) -> Then {
+        let (options, env) = (self.turn.request, &self.turn.loaded.env);
+        let possible = pollux_host::load_settings(options, env).and_then(|loaded| pollux_host::check_credentials(&loaded));
+        match possible {
+            Ok(_) => Then::Reopen(reopen),
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                Then::GoOn
+            }
+        }
+    }
+}

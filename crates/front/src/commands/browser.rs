@@ -1,0 +1,332 @@
+//! `/resume` and `/chat` alone: choosing an earlier conversation.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use pollux_host::request::Resumed;
+use pollux_tui::dialog::Manner;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use crate::Front;
+use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
+use crate::screen::Message;
+use super::{Reopen, Then};
+use pollux_host::{Freshness, StoredChat, StoredChats, stored_chats};
+
+const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";
+
+const LETTERS: &[Letter] = &[
+    Letter { letter: 'x', about: "delete the session", grave: true },
+    Letter { letter: 's', about: "sort otherwise", grave: false },
+    Letter { letter: 'r', about: "reverse the order", grave: false },
+    Letter { letter: 'a', about: "other projects too, or not", grave: false },
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Date,
+    Messages,
+    Name,
+}
+
+/// What was found out beside.
+enum News {
+    Rows { all: bool, rows: Vec<StoredChat> },
+    Preview { key: String, lines: Vec<String> },
+    Hits { words: String, hits: Vec<(String, String)> },
+}
+
+/// What was read for the list and not looked at yet; whoever reads more waits.
+const NEWS: usize = 16;
+
+/// The browser while it is open.
+struct Browser {
+    chats: StoredChats,
+    rows: Vec<StoredChat>,
+    order: Order,
+    ascending: bool,
+    all: bool,
+    /// The rows may not be all yet.
+    reading: bool,
+    /// The row that is marked.
+    marked: Option<String>,
+    /// The row whose preview is being read.
+    previewed: Option<String>,
+    /// What was read before.
+    previews: HashMap<String, Vec<String>>,
+    /// The session that goes on now.
+    present: String,
+    tell: mpsc::Sender<News>,
+}
+
+impl Front<'_, '_> {
+    /// Shows what there is to go on with, and goes on with it.
+    pub(super) async fn browse(&mut self) -> Then {
+        let (tell, mut news) = mpsc::channel(NEWS);
+        let present = self.turn.session.id.to_string();
+        let mut browser = Browser::new(stored_chats(self.turn.loaded), present, tell);
+        // Lines are not drawn twice, so they wait for everything.
+        let on_screen = self.face.is_screen();
+        browser.load(if on_screen { Freshness::AsKnown } else { Freshness::UpToDate }).await;
+        if on_screen {
+            browser.refresh();
+            browser.preview();
+        }
+        self.face.present(browser.choice(browser.marked.clone()));
+        loop {
+            tokio::select! {
+                biased;
+                deed = self.face.deed() => match deed {
+                    None => return Then::GoOn,
+                    Some(Deed::Marked(key)) => {
+                        browser.marked = Some(key);
+                        browser.preview();
+                    }
+                    Some(Deed::Searched(words)) => browser.search(words),
+                    Some(Deed::Chosen(Chosen { letter: Some(letter), key })) => {
+                        self.changed(letter, key, &mut browser).await;
+                    }
+                    Some(Deed::Chosen(Chosen { letter: None, key })) => {
+                        if let Some(chat) = browser.rows.iter().find(|chat| chat.id == key).cloned() {
+                            return self.take_up(&chat).await;
+                        }
+                    }
+                },
+                Some(found) = news.recv() => self.learn(found, &mut browser),
+            }
+        }
+    }
+
+    /// What a letter does.
+    async fn changed(&mut self, letter: char, key: String, browser: &mut Browser) {
+        browser.marked = Some(key.clone());
+        match letter {
+            'x' if key == browser.present => {
+                self.face.complain("This is the conversation you are in; it stays.")
+            }
+            'x' => {
+                let chats = browser.chats.clone();
+                let id = key.clone();
+                match spawn_blocking(move || chats.delete(&id)).await {
+                    Ok(Ok(done)) => {
+                        browser.drop(&key);
+                        browser.preview();
+                        self.face.note(&done);
+                    }
+                    Ok(Err(problem)) => self.face.complain(&problem),
+                    Err(error) => self.face.complain(&error.to_string()),
+                }
+            }
+            's' => {
+                browser.order = match browser.order {
+                    Order::Date => Order::Messages,
+                    Order::Messages => Order::Name,
+                    Order::Name => Order::Date,
+                };
+                browser.ascending = browser.order == Order::Name;
+                browser.sort();
+            }
+            'r' => {
+                browser.ascending = !browser.ascending;
+                browser.sort();
+            }
+            _ => {
+                browser.all = !browser.all;
+                browser
+                    .load(if self.face.is_screen() { Freshness::AsKnown } else { Freshness::UpToDate })
+                    .await;
+                if self.face.is_screen() {
+                    browser.refresh();
+                }
+            }
+        }
+        self.face.present(browser.choice(browser.marked.clone()));
+    }
+
+    fn learn(&mut self, news: News, browser: &mut Browser) {
+        match news {
+            News::Rows { all, rows } if all == browser.all => {
+                browser.rows = rows;
+                browser.reading = false;
+                browser.sort();
+                self.face.present(browser.choice(browser.marked.clone()));
+                browser.preview();
+            }
+            News::Rows { .. } => {}
+            News::Preview { key, lines } => {
+                browser.previewed = None;
+                browser.previews.insert(key.clone(), lines.clone());
+                let is_marked = browser.marked.as_ref() == Some(&key);
+                if let Some(screen) = self.face.screen() {
+                    screen.tell(Message::Preview(key, lines));
+                }
+                if !is_marked {
+                    browser.preview();
+                }
+            }
+            News::Hits { words, hits } => {
+                if let Some(screen) = self.face.screen() {
+                    screen.tell(Message::Hits(words, hits));
+                }
+            }
+        }
+    }
+
+    /// Goes on with a session. One of another project is copied to this one, if that is wished.
+    async fn take_up(&mut self, chat: &StoredChat) -> Then {
+        if self.turn.session.id.as_str() == chat.id {
+            self.face.note("This is the conversation you are in.");
+            return Then::GoOn;
+        }
+        if let Err(problem) = self.turn.check_session(&chat.file) {
+            self.face.complain(&problem);
+            return Then::GoOn;
+        }
+        if !chat.here && !self.copies(chat).await {
+            return Then::GoOn;
+        }
+        let note = match chat.here {
+            true => format!("Going on with session {}.", chat.id),
+            false => format!("From {}.", chat.project),
+        };
+        let session = Resumed { which: chat.id.clone(), all_projects: !chat.here, fork: !chat.here };
+        Then::Reopen(Reopen { session: Some(session), note, ..Reopen::default() })
+    }
+
+    async fn copies(&mut self, chat: &StoredChat) -> bool {
+        let rows = [("copy", "Go on with a copy of it in this project"), ("leave", "Leave it where it is")];
+        let mut choice = Choice::of("This session belongs to another project.", rows);
+        let folder = if chat.project.is_empty() { "the folder is not known" } else { chat.project.as_str() };
+        choice.about = vec![
+            format!("Its project: {folder}"),
+            format!("To go on with it there: cd {folder:?} && pollux --resume {}", chat.id),
+        ];
+        self.face.choose(choice).await.is_some_and(|chosen| chosen.key == "copy")
+    }
+}
+
+impl Browser {
+    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<News>) -> Self {
+        Self {
+            chats,
+            rows: Vec::new(),
+            order: Order::Date,
+            ascending: false,
+            all: false,
+            reading: false,
+            marked: None,
+            previewed: None,
+            previews: HashMap::new(),
+            present,
+            tell,
+        }
+    }
+
+    async fn load(&mut self, freshness: Freshness) {
+        let (chats, all) = (self.chats.clone(), self.all);
+        self.rows = spawn_blocking(move || chats.rows(all, freshness)).await.unwrap_or_default();
+        self.sort();
+        if self.marked.is_none() {
+            self.marked = self.rows.first().map(|chat| chat.id.clone());
+        }
+    }
+
+    /// Takes a row away; the one that follows it is marked.
+    fn drop(&mut self, id: &str) {
+        let place = self.rows.iter().position(|chat| chat.id == id).unwrap_or_default();
+        self.rows.retain(|chat| chat.id != id);
+        let next = self.rows.get(place).or_else(|| self.rows.last());
+        self.marked = next.map(|chat| chat.id.clone());
+    }
+
+    /// Looks for what changed since the index was written.
+    fn refresh(&mut self) {
+        self.reading = true;
+        let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
+        spawn_blocking(move || {
+            tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
+        });
+    }
+
+    /// Reads the first and last messages of the marked row; one file at a time.
+    fn preview(&mut self) {
+        if self.previewed.is_some() {
+            return;
+        }
+        let marked = self.rows.iter().find(|chat| self.marked.as_ref() == Some(&chat.id));
+        let unread = marked.filter(|chat| !self.previews.contains_key(&chat.id));
+        if let Some((key, file)) = unread.map(|chat| (chat.id.clone(), chat.file.clone())) {
+            self.previewed = Some(key.clone());
+            let tell = self.tell.clone();
+            spawn_blocking(move || {
+                tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) })
+            });
+        }
+    }
+
+    fn search(&self, words: String) {
+        let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
+        spawn_blocking(move || {
+            let hits = chats.search(&words, all);
+            tell.blocking_send(News::Hits { words, hits })
+        });
+    }
+
+    fn sort(&mut self) {
+        match self.order {
+            Order::Date => self.rows.sort_by_key(|chat| chat.updated),
+            Order::Messages => self.rows.sort_by_key(|chat| chat.messages),
+            Order::Name => {
+                self.rows.sort_by_cached_key(|chat| (chat.title.to_lowercase(), Reverse(chat.updated)))
+            }
+        }
+        if !self.ascending {
+            self.rows.reverse();
+        }
+    }
+
+    fn choice(&self, marked: Option<String>) -> Choice {
+        let order = match self.order {
+            Order::Date => "date",
+            Order::Messages => "messages",
+            Order::Name => "name",
+        };
+        let direction = if self.ascending { "asc" } else { "desc" };
+        let reading = if self.reading && self.rows.is_empty() { " · reading sessions…" } else { "" };
+        let rows = self.rows.iter().enumerate().map(|(index, chat)| {
+            let place = if chat.here { String::new() } else { format!("{} · ", folder(&chat.project)) };
+            let present = if chat.id == self.present { " (current)" } else { "" };
+            ChoiceRow {
+                key: chat.id.clone(),
+                columns: vec![
+                    format!("#{}", index + 1),
+                    chat.messages.to_string(),
+                    chat.age.clone(),
+                    format!("{place}{}{present}", chat.title),
+                ],
+                preview: match self.previews.get(&chat.id) {
+                    Some(lines) => lines.clone(),
+                    None => vec![format!("> {}", chat.first)],
+                },
+                ..ChoiceRow::default()
+            }
+        });
+        Choice {
+            title: "Chat Sessions".to_owned(),
+            note: format!("sorted by {order} {direction}{reading}"),
+            headings: vec!["Index", "Msgs", "Age", "Name"],
+            rows: rows.collect(),
+            letters: LETTERS.to_vec(),
+            marked,
+            hint: Some(HINT.to_owned()),
+            manner: Manner { counted: true, ..Manner::default() },
+            ..Choice::default()
+        }
+    }
+}
+
+/// The last part of a path, or that it is not known.
+fn folder(path: &str) -> &str {
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("unknown project")
+}

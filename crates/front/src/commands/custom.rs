@@ -1,0 +1,78 @@
+//! Custom commands: listing them, and asking before one runs something.
+
+use crate::Front;
+use crate::face::Choice;
+use pollux_host::{CommandList, Conversation, Invocation};
+
+const USAGE: &str = "Use \"/commands list\" to view available .toml files, or \"/commands reload\" to reload custom command definitions.";
+const NONE: &str = "No custom command files (.toml) found.";
+
+impl Front<'_, '_> {
+    /// `/commands`
+    pub(super) fn custom_commands(&mut self, rest: &str, conversation: &Conversation) {
+        match rest {
+            "list" => {
+                let list = conversation.commands(self.turn.loaded);
+                let text = lines(&list);
+                self.face.note(if text.is_empty() { NONE } else { text.trim_end() });
+            }
+            "reload" | "refresh" => {
+                conversation.reload_commands();
+                self.face.note("Custom commands reloaded successfully.");
+            }
+            _ => self.face.note(USAGE),
+        }
+    }
+
+    /// Whether a word that is none of ours is a command of somebody else's.
+    pub(crate) fn knows(&self, word: &str, conversation: &Conversation) -> bool {
+        conversation.has_prompt(word) || conversation.has_command(word, self.turn.loaded)
+    }
+
+    /// The command, once a person agrees to what it would run; `None` if not. One question for all of it.
+    pub(crate) async fn confirmed(
+        &mut self,
+        invocation: Invocation,
+        conversation: &Conversation,
+    ) -> Option<Invocation> {
+        if invocation.to_confirm.is_empty() {
+            return Some(invocation);
+        }
+        let rows =
+            [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
+        let mut choice = Choice::of("This command wants to run:", rows);
+        choice.manner.unbidden = true;
+        choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
+        let chosen = self.face.choose(choice).await?;
+        match chosen.key.as_str() {
+            "once" => Some(invocation),
+            "session" => {
+                conversation.allow_lines(&invocation.to_confirm);
+                Some(invocation)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What `/help` says of them; nothing where there are none.
+pub(super) fn help(list: &CommandList) -> String {
+    let text = lines(list);
+    if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }
+}
+
+fn lines(list: &CommandList) -> String {
+    let all = || list.groups.iter().flat_map(|(_, lines)| lines);
+    let widest = all().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (heading, lines) in &list.groups {
+        text.push_str(&format!("{heading}:\n"));
+        for (name, about) in lines {
+            text.push_str(&format!("  {name:widest$}  {about}\n"));
+        }
+    }
+    for problem in &list.problems {
+        text.push_str(&format!("{problem}\n"));
+    }
+    text
+}

@@ -1,0 +1,123 @@
+//! `/mcp`: servers of this conversation.
+
+use pollux_admin::mcp::McpCommand;
+use pollux_domain::terminal_text::visible;
+
+use crate::Front;
+use super::{Reopen, Then};
+use pollux_host::{Detail, ServerLogin};
+
+const USAGE: &str =
+    "Usage: /mcp [list|desc|schema], /mcp auth [server], /mcp reload, /mcp enable|disable <server>";
+
+impl Front<'_, '_> {
+    pub(super) async fn mcp(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        match words.as_slice() {
+            [] | ["list" | "ls" | "nodesc" | "nodescription"] => {
+                self.servers(Detail::Names, conversation).await
+            }
+            ["desc" | "description"] => self.servers(Detail::Descriptions, conversation).await,
+            ["schema"] => self.servers(Detail::Schemas, conversation).await,
+            ["reload" | "refresh"] => return self.reopen(Reopen::noting("MCP servers are connected anew.")),
+            ["auth"] => {
+                let names = conversation.servers_to_sign_in();
+                self.face.note(&match names.is_empty() {
+                    true => "No server of this conversation asks for a sign-in.".to_owned(),
+                    false => {
+                        format!("Servers to sign in to: {}\nUsage: /mcp auth <server>", names.join(", "))
+                    }
+                });
+            }
+            ["auth", name] => return self.sign_in_to(name).await,
+            [word @ ("enable" | "disable"), name, rest @ ..] => {
+                return self.switch_server(name, *word == "enable", rest);
+            }
+            _ => self.face.note(USAGE),
+        }
+        Then::GoOn
+    }
+
+    async fn servers(&mut self, detail: Detail, conversation: &mut pollux_host::Conversation) {
+        let tools = match detail {
+            Detail::Schemas => {
+                self.view(conversation).await.map(|view| view.tools.clone()).unwrap_or_default()
+            }
+            Detail::Names | Detail::Descriptions => Vec::new(),
+        };
+        let lines = conversation.servers(detail, &tools);
+        let text = match lines.is_empty() {
+            true if !self.turn.loaded.trust.uses_project() => {
+                "No MCP servers are enabled: this folder is not trusted (`pollux trust show`).".to_owned()
+            }
+            true => "No MCP servers configured.".to_owned(),
+            false => lines.join("\n"),
+        };
+        self.face.note(&visible(&text));
+    }
+
+    fn switch_server(&mut self, name: &str, on: bool, rest: &[&str]) -> Then {
+        if rest.contains(&"--session") {
+            self.face.note("A server cannot be switched for one session alone; without --session it lasts.");
+            return Then::GoOn;
+        }
+        let command = McpCommand::Switch { name: name.to_owned(), on, session: false };
+        let done = self.subcommand(command);
+        if let Err(failure) = done.result {
+            self.face.complain(&failure.message());
+            return Then::GoOn;
+        }
+        let text = done.out;
+        if text.starts_with("Error") {
+            self.face.complain(text.trim_end());
+            return Then::GoOn;
+        }
+        self.reopen(Reopen::noting(text.trim_end()))
+    }
+
+    /// Signs in with a browser, on this machine or on another.
+    async fn sign_in_to(&mut self, name: &str) -> Then {
+        let mut login = match pollux_host::begin_server_login(name, self.turn.loaded).await {
+            Ok(ServerLogin::Done(text)) => return self.reopen(Reopen::noting(&text)),
+            Ok(ServerLogin::Asked(login)) => login,
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                return Then::GoOn;
+            }
+        };
+        self.face.note(&login.invitation(name));
+        let question = "Paste the address that the browser ends at, or wait for it: ";
+        let granted = loop {
+            let line = tokio::select! {
+                granted = login.browser() => break Some(granted),
+                line = self.face.line(question) => line,
+            };
+            match line.as_deref().map(str::trim) {
+                None => break None,
+                Some("") => {}
+                Some(pasted) => match login.pasted(pasted) {
+                    Ok(granted) => break Some(Ok(granted)),
+                    Err(failure) => self.face.complain(&failure.message()),
+                },
+            }
+        };
+        self.face.close();
+        let done = match granted {
+            None => {
+                self.face.note("The sign-in was cancelled.");
+                return Then::GoOn;
+            }
+            Some(Ok(granted)) => login.finish(granted).await,
+            Some(Err(failure)) => Err(failure),
+        };
+        match done {
+            Ok(()) => {
+                self.reopen(Reopen::noting(&format!("Successfully authenticated with MCP server '{name}'.")))
+            }
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                Then::GoOn
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `/directory`, `/memory` and `/permissions`: what the conversation knows of and may use.
+
+use std::path::Path;
+
+use pollux_admin::memory::MemoryCommand;
+use pollux_admin::trust::{TrustAction, TrustCommand};
+use pollux_domain::terminal_text::{one_line, visible};
+
+use crate::{Front, start};
+use super::{Reopen, Then};
+
+impl Front<'_, '_> {
+    /// `/directory show`, `/directory add <p1,p2>`.
+    pub(super) async fn directory(&mut self, rest: &str, conversation: &pollux_host::Conversation) -> Then {
+        let (word, paths) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match word {
+            "" | "show" => {
+                let lines =
+                    conversation.directories().iter().map(|folder| format!("\n  {}", folder.display()));
+                self.face.note(&format!("The workspace:{}", lines.collect::<String>()));
+                Then::GoOn
+            }
+            "add" if !paths.trim().is_empty() => self.add_directories(paths, conversation).await,
+            _ => {
+                self.face.note("Usage: /directory show, /directory add <path>[,<path>...]");
+                Then::GoOn
+            }
+        }
+    }
+
+    async fn add_directories(&mut self, paths: &str, conversation: &pollux_host::Conversation) -> Then {
+        let mut folders: Vec<String> =
+            conversation.directories().iter().skip(1).map(|folder| folder.display().to_string()).collect();
+        let mut added = Vec::new();
+        for given in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
+            let path = self.turn.loaded.place(given);
+            let Ok(path) = path.canonicalize() else {
+                self.face.complain(&format!("There is no folder `{}`.", one_line(given)));
+                continue;
+            };
+            if conversation.directories().contains(&path) || !path.is_dir() {
+                self.face.complain(&format!(
+                    "`{}` is no folder, or is part of the workspace already.",
+                    path.display()
+                ));
+                continue;
+            }
+            if self.may_use(&path).await {
+                added.push(path.display().to_string());
+            }
+        }
+        if added.is_empty() {
+            return Then::GoOn;
+        }
+        folders.extend(added.iter().cloned());
+        if folders.len() > pollux_host::MAX_EXTRA_DIRECTORIES {
+            let most = pollux_host::MAX_EXTRA_DIRECTORIES;
+            self.face.complain(&format!("A workspace has at most {most} folders beside the project's."));
+            return Then::GoOn;
+        }
+        let note = format!("Added to the workspace: {}", added.join(", "));
+        self.reopen(Reopen { directories: folders, note, ..Reopen::default() })
+    }
+
+    /// Whether a folder is trusted, perhaps after a question.
+    async fn may_use(&mut self, path: &Path) -> bool {
+        let folder = match pollux_host::trust::folder(Some(path), self.turn.request, &self.turn.loaded.env) {
+            Ok(folder) => folder,
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                return false;
+            }
+        };
+        let trusted = match folder.look() {
+            Ok(view) if view.standing.trust.uses_project() => Ok(true),
+            Ok(_) => start::trusts(&folder, self.face).await,
+            Err(failure) => Err(failure),
+        };
+        match trusted {
+            Ok(true) => true,
+            Ok(false) => {
+                self.face.note(&format!("`{}` is not trusted and was not added.", path.display()));
+                false
+            }
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                false
+            }
+        }
+    }
+
+    /// `/memory show|list|add|reload|inbox`.
+    pub(super) async fn memory(&mut self, rest: &str, conversation: &pollux_host::Conversation) -> Then {
+        let (word, fact) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let text = match word {
+            "" | "show" => match conversation.memory(self.turn.loaded) {
+                text if text.is_empty() => "No context file says anything.".to_owned(),
+                text => visible(&text).into_owned(),
+            },
+            "list" => files(&conversation.memory(self.turn.loaded)),
+            "add" if fact.trim().is_empty() => "Usage: /memory add <text>".to_owned(),
+            "add" => match pollux_host::remember(fact.trim(), self.turn.loaded).await {
+                Ok(file) => {
+                    let note = format!("Remembered in {}.", file.display());
+                    return self.reopen(Reopen { note, ..Reopen::default() });
+                }
+                Err(problem) => problem,
+            },
+            "refresh" | "reload" => return self.reopen(Reopen::noting("The context files were read anew.")),
+            "inbox" => self.learned(),
+            _ => "Usage: /memory [show|list|reload|inbox], /memory add <text>".to_owned(),
+        };
+        self.face.note(text.trim_end());
+        Then::GoOn
+    }
+
+    /// What durable memory has taken down of its own accord.
+    fn learned(&self) -> String {
+        let done = self.subcommand(MemoryCommand::Learnings { json: false });
+        let text = format!("{}{}", done.err, done.out);
+        match done.result {
+            Ok(()) if text.trim().is_empty() => "Nothing was taken down.".to_owned(),
+            Ok(()) => visible(&text).into_owned(),
+            Err(failure) => failure.message(),
+        }
+    }
+
+    /// `/permissions`, `/permissions trust [folder]`.
+    pub(super) async fn permissions(&mut self, rest: &str) -> Then {
+        let (word, named) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match word {
+            "" => {
+                let text = self.standing();
+                self.face.note(text.trim_end());
+                Then::GoOn
+            }
+            "trust" => self.decide_on(named.trim()).await,
+            _ => {
+                self.face.note("Usage: /permissions, /permissions trust [folder]");
+                Then::GoOn
+            }
+        }
+    }
+
+    async fn decide_on(&mut self, named: &str) -> Then {
+        let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
+        let asked = match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
+            Ok(folder) => start::trusts(&folder, self.face).await,
+            Err(failure) => Err(failure),
+        };
+        match asked {
+            Err(failure) => self.face.complain(&failure.message()),
+            Ok(trusted) if path.is_none() && trusted != self.turn.loaded.trust.uses_project() => {
+                return self.reopen(Reopen::noting("What the folder brings along is looked at anew."));
+            }
+            Ok(true) => self.face.note("The folder is trusted."),
+            Ok(false) => self.face.note("The folder is not trusted."),
+        }
+        Then::GoOn
+    }
+
+    fn standing(&self) -> String {
+        let shown = self.subcommand(TrustCommand { action: TrustAction::Show { json: false }, folder: None });
+        match shown.result {
+            Ok(()) => shown.out,
+            Err(failure) => failure.message(),
+        }
+    }
+}
+
+/// The files that a memory was put together from.
+fn files(memory: &str) -> String {
+    let named = memory.lines().filter_map(|line| {
+        line.strip_prefix("--- Context from: ")?
+            .strip_suffix(" ---")
+            .map(|path| format!("\n  {}", one_line(path)))
+    });
+    match named.collect::<String>() {
+        none if none.is_empty() => "No context file says anything.".to_owned(),
+        named => format!("Context files in use:{named}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_memory_are_named() {
+        let memory =
+            "--- Context from: /a/GEMINI.md ---\nbe brief\n--- End of Context from: /a/GEMINI.md ---";
+        assert_eq!(files(memory), "Context files in use:\n  /a/GEMINI.md");
+        assert_eq!(files(""), "No context file says anything.");
+    }
+}

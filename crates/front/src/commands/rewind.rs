@@ -1,0 +1,161 @@
+//! `/rewind` and `/restore`: going back.
+
+use pollux_domain::event::{Op, PromptView};
+use pollux_domain::terminal_text::{one_line, visible};
+
+use crate::Front;
+use crate::face::{Choice, ChoiceRow};
+use super::{Anew, Then};
+use pollux_host::{FilePlan};
+
+/// Most characters of a prompt in the list.
+const SHOWN: usize = 80;
+/// Most lines of a plan.
+const STEPS: usize = 40;
+
+/// What is gone back with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Both,
+    Conversation,
+    Files,
+    Nothing,
+}
+
+impl Front<'_, '_> {
+    pub(super) async fn rewind(&mut self, conversation: &mut pollux_host::Conversation) {
+        let Some(view) = self.view(conversation).await else { return };
+        if view.contents.len() <= 1 {
+            return self.face.note("No conversation found.");
+        }
+        if view.prompts.is_empty() {
+            return self.face.note("Nothing to rewind to.");
+        }
+        let Some(chosen) = self.choose_prompt(&view.prompts).await else {
+            return self.face.note("Nothing was changed.");
+        };
+        let later: Vec<PromptView> = view.prompts.iter().skip(chosen).cloned().collect();
+        let Some(prompt) = later.first() else { return };
+        let ids = later.iter().map(|prompt| prompt.message.clone()).collect();
+        let plan = match conversation.plan_rewind(ids).await {
+            Ok(plan) => Some(plan),
+            Err(error) => {
+                self.face.note(&format!("The files cannot be brought back: {error}"));
+                None
+            }
+        };
+        let plan = plan.filter(|plan| !plan.lines.is_empty());
+        match self.choose_extent(plan.as_ref()).await {
+            What::Nothing => self.face.note("Nothing was changed."),
+            What::Files => {
+                self.revert(plan, conversation).await;
+            }
+            What::Conversation => self.take_back(prompt, conversation).await,
+            What::Both => {
+                if self.revert(plan, conversation).await {
+                    self.take_back(prompt, conversation).await;
+                }
+            }
+        }
+    }
+
+    async fn choose_prompt(&mut self, prompts: &[PromptView]) -> Option<usize> {
+        let rows = prompts.iter().enumerate().map(|(number, prompt)| {
+            let text: String = one_line(&visible(&prompt.text)).chars().take(SHOWN).collect();
+            ChoiceRow { key: number.to_string(), columns: vec![text], ..ChoiceRow::default() }
+        });
+        let choice = Choice {
+            title: "Go back to before which prompt?".to_owned(),
+            rows: rows.collect(),
+            marked: prompts.len().checked_sub(1).map(|last| last.to_string()),
+            ..Choice::default()
+        };
+        self.face.choose(choice).await?.key.parse().ok()
+    }
+
+    async fn choose_extent(&mut self, plan: Option<&FilePlan>) -> What {
+        let mut rows = Vec::new();
+        rows.extend(plan.map(|_| ("both", "Rewind conversation and revert code changes")));
+        rows.push(("conversation", "Rewind conversation"));
+        rows.extend(plan.map(|_| ("files", "Revert code changes")));
+        rows.push(("nothing", "Do nothing"));
+        let mut choice = Choice::of("Go back with what?", rows);
+        choice.about = match plan {
+            None => vec!["No file has to be brought back.".to_owned()],
+            Some(plan) => std::iter::once("The files:".to_owned()).chain(shown(&plan.lines)).collect(),
+        };
+        match self.face.choose(choice).await.as_ref().map(|chosen| chosen.key.as_str()) {
+            Some("both") => What::Both,
+            Some("conversation") => What::Conversation,
+            Some("files") => What::Files,
+            _ => What::Nothing,
+        }
+    }
+
+    /// Brings the files back; whether that was done.
+    async fn revert(&mut self, plan: Option<FilePlan>, conversation: &pollux_host::Conversation) -> bool {
+        let Some(plan) = plan else { return true };
+        let mut overwrite = false;
+        if plan.has_conflicts {
+            overwrite = self.face.agrees("Also take back what is marked as a conflict?").await;
+        }
+        if !plan.has_steps && !overwrite {
+            self.face.note("No file was changed.");
+            return true;
+        }
+        match conversation.apply_rewind(plan, overwrite).await {
+            Ok(lines) => {
+                lines.iter().for_each(|line| self.face.note(line));
+                true
+            }
+            Err(error) => {
+                self.face.note(&format!("The files could not be brought back: {error}"));
+                false
+            }
+        }
+    }
+
+    async fn take_back(&mut self, prompt: &PromptView, conversation: &mut pollux_host::Conversation) {
+        let op = Op::Rewind { to: prompt.message.clone() };
+        let Some(result) = self.ask(op, conversation).await else { return };
+        if let Some(refusal) = result.refusal() {
+            self.face.note(&format!("The conversation is as it was: {}", refusal.message));
+            return;
+        }
+        self.face.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));
+        self.face.suggest(&prompt.text);
+    }
+
+    pub(super) async fn restore(&mut self, name: &str, conversation: &mut pollux_host::Conversation) -> Then {
+        if !conversation.makes_checkpoints() {
+            self.face.note(
+                "Checkpoints are off: `general.checkpointing.enabled` switches them on. /rewind works without.",
+            );
+            return Then::GoOn;
+        }
+        if name.is_empty() {
+            let (Ok(text) | Err(text)) = conversation.restorable();
+            self.face.note(&text);
+            return Then::GoOn;
+        }
+        match conversation.restore(name).await {
+            Err(text) => {
+                self.face.note(&text);
+                Then::GoOn
+            }
+            Ok(restored) => Then::Anew(Anew {
+                turns: restored.turns,
+                proposal: restored.proposal,
+                note: restored.message.to_owned(),
+            }),
+        }
+    }
+}
+
+fn shown(lines: &[String]) -> Vec<String> {
+    let mut shown: Vec<String> = lines.iter().take(STEPS).cloned().collect();
+    if lines.len() > STEPS {
+        shown.push(format!("  ... and {} more", lines.len() - STEPS));
+    }
+    shown
+}

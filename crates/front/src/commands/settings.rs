@@ -1,0 +1,267 @@
+//! `/settings`: looking at the settings and changing them.
+
+use pollux_config::settings::schema::{self, Key, Kind};
+use pollux_domain::failure::Failure;
+use pollux_host::request::Scope;
+use pollux_host::settings::{Row, SettingsFiles, bare};
+use pollux_tui::dialog::{Manner, RESET, TAB};
+use serde_json::Value;
+
+use crate::Front;
+use crate::face::{Choice, ChoiceRow, Letter};
+use crate::screen::{Message, footer, settings as looks};
+use super::{Reopen, Then};
+
+const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
+
+/// Where a change goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    File(Scope),
+    /// Settings of the machine, which are only looked at.
+    System,
+}
+
+impl Front<'_, '_> {
+    /// `/settings`
+    pub(super) async fn settings(&mut self) -> Then {
+        let mut target = Target::File(Scope::User);
+        let mut marked = None;
+        let mut changed: Vec<&'static Key> = Vec::new();
+        loop {
+            let mut files = match pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env) {
+                Ok(files) => files,
+                Err(failure) => {
+                    self.face.complain(&failure.message());
+                    break;
+                }
+            };
+            let rows = files.rows();
+            let Some(chosen) = self.face.choose(dialog(&files, &rows, target, marked, &changed)).await else {
+                break;
+            };
+            marked = Some(chosen.key.clone());
+            let (Some(key), Some(row)) =
+                (schema::find(&chosen.key), rows.iter().find(|row| row.key == chosen.key))
+            else {
+                continue;
+            };
+            let scope = match (chosen.letter, target) {
+                (Some(TAB), _) => {
+                    target = target.next();
+                    continue;
+                }
+                (_, Target::System) => {
+                    self.face.complain("Settings of the machine are changed by whoever looks after it.");
+                    continue;
+                }
+                (_, Target::File(scope)) => scope,
+            };
+            let done = match chosen.letter {
+                Some(RESET) => files.reset(key.path, scope),
+                _ => match self.new_value(key, row, files.written(key.path, scope)).await {
+                    Some(text) => files.set(key.path, &text, scope).map(drop),
+                    None => continue,
+                },
+            };
+            match done {
+                Ok(()) => {
+                    if !changed.iter().any(|known| known.path == key.path) {
+                        changed.push(key);
+                    }
+                    self.look_anew();
+                }
+                Err(failure) => self.face.complain(&failure.message()),
+            }
+        }
+        self.face.close();
+        reopened(&changed)
+    }
+
+    /// The value that follows: the other one, the next word, or what is typed.
+    async fn new_value(&mut self, key: &Key, row: &Row, written: Option<Value>) -> Option<String> {
+        let now = written.unwrap_or_else(|| row.value.clone());
+        match key.kind {
+            Kind::Boolean => Some((now != Value::Bool(true)).to_string()),
+            Kind::Choice(words) => {
+                let place = words.iter().position(|word| now.as_str() == Some(word));
+                let next = place.map_or(0, |place| (place + 1) % words.len().max(1));
+                words.get(next).map(|&word| word.to_owned())
+            }
+            _ => {
+                let now = bare(&row.shown()).replace('\n', " ");
+                let question = format!("{} ({}), now {now}: ", key.path, key.kind.name());
+                self.face.line(&question).await.filter(|text| !text.trim().is_empty())
+            }
+        }
+    }
+
+    /// Writes one setting; whether it could be.
+    pub(super) fn keep_setting(&mut self, key: &str, text: &str, scope: Scope) -> bool {
+        let set = |text: &str| -> Result<(), Failure> {
+            let mut files = pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env)?;
+            files.set(key, text, scope).map(drop)
+        };
+        match set(text) {
+            Ok(()) => true,
+            Err(failure) => {
+                self.face.complain(&failure.message());
+                false
+            }
+        }
+    }
+
+    /// Shows everything as the settings say now.
+    pub(super) fn look_anew(&mut self) {
+        let Some(screen) = self.face.screen() else { return };
+        if let Ok(loaded) = pollux_host::load_settings(self.turn.request, &self.turn.loaded.env) {
+            screen.tell(Message::Settings(Box::new(looks(&loaded).0)));
+            let in_force = self.turn.sandbox.in_force(&self.turn.loaded.env);
+            screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model, Some(&in_force)))));
+        }
+    }
+}
+
+impl Target {
+    fn next(self) -> Self {
+        match self {
+            Self::File(Scope::User) => Self::File(Scope::Project),
+            Self::File(Scope::Project) => Self::System,
+            Self::System => Self::File(Scope::User),
+        }
+    }
+
+    fn sets(self, files: &SettingsFiles, row: &Row) -> bool {
+        match self {
+            Self::File(scope) => files.written(&row.key, scope).is_some(),
+            Self::System => row.of_system,
+        }
+    }
+}
+
+/// A line that says where a change goes.
+pub(super) fn apply_to(scopes: &[(&str, bool)]) -> Vec<String> {
+    let names = scopes.iter().map(|(name, chosen)| format!("{} {name}", if *chosen { "●" } else { " " }));
+    vec![format!("Apply To (Tab): {}", names.collect::<Vec<_>>().join("  "))]
+}
+
+/// The lines for the two files.
+pub(super) fn two_scopes(scope: Scope) -> Vec<String> {
+    apply_to(&[("User Settings", scope == Scope::User), ("Workspace Settings", scope == Scope::Project)])
+}
+
+/// The other file.
+pub(super) fn other(scope: Scope) -> Scope {
+    match scope {
+        Scope::User => Scope::Project,
+        Scope::Project => Scope::User,
+    }
+}
+
+fn dialog(
+    files: &SettingsFiles,
+    rows: &[Row],
+    target: Target,
+    marked: Option<String>,
+    changed: &[&Key],
+) -> Choice {
+    let known = rows.iter().filter_map(|row| schema::find(&row.key).map(|key| (row, key)));
+    let mut known: Vec<(&Row, &Key)> = known.filter(|(_, key)| is_changeable(key)).collect();
+    known.sort_by_key(|(_, key)| rank(key));
+    let rows = known.into_iter().map(|(row, key)| {
+        let star = if target.sets(files, row) { "*" } else { "" };
+        let value = short(&bare(&row.shown()));
+        let restart = if key.restart { " · counts from the next start" } else { "" };
+        ChoiceRow {
+            key: row.key.clone(),
+            columns: vec![row.key.clone(), format!("{value}{star}"), key.about.to_owned()],
+            preview: vec![
+                key.about.to_owned(),
+                format!("{} · from {}{restart}", key.kind.name(), row.origin),
+            ],
+            ..ChoiceRow::default()
+        }
+    });
+    let rows = rows.collect();
+    let mut foot = apply_to(&[
+        ("User Settings", target == Target::File(Scope::User)),
+        ("Workspace Settings", target == Target::File(Scope::Project)),
+        ("System (read-only)", target == Target::System),
+    ]);
+    let waiting: Vec<&str> = changed.iter().filter(|key| key.restart).map(|key| key.path).collect();
+    if !waiting.is_empty() {
+        foot.push(format!("To see changes, Pollux must be restarted: {}", waiting.join(", ")));
+    }
+    let letter = |letter, about| Letter { letter, about, grave: false };
+    Choice {
+        title: "Settings".to_owned(),
+        rows,
+        letters: vec![letter(TAB, "change where it goes"), letter(RESET, "take it out of the file")],
+        marked,
+        foot,
+        hint: Some(HINT.to_owned()),
+        manner: Manner { typed: true, stays: true, ..Manner::default() },
+        ..Choice::default()
+    }
+}
+
+/// Groups in the order in which people look for them; the others follow.
+const FIRST: [&str; 6] = ["general", "ui", "model", "context", "tools", "security"];
+/// Characters of a value that are shown.
+const VALUE: usize = 24;
+
+fn rank(key: &Key) -> usize {
+    let group = key.path.split('.').next().unwrap_or_default();
+    FIRST.iter().position(|first| *first == group).unwrap_or(FIRST.len())
+}
+
+/// Some values come from elsewhere than a settings file.
+fn is_changeable(key: &Key) -> bool {
+    !key.secret && !key.path.starts_with("admin.")
+}
+
+/// A value in one line; nothing for one that is not set.
+fn short(value: &str) -> String {
+    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(VALUE) {
+        _ if line == "null" => String::new(),
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// What only the screen follows is in force already; for anything else the conversation is opened again.
+fn reopened(changed: &[&Key]) -> Then {
+    let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
+    let others: Vec<&str> = changed.iter().filter(|key| !is_look(key)).map(|key| key.path).collect();
+    if others.is_empty() {
+        return Then::GoOn;
+    }
+    let note = format!("In force from now on: {}.", others.join(", "));
+    Then::Reopen(Reopen { note, ..Reopen::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_short_and_the_usual_groups_come_first() {
+        assert_eq!(short("null"), "");
+        assert_eq!(short("[\n  \"a\"\n]"), "[ \"a\" ]");
+        assert_eq!(short(&"x".repeat(40)).chars().count(), VALUE + 1);
+        let rank_of = |path| rank(schema::find(path).expect("a setting"));
+        assert!(rank_of("general.vimMode") < rank_of("ui.theme"));
+        assert!(rank_of("security.disableYoloMode") < rank_of("advanced.ignoreLocalEnv"));
+    }
+
+    #[test]
+    fn only_what_the_screen_cannot_follow_opens_the_conversation_again() {
+        let key = |path| schema::find(path).expect("a setting");
+        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), Then::GoOn));
+        let Then::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
+            panic!("the model is another one");
+        };
+        assert_eq!(reopen.note, "In force from now on: model.name.");
+    }
+}

@@ -1,0 +1,171 @@
+//! Commands that only tell.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use pollux_admin::policy::PolicyView;
+use pollux_admin::sessions::SessionsCommand;
+use pollux_admin::{hooks, policy};
+use pollux_domain::redact::redacted;
+use pollux_domain::terminal_text::{one_line, visible};
+use pollux_host::VERSION;
+use pollux_host::request::Scope;
+use pollux_host::sessions::{SessionSource, Which};
+use pollux_tui::app::Facts;
+
+use crate::Front;
+use crate::face::Input;
+use crate::screen::Message;
+
+/// The hooks of a conversation are those that it began with.
+const NEXT_TIME: &str = "This counts from the next conversation on.";
+
+impl Front<'_, '_> {
+    /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
+    pub(crate) fn beside(&mut self, typed: String) {
+        match typed.trim() {
+            "/stats" | "/usage" => self.show_stats(""),
+            "/help" | "/?" => self.face.note(&super::help()),
+            "/vim" => self.vim(),
+            _ => self.face.put_back(Input::Said(typed)),
+        }
+    }
+
+    /// A conversation has begun: the screen learns what there is.
+    pub(crate) async fn settle_in(&mut self, conversation: &mut pollux_host::Conversation) {
+        self.face.offer(conversation, self.turn.loaded);
+        if !self.face.is_screen() {
+            return;
+        }
+        let window = self.view(conversation).await.map_or(0, |view| view.window);
+        let names = &self.turn.loaded.groups.context.file_names;
+        let name = names.first().map_or("context", String::as_str);
+        let [files, servers, skills] = conversation.counts(self.turn.loaded);
+        let counted = [
+            (files, format!("{name} file")),
+            (servers, "MCP server".to_owned()),
+            (skills, "skill".to_owned()),
+        ];
+        let parts = counted.into_iter().filter(|(count, _)| *count > 0);
+        let parts = parts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+        let facts = Facts {
+            context: parts.collect::<Vec<_>>().join(" · "),
+            window,
+            session: self.turn.session.id.to_string(),
+            auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
+        };
+        if let Some(screen) = self.face.screen() {
+            screen.tell(Message::Facts(Box::new(facts)));
+        }
+    }
+
+    pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut pollux_host::Conversation) {
+        let text = match name {
+            "/about" => self.about(conversation).await,
+            "/tools" => self.tools(rest, conversation).await,
+            "/policies" => self.policies(),
+            "/agents" => self.agents(rest),
+            "/shortcuts" => self.shortcuts(),
+            "/hooks" => self.hooks(rest),
+            other => super::not_here(other),
+        };
+        self.face.note(text.trim_end());
+    }
+
+    /// What this is, for people and for reports.
+    pub(super) async fn about(&mut self, conversation: &mut pollux_host::Conversation) -> String {
+        let model = self.model_line(conversation).await;
+        let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
+        let sandbox = self.turn.sandbox.in_force(&self.turn.loaded.env).summary();
+        let commit = option_env!("POLLUX_GIT_COMMIT").map(|commit| format!("\nGit Commit: {commit}"));
+        format!(
+            "CLI Version: {VERSION}{}\n{model}\nApproval mode: {}\nSandbox: {sandbox}\nOS: {} {}\nAuth Method: {}\nSession: {}\nSession file: {}\nFolder: {}",
+            commit.unwrap_or_default(),
+            self.mode,
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+            self.turn.credentials.auth_type.as_deref().unwrap_or("none"),
+            self.turn.session.id,
+            file.as_deref().unwrap_or("none"),
+            self.turn.loaded.project.root().display(),
+        )
+    }
+
+    async fn tools(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> String {
+        let described = match rest {
+            "" | "list" | "nodesc" => false,
+            "desc" | "descriptions" => true,
+            _ => return "Usage: /tools [list|desc]".to_owned(),
+        };
+        let Some(view) = self.view(conversation).await else { return String::new() };
+        let lines = view.tools.iter().map(|tool| {
+            let about = match described {
+                true => {
+                    tool.description.trim().lines().map(|line| format!("    {}\n", one_line(line))).collect()
+                }
+                false => String::new(),
+            };
+            format!("- {} ({})\n{about}", one_line(&tool.display_name), one_line(&tool.name))
+        });
+        format!("Available tools in this mode:\n{}", lines.collect::<String>())
+    }
+
+    /// `/export-session [file]`
+    pub(super) fn export_session(&mut self, file: &str) {
+        let id = self.turn.session.id.to_string();
+        let output = match file {
+            "" => PathBuf::from(format!("session-{id}.json")),
+            given => self.turn.loaded.place(given),
+        };
+        let which = Which { id, all_projects: false, source: Some(SessionSource::Gemini) };
+        let command = SessionsCommand::Export { which, output, yes: false, json: false };
+        let done = self.subcommand(command);
+        match done.result {
+            Ok(()) => self.face.note(done.out.trim_end()),
+            Err(failure) => self.face.complain(&failure.message()),
+        }
+    }
+
+    /// `/hooks`, and `/hooks enable|disable <name>`.
+    fn hooks(&self, rest: &str) -> String {
+        let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let mut hooks = match pollux_admin::hooks::hook_set(self.turn.request, &self.turn.loaded.env) {
+            Ok(hooks) => hooks,
+            Err(failure) => return failure.message(),
+        };
+        let names = match (word, name.trim()) {
+            ("" | "list" | "show" | "panel", _) => return hooks::listing(&hooks),
+            ("enable" | "disable", "") => return format!("Usage: /hooks {word} <hook-name>"),
+            ("enable" | "disable", name) => vec![name.to_owned()],
+            ("enable-all" | "enableall" | "disable-all" | "disableall", _) => {
+                let rows = hooks.rows().into_iter();
+                rows.map(|row| row.name.unwrap_or(row.command)).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            _ => {
+                return "Usage: /hooks [list], /hooks enable|disable <hook-name>, /hooks enable-all|disable-all".to_owned();
+            }
+        };
+        if names.is_empty() {
+            return "There are no hooks.".to_owned();
+        }
+        let on = word.starts_with("enable");
+        let mut text = String::new();
+        for name in names {
+            let (Ok(said) | Err(said)) =
+                hooks.switch(&name, on, Scope::User).map_err(|failure| format!("{}\n", failure.message()));
+            text.push_str(&redacted(&visible(&said)));
+        }
+        format!("{text}{NEXT_TIME}")
+    }
+
+    fn policies(&self) -> String {
+        let view = PolicyView { mode: Some(self.mode), headless: false };
+        match pollux_admin::policy::rules(self.turn.request, &self.turn.loaded.env) {
+            Ok(rules) => {
+                let shown = policy::listing(&rules, &view);
+                format!("{shown}Answers given for this session are not in this list.")
+            }
+            Err(failure) => failure.message(),
+        }
+    }
+}

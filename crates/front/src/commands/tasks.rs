@@ -1,0 +1,52 @@
+//! `/tasks`: what runs in the background.
+
+use pollux_domain::terminal_text::{one_line, visible};
+
+use crate::Front;
+use crate::face::{Choice, ChoiceRow, Letter};
+
+const END: Letter = Letter { letter: 'k', about: "end it", grave: true };
+
+impl Front<'_, '_> {
+    pub(super) async fn tasks(&mut self, conversation: &pollux_host::Conversation) {
+        let mut marked = None;
+        loop {
+            let tasks = conversation.tasks();
+            if tasks.is_empty() {
+                self.face.close();
+                self.face.note("Nothing runs in the background.");
+                return;
+            }
+            let rows = tasks.iter().map(|task| ChoiceRow {
+                key: task.pid.to_string(),
+                columns: vec![task.pid.to_string(), task.state.clone(), one_line(&task.command)],
+                preview: task.tail.iter().map(|line| visible(line).into_owned()).collect(),
+                ..ChoiceRow::default()
+            });
+            let choice = Choice {
+                title: "Background processes".to_owned(),
+                headings: vec!["Process", "State", "Command"],
+                rows: rows.collect(),
+                letters: vec![END],
+                marked: marked.take(),
+                ..Choice::default()
+            };
+            let Some(chosen) = self.face.choose(choice).await else { return };
+            let pid = chosen.key.parse().unwrap_or_default();
+            if chosen.letter.is_none() {
+                self.face.close();
+                let task = tasks.iter().find(|task| task.pid == pid);
+                let tail = task.map(|task| task.tail.join("\n")).unwrap_or_default();
+                let command = task.map(|task| one_line(&task.command)).unwrap_or_default();
+                self.face.note(&format!("{command}\n{}", visible(&tail)));
+                return;
+            }
+            let ended = conversation.end_task(pid).await;
+            self.face.note(&match ended {
+                true => format!("Process {pid} was ended."),
+                false => format!("Process {pid} has ended already."),
+            });
+            marked = Some(chosen.key);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the screen needs of the machine: completions, an editor, the clipboard, earlier prompts.
+//!
+//! Everything here runs beside the screen, except for the editor, which has the terminal to itself.
+
+mod clipboard;
+mod editor;
+mod fuzzy;
+mod paths;
+mod slash;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pollux_config::env::Env;
+use pollux_config::groups::FileFiltering;
+use pollux_domain::terminal_text::one_line;
+use pollux_host::Offers;
+use pollux_session::{logged_prompts, shell_history};
+use pollux_tui::composer::{Item, Kind, Wanted};
+
+use self::paths::Paths;
+use pollux_host::Loaded;
+use crate::{Clip, Desk};
+
+pub(crate) use self::editor::editors;
+
+/// Suggestions of one kind that are of any use.
+const MOST: usize = 100;
+/// Earlier prompts that are kept.
+const MOST_PAST: usize = 1000;
+
+/// The desk of this machine.
+pub(crate) fn desk(loaded: &Loaded) -> Arc<Machine> {
+    let is_off =
+        |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
+    let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
+    Arc::new(Machine {
+        root: loaded.project.root().to_path_buf(),
+        home: loaded.home.user_home().to_path_buf(),
+        temp: loaded.project.temp_dir().to_path_buf(),
+        env: loaded.env.clone(),
+        filtering: loaded.groups.context.filtering.clone(),
+        loose: !is_off("context.fileFiltering.enableFuzzySearch"),
+        deep: !is_off("context.fileFiltering.enableRecursiveFileSearch"),
+        preferred_editor: Mutex::new(preferred.map(str::to_owned)),
+        offers: Mutex::default(),
+        paths: Arc::default(),
+        latest: AtomicU64::new(0),
+    })
+}
+
+/// What is known of the machine.
+pub(crate) struct Machine {
+    root: PathBuf,
+    home: PathBuf,
+    /// The project's own folder for what need not last.
+    temp: PathBuf,
+    env: Env,
+    filtering: FileFiltering,
+    /// Letters of a path need not stand next to each other.
+    loose: bool,
+    /// Paths are looked for in all folders.
+    deep: bool,
+    preferred_editor: Mutex<Option<String>>,
+    offers: Mutex<Offers>,
+    paths: Arc<Paths>,
+    /// The latest question; older ones need no answer.
+    latest: AtomicU64,
+}
+
+impl Machine {
+    pub(crate) fn set_offers(&self, offers: Offers) {
+        *lock(&self.offers) = offers;
+    }
+
+    /// Another editor from now on.
+    pub(crate) fn prefer_editor(&self, id: Option<&str>) {
+        *lock(&self.preferred_editor) = id.map(str::to_owned);
+    }
+
+    fn references(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+        let offers = lock(&self.offers).clone();
+        let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
+        let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
+        let walked =
+            offers.workspace.as_ref().map(|workspace| self.paths.refresh(workspace, &self.filtering));
+        let mut version = walked.unwrap_or_default();
+        loop {
+            let paths = self.paths.find(&wanted.text, (self.loose, self.deep), MOST, &is_wanted);
+            let paths =
+                paths.into_iter().map(|path| Item { label: path.clone(), insert: path, ..Item::default() });
+            answer(before.iter().cloned().chain(paths).chain(after.iter().cloned()).collect());
+            loop {
+                match self.paths.more_than(version) {
+                    Some(more) if is_wanted() && more == version => {}
+                    Some(more) if is_wanted() => {
+                        version = more;
+                        break;
+                    }
+                    _ => return,
+                }
+            }
+        }
+    }
+}
+
+impl Desk for Machine {
+    fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+        self.latest.fetch_max(wanted.id, Ordering::Relaxed);
+        match wanted.kind {
+            Kind::At => self.references(wanted, answer),
+            Kind::Slash => {
+                let offers = lock(&self.offers).clone();
+                answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home));
+            }
+            Kind::Shell { command: true } if !wanted.text.contains('/') => {
+                answer(words::programs(&wanted.text, &self.env));
+            }
+            Kind::Shell { .. } => answer(words::paths(&wanted.text, &self.root, &self.home)),
+        }
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        match path.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest).exists(),
+            None => self.root.join(path).exists(),
+        }
+    }
+
+    fn edit(&self, text: &str, name: &str) -> Result<String, String> {
+        let preferred = lock(&self.preferred_editor).clone();
+        editor::edit(text, name, preferred.as_deref(), &self.env, &self.temp)
+    }
+
+    fn clipboard(&self) -> Clip {
+        clipboard::look(&self.env, &self.temp.join("images"))
+    }
+
+    fn past(&self) -> (Vec<String>, Vec<String>) {
+        // Whoever repeats a prompt has it once, where it was last.
+        let mut seen = HashSet::new();
+        let mut prompts = logged_prompts(&self.temp);
+        prompts.retain(|prompt| !prompt.trim().is_empty() && seen.insert(prompt.clone()));
+        prompts.truncate(MOST_PAST);
+        prompts.reverse();
+        (prompts, shell_history(&self.temp).unwrap_or_default())
+    }
+}
+
+/// Agents whose names fit, in their order.
+fn agents(offers: &Offers, sought: &str) -> Vec<Item> {
+    let fitting = offers.agents.enabled().filter(|agent| fits(&agent.name, sought));
+    let item = |name: &String, about: &str| Item {
+        insert: name.clone(),
+        label: format!("{name} [Agent]"),
+        description: one_line(about.lines().next().unwrap_or_default()),
+        run: false,
+    };
+    fitting.map(|agent| item(&agent.name, &agent.description)).take(MOST).collect()
+}
+
+/// Documents of MCP servers that fit.
+fn resources(offers: &Offers, sought: &str) -> Vec<Item> {
+    let all = offers.servers.iter().flat_map(|servers| servers.resources());
+    let fitting = all.filter(|(mention, _)| fits(mention, sought));
+    let item = |(mention, about): (String, String)| Item {
+        label: mention.clone(),
+        insert: mention,
+        description: one_line(about.lines().next().unwrap_or_default()),
+        run: false,
+    };
+    fitting.map(item).take(MOST).collect()
+}
+
+fn fits(name: &str, sought: &str) -> bool {
+    fuzzy::rank(name, &sought.to_lowercase(), true).is_some()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,175 @@
+//! What could follow a slash: commands of every kind, the words behind them, and the names those words take.
+
+use std::path::Path;
+
+use pollux_domain::terminal_text::one_line;
+use pollux_host::Offers;
+use pollux_rewind::checkpoint;
+use pollux_session::list_checkpoints;
+use pollux_tui::composer::Item;
+
+use super::{fuzzy, words};
+use crate::{Command, listing, reserved};
+use pollux_host::{custom_commands};
+
+/// Suggestions that are of any use.
+const MOST: usize = 200;
+
+/// One thing that could stand here, with other words for it.
+struct Candidate {
+    item: Item,
+    also: Vec<String>,
+}
+
+/// What could stand at the end of a line that begins with a slash.
+pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, home: &Path) -> Vec<Item> {
+    let typed = line.strip_prefix('/').unwrap_or(line);
+    let Some((before, word)) = typed.rsplit_once(char::is_whitespace) else {
+        return fitting(commands(offers), typed);
+    };
+    let before: Vec<&str> = before.split_whitespace().collect();
+    let Some((first, rest)) = before.split_first() else { return Vec::new() };
+    let slashed = format!("/{first}");
+    let Some(command) = listing().iter().find(|command| command.names.contains(&slashed.as_str())) else {
+        return Vec::new();
+    };
+    match rest {
+        [] => {
+            let mut candidates = subcommands(command);
+            candidates.extend(values(command.name(), "", offers, temp));
+            match candidates.is_empty() && takes_path(command.name(), "") {
+                true => words::paths(word, root, home),
+                false => fitting(candidates, word),
+            }
+        }
+        [sub] => {
+            let known = command.subcommands.iter().find(|known| known.names.contains(sub));
+            let name = known.and_then(|known| known.names.first()).copied().unwrap_or_default();
+            match takes_path(command.name(), name) {
+                true => words::paths(word, root, home),
+                false => fitting(values(command.name(), name, offers, temp), word),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The candidates that fit a word by one of their names, best first.
+fn fitting(candidates: Vec<Candidate>, word: &str) -> Vec<Item> {
+    let lower = word.to_lowercase();
+    let rank = |candidate: &Candidate| {
+        if lower.is_empty() {
+            return Some(0);
+        }
+        let by_alias = candidate.also.iter().filter_map(|name| fuzzy::rank(name, &lower, true));
+        // A name goes before another word for the same thing.
+        let by_alias = by_alias.min().map(|rank| rank.saturating_add(1));
+        let by_name = fuzzy::rank(&candidate.item.insert, &lower, true);
+        by_name.into_iter().chain(by_alias).min()
+    };
+    let ranked = candidates.iter().zip(0..).filter_map(|(candidate, at)| Some((rank(candidate)?, at)));
+    let best = fuzzy::best(ranked.collect(), MOST);
+    best.into_iter().filter_map(|at| candidates.get(at)).map(|candidate| candidate.item.clone()).collect()
+}
+
+fn commands(offers: &Offers) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = listing().iter().map(built_in).collect();
+    let mut more = |name: &str, about: &str| {
+        let taken = all.iter().any(|known| known.item.insert == name);
+        if !taken && !name.is_empty() && !name.contains(char::is_whitespace) {
+            all.push(Candidate { item: named(name, about), also: Vec::new() });
+        }
+    };
+    for (name, about) in custom_commands::described(&offers.commands, reserved()) {
+        more(&name, &about);
+    }
+    if let Some(shelf) = &offers.skills {
+        for skill in shelf.skills().all.iter().filter(|skill| !skill.disabled) {
+            more(&skill.name, &skill.description);
+        }
+    }
+    for prompt in offers.servers.iter().flat_map(|servers| servers.prompts()) {
+        let about = format!("[{}] {}", prompt.server, prompt.spec.description);
+        let clash = listing().iter().any(|command| command.name().strip_prefix('/') == Some(&prompt.name));
+        match clash {
+            true => more(&format!("{}.{}", prompt.server, prompt.name), &about),
+            false => more(&prompt.name, &about),
+        }
+    }
+    all
+}
+
+fn built_in(command: &Command) -> Candidate {
+    let mut names = command.names.iter().map(|name| name.trim_start_matches('/').to_owned());
+    let name = names.next().unwrap_or_default();
+    let also: Vec<String> = names.collect();
+    let label = if also.is_empty() { name.clone() } else { format!("{name} ({})", also.join(", ")) };
+    let item = Item { label, run: command.at_once, ..named(&name, command.about) };
+    Candidate { item, also }
+}
+
+fn subcommands(command: &Command) -> Vec<Candidate> {
+    let candidate = |sub: &crate::Subcommand| {
+        let (name, also) = sub.names.split_first()?;
+        let item = Item { run: sub.at_once, ..named(name, sub.about) };
+        Some(Candidate { item, also: also.iter().map(|name| (*name).to_owned()).collect() })
+    };
+    command.subcommands.iter().filter_map(candidate).collect()
+}
+
+/// Commands that take a path.
+fn takes_path(command: &str, sub: &str) -> bool {
+    matches!(
+        (command, sub),
+        ("/directory", "add")
+            | ("/skills", "link")
+            | ("/chat" | "/resume", "share")
+            | ("/permissions", "trust")
+            | ("/export-session", "")
+    )
+}
+
+/// The names that may stand behind a command and the word after it.
+fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candidate> {
+    let of = |names: Vec<(String, String)>| -> Vec<Candidate> {
+        let candidate = |(name, about): (String, String)| Candidate {
+            item: Item { run: true, ..named(&name, &about) },
+            also: Vec::new(),
+        };
+        names.into_iter().map(candidate).collect()
+    };
+    let plain = |names: &[String]| of(names.iter().map(|name| (name.clone(), String::new())).collect());
+    match (command, sub) {
+        ("/model", "set") => of(offers.models.clone()),
+        ("/chat" | "/resume", "resume" | "delete") => {
+            // The latest is the likeliest.
+            let saved = list_checkpoints(temp).into_iter().rev();
+            of(saved.map(|saved| (saved.tag, saved.modified.to_iso())).collect())
+        }
+        ("/restore", "") => {
+            let folder = offers.checkpoints.as_deref();
+            let names = folder.and_then(|folder| checkpoint::list(folder).ok()).unwrap_or_default();
+            plain(&names)
+        }
+        ("/mcp", "enable" | "disable" | "auth") => plain(&offers.server_names),
+        ("/skills", "enable" | "disable") => {
+            let wanted_off = sub == "enable";
+            let all = offers.skills.as_ref().map(|shelf| shelf.skills().all.clone()).unwrap_or_default();
+            let fitting = all.into_iter().filter(|skill| skill.disabled == wanted_off);
+            of(fitting.map(|skill| (skill.name, skill.description)).collect())
+        }
+        ("/extensions", "enable" | "disable" | "update" | "uninstall") => plain(&offers.extensions),
+        ("/agents", "show" | "enable" | "disable" | "acknowledge") => {
+            let entries = offers.agents.entries().iter();
+            of(entries
+                .map(|entry| (entry.definition.name.clone(), entry.definition.description.clone()))
+                .collect())
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn named(name: &str, about: &str) -> Item {
+    let about = one_line(about.lines().next().unwrap_or_default());
+    Item { insert: name.to_owned(), label: name.to_owned(), description: about, run: false }
+}

@@ -1,0 +1,75 @@
+//! What could stand in a shell command: programs, and paths.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use pollux_config::env::Env;
+use pollux_tui::composer::Item;
+
+use pollux_host::helpers::helper;
+
+/// Entries of a folder that are looked at.
+const MOST_ENTRIES: usize = 20_000;
+/// Suggestions that are of any use.
+const MOST: usize = 200;
+
+/// The programs whose names begin so.
+pub(super) fn programs(word: &str, env: &Env) -> Vec<Item> {
+    let mut names: Vec<String> = folders(env)
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.take(MOST_ENTRIES).flatten())
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .filter(|(name, path)| name.starts_with(word) && is_program(path))
+        .map(|(name, _)| name)
+        .collect();
+    names.sort_unstable_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
+    names.dedup();
+    names.truncate(MOST);
+    names.into_iter().map(|name| Item { label: name.clone(), insert: name, ..Item::default() }).collect()
+}
+
+/// The paths that begin so, as they would be typed in a folder. Hidden ones only for whoever begins with a dot.
+pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
+    let (folder, start) = word.rsplit_once('/').map_or(("", word), |(folder, start)| (folder, start));
+    let typed = word.strip_suffix(start).unwrap_or_default();
+    let place = match typed.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None if typed == "/" => PathBuf::from("/"),
+        None => here.join(folder),
+    };
+    let Ok(entries) = fs::read_dir(place) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .take(MOST_ENTRIES)
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let fits = name.starts_with(start) && (!name.starts_with('.') || start.starts_with('.'));
+            // A link to a folder is one, too.
+            fits.then(|| if entry.path().is_dir() { format!("{name}/") } else { name })
+        })
+        .collect();
+    names.sort_unstable();
+    names.truncate(MOST);
+    let item = |name: String| Item { insert: format!("{typed}{name}"), label: name, ..Item::default() };
+    names.into_iter().map(item).collect()
+}
+
+/// Where a program is, by its name or path.
+pub(super) fn program(name: &str, env: &Env) -> Option<PathBuf> {
+    if name.contains('/') {
+        let path = env.cwd().join(name);
+        return is_program(&path).then_some(path);
+    }
+    helper(name, env)
+}
+
+fn folders(env: &Env) -> impl Iterator<Item = PathBuf> {
+    let path = env.get("PATH").unwrap_or_default();
+    // A folder that depends on where one is can be anybody's.
+    std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect::<Vec<_>>().into_iter()
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,187 @@
+//! Asking a person about a call, in lines.
+
+use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::terminal_text::visible;
+use pollux_tui::places::Places;
+use serde_json::Value;
+
+use super::{Lines, show};
+
+/// Most characters of a diff, a plan or a command that are shown at once.
+const SHOWN: usize = 20_000;
+
+impl Lines {
+    /// Shows what is asked and reads the answer. The end of input says no.
+    pub(crate) async fn ask(&mut self, request: &ApprovalRequest) -> Answer {
+        // What stands in the line already was meant for the model.
+        let before = self.keyboard.typed_before();
+        self.ahead.extend(before);
+        if let Subject::Questions(questions) = &request.subject {
+            return self.put(questions).await;
+        }
+        show(&format!("\n{}\n", described(request, &self.places)));
+        if let Some(destroys) = &request.destroys {
+            show(&format!("Warning: {}\n", visible(destroys)));
+        }
+        let mut offers: Vec<&Offer> =
+            request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
+        offers.sort_by_key(|offer| offer.outcome.digit());
+        for offer in &offers {
+            show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
+        }
+        loop {
+            show("Answer (number, or ? for the reason): ");
+            let Some(line) = self.keyboard.line().await else { return Answer::Cancel };
+            let word = line.trim();
+            if word == "?" {
+                show(&reasons(request));
+                continue;
+            }
+            let number = word.parse::<usize>().ok();
+            let chosen = offers.iter().find(|offer| Some(offer.outcome.digit()) == number);
+            let outcome = match (chosen, word.to_lowercase().as_str()) {
+                (Some(offer), _) => offer.outcome,
+                (None, "y" | "yes") => Outcome::Once,
+                (None, "n" | "no") => Outcome::Refuse,
+                // Words are a no, and what should be done instead.
+                (None, words) if words.contains(char::is_whitespace) => {
+                    return Answer::Refuse(word.to_owned());
+                }
+                (None, _) => {
+                    show("Answer with a number, yes, no, or in a few words what to do instead.\n");
+                    continue;
+                }
+            };
+            return self.completed(outcome, request).await;
+        }
+    }
+
+    /// An answer that needs more words.
+    async fn completed(&mut self, outcome: Outcome, request: &ApprovalRequest) -> Answer {
+        match outcome {
+            Outcome::Once => Answer::Once,
+            Outcome::Session => Answer::Session,
+            Outcome::SessionServer => Answer::SessionServer,
+            Outcome::Saved => Answer::Saved,
+            Outcome::Edit => {
+                show("Command instead: ");
+                match self.keyboard.line().await {
+                    Some(line) if !line.trim().is_empty() => {
+                        let mut args = request.args.clone();
+                        args.insert("command".to_owned(), Value::from(line));
+                        Answer::Edited(args)
+                    }
+                    _ => Answer::Cancel,
+                }
+            }
+            Outcome::Refuse => {
+                show("What should be done instead (empty: stop here): ");
+                match self.keyboard.line().await {
+                    Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
+                    _ => Answer::Cancel,
+                }
+            }
+        }
+    }
+
+    async fn put(&mut self, questions: &[Question]) -> Answer {
+        let mut replies = Vec::with_capacity(questions.len());
+        for question in questions {
+            let before = self.keyboard.typed_before();
+            self.ahead.extend(before);
+            match self.put_one(question).await {
+                Some(reply) => replies.push(reply),
+                None => return Answer::Cancel,
+            }
+        }
+        Answer::Replies(replies)
+    }
+
+    async fn put_one(&mut self, question: &Question) -> Option<String> {
+        show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
+        let (options, several) = match &question.form {
+            QuestionForm::Choice { options, several } => (options.as_slice(), *several),
+            QuestionForm::Text { .. } | QuestionForm::YesNo => (&[][..], false),
+        };
+        for (number, option) in options.iter().enumerate() {
+            let (label, description) = (visible(&option.label), visible(&option.description));
+            show(&format!("  {}. {label}: {description}\n", number + 1));
+        }
+        show(match &question.form {
+            QuestionForm::Text { .. } => "Answer: ",
+            QuestionForm::YesNo => "Answer (yes or no): ",
+            QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",
+            QuestionForm::Choice { .. } => "Answer (a number, or words of your own): ",
+        });
+        let line = self.keyboard.line().await?;
+        let named = |word: &str| {
+            let number = word.trim().parse::<usize>().ok()?;
+            options.get(number.checked_sub(1)?).map(|option| option.label.clone())
+        };
+        let chosen: Option<Vec<String>> = match several {
+            true => line.split(',').map(named).collect(),
+            false => named(&line).map(|label| vec![label]),
+        };
+        Some(chosen.map_or_else(|| line.trim().to_owned(), |labels| labels.join(", ")))
+    }
+}
+
+/// What this front end can do: a file is changed in an editor, which lines are not.
+fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
+    offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
+}
+
+fn described(request: &ApprovalRequest, places: &Places) -> String {
+    let text = match &request.subject {
+        Subject::Edit { path, diff } => {
+            let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
+            let asked = request.args.get("file_path").and_then(Value::as_str);
+            let path = places.linked(asked, path);
+            format!("{} wants to change {path}\n{}", request.display_name, change.trim_end())
+        }
+        Subject::Command { command, directory } => {
+            format!("{} wants to run, in {}:\n  {command}", request.display_name, places.folder(directory))
+        }
+        Subject::Fetch(urls) => format!("{} wants to fetch:\n  {}", request.display_name, urls.join("\n  ")),
+        Subject::Server { server, tool } => {
+            let args = Value::Object(request.args.clone());
+            format!("The server {server} wants to run {tool} with {args}")
+        }
+        Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
+        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", places.shown(path)),
+        Subject::Questions(_) => String::new(),
+        Subject::Other(text) => {
+            let args = Value::Object(request.args.clone());
+            format!("{} wants to run: {text}\n  {args}", request.display_name)
+        }
+    };
+    let whole = text.chars().count() <= SHOWN;
+    let mut shown: String = visible(&text).chars().take(SHOWN).collect();
+    if !whole {
+        shown.push_str("\n... (more than can be shown here)");
+    }
+    shown
+}
+
+fn label(offer: &Offer) -> String {
+    let covers = visible(&offer.covers);
+    let plain = match offer.outcome {
+        Outcome::Once => "Yes, this once",
+        Outcome::Session | Outcome::SessionServer => "Yes, and for the rest of this session",
+        Outcome::Saved => "Yes, and from now on",
+        Outcome::Edit => "Run another command instead",
+        Outcome::Refuse => "No",
+    };
+    if covers.is_empty() { plain.to_owned() } else { format!("{plain}: {covers}") }
+}
+
+fn reasons(request: &ApprovalRequest) -> String {
+    let mut text = format!("{}\n", request.why.reason);
+    if let Some(rule) = &request.why.rule {
+        text.push_str(&format!("Rule: {rule}\n"));
+    }
+    for part in &request.why.parts {
+        text.push_str(&format!("  {:5} `{}`: {}\n", part.decision, part.text, part.reason));
+    }
+    visible(&text).into_owned()
+}

@@ -1,0 +1,115 @@
+//! What is said about calls and ends, in one line each.
+
+use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::terminal_text::{one_line, plain};
+use pollux_domain::tool::Display;
+use pollux_tui::places::Places;
+use pollux_tui::transcript::about;
+
+use pollux_host::{Said};
+
+/// Most characters of a result's first line.
+const SHOWN: usize = 100;
+
+/// What tools do, as one says it afterwards.
+const DONE: &[(&str, &str)] = &[
+    ("read_file", "Read"),
+    ("read_many_files", "Read"),
+    ("write_file", "Wrote"),
+    ("replace", "Edited"),
+    ("list_directory", "Listed"),
+    ("glob", "Looked for files"),
+    ("grep_search", "Searched for"),
+    ("run_shell_command", "Ran"),
+    ("web_fetch", "Fetched"),
+    ("google_web_search", "Searched the web for"),
+    ("save_memory", "Remembered"),
+    ("write_todos", "Updated the to-do list"),
+    ("invoke_agent", "Asked the agent"),
+    ("activate_skill", "Activated the skill"),
+];
+
+/// A call that is over: what was done with what, and how it ended.
+pub(super) fn call(report: &CallReport, places: &Places) -> String {
+    let known = DONE.iter().find(|(tool, _)| *tool == report.name).map(|(_, done)| *done);
+    let done = known.map_or_else(|| one_line(&report.name), str::to_owned);
+    let about = about(&report.args, places);
+    let what = if about.is_empty() { done } else { format!("{done} {about}") };
+    let how = match &report.outcome {
+        CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),
+        CallOutcome::Cancelled => Some(": not run".to_owned()),
+        CallOutcome::Failed(CallFailure { run: Some(run), .. }) => {
+            let said = detail(&report.display).map(|detail| format!(": {detail}")).unwrap_or_default();
+            Some(format!(": failed ({}){said}", one_line(&run.label())))
+        }
+        CallOutcome::Failed(failure) => {
+            let reason = short(failure.message.lines().next().unwrap_or_default());
+            Some(format!(": failed: {reason}"))
+        }
+    };
+    format!("{what}{}", how.unwrap_or_default())
+}
+
+fn detail(display: &Display) -> Option<String> {
+    let detail = match &*display.listed() {
+        Display::Nothing | Display::Todos(_) => String::new(),
+        Display::Text(text) => short(text.lines().next().unwrap_or_default()),
+        Display::Diff(diff) => format!("+{} -{}", diff.stat.added_lines, diff.stat.removed_lines),
+        Display::List { summary, .. } => short(summary),
+        Display::Agent(end) => format!("{} ended with {}", one_line(&end.agent), one_line(&end.reason)),
+    };
+    (!detail.is_empty()).then_some(detail)
+}
+
+fn short(text: &str) -> String {
+    one_line(text).chars().take(SHOWN).collect()
+}
+
+/// What a hook has to say, under its name.
+pub(super) fn hook(report: &HookReport) -> Option<String> {
+    let name: String = one_line(&report.hook).chars().take(SHOWN).collect();
+    report.message.as_ref().map(|message| format!("[{name}] {message}"))
+}
+
+pub(super) fn compressed(before: u64, after: u64, status: CompressionStatus) -> String {
+    match status {
+        CompressionStatus::Compressed | CompressionStatus::Truncated => {
+            format!("Chat history compressed from {before} to {after} tokens.")
+        }
+        CompressionStatus::Nothing => "There is nothing to condense.".to_owned(),
+        CompressionStatus::Inflated => {
+            "A summary would be longer than the conversation; it stays as it is.".to_owned()
+        }
+        CompressionStatus::Failed | CompressionStatus::EmptySummary => {
+            "The conversation could not be condensed; it stays as it is.".to_owned()
+        }
+    }
+}
+
+pub(super) fn end(end: &TurnEnd) -> Option<String> {
+    match end {
+        TurnEnd::Finished(_) => None,
+        TurnEnd::Cancelled => Some("Request cancelled.".to_owned()),
+        TurnEnd::TurnLimit => Some("The limit of turns is reached (`model.maxSessionTurns`).".to_owned()),
+        TurnEnd::Loop(message) => Some(message.clone()),
+        TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => Some(message.clone()),
+        TurnEnd::Overflow { estimated, remaining } => {
+            Some(format!("The request of about {estimated} tokens does not fit: {remaining} are left."))
+        }
+        TurnEnd::Failed(error) => Some(format!("The model could not be asked: {error}")),
+    }
+}
+
+/// What was said before.
+pub(crate) fn said(said: &Said) -> String {
+    let text = match said {
+        Said::Prompt(text) => format!("User: {text}"),
+        Said::Answer(text) => format!("Model: {text}"),
+        Said::Note(_, text) => text.clone(),
+        Said::Call { name, about, went_well } => {
+            let how = if *went_well { "" } else { " (did not end well)" };
+            format!("[{name} {}{how}]", one_line(about))
+        }
+    };
+    format!("{}\n", plain(text.trim_end()))
+}

@@ -1,0 +1,90 @@
+//! How a run is printed: the style that settings and command line ask for, and what telemetry is told first.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use pollux_config::env::Env;
+use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_domain::failure::Colour;
+use pollux_domain::time::SystemClock;
+use pollux_host::request::{RawOutput, Request};
+use pollux_host::{Prepared, VERSION};
+use pollux_output::telemetry::{Configuration, Identity};
+use pollux_output::{Console, Style};
+use serde_json::Value;
+
+pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
+    Style {
+        format: output.format,
+        dialect: output.dialect,
+        raw: options.raw_output != RawOutput::Stripped,
+        colour: stderr_colour(env),
+        clock: Arc::new(SystemClock),
+        shows_calls: options.tour,
+        debug: options.debug,
+    }
+}
+
+/// The style as far as the command line and the environment tell, for failures before settings are read.
+pub fn early_style(options: &Request, env: &Env) -> Style {
+    let flag = |key: &str| {
+        let found = options.overrides.iter().find(|(known, _)| known == key);
+        found.and_then(|(_, value)| Value::as_str(value))
+    };
+    let format = OutputFormat::named(flag("output.format"));
+    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
+    style(&Output { format, dialect }, options, env)
+}
+
+pub fn stderr_colour(env: &Env) -> Colour {
+    Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
+}
+
+/// Tells telemetry, if it is on, whose session this is and how it is set up.
+pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
+    let Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
+    let groups = &loaded.groups;
+    let identity = Identity {
+        session: session.id.as_str().to_owned(),
+        installation: loaded.installation.clone(),
+        version: VERSION.to_owned(),
+        interactive,
+        auth_type: credentials.auth_type.clone(),
+    };
+    let configuration = Configuration {
+        model: groups.model.name.clone(),
+        sandbox: sandbox.borders.is_some(),
+        core_tools: groups.tools.core.clone().unwrap_or_default(),
+        approval_mode: permission.approval.to_string(),
+        api_key: credentials.api_key,
+        vertex: credentials.vertex,
+        respect_git_ignore: groups.context.filtering.respect_git_ignore,
+        debug: options.debug,
+        output_format: groups.output.format.as_str().to_owned(),
+    };
+    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn env(vars: &[(&str, &str)]) -> Env {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Env::new(vars, PathBuf::from("/w"))
+    }
+
+    #[test]
+    fn failures_before_the_settings_use_what_the_command_line_says() {
+        let options =
+            Request { overrides: vec![("output.format".to_owned(), json!("json"))], ..Request::default() };
+        let style = early_style(&options, &env(&[("POLLUX_OUTPUT_DIALECT", "gemini-cli")]));
+        assert_eq!((style.format, style.dialect), (OutputFormat::Json, Dialect::GeminiCli));
+        let plain = early_style(&Request::default(), &env(&[]));
+        assert_eq!((plain.format, plain.dialect), (OutputFormat::Text, Dialect::Pollux));
+    }
+}

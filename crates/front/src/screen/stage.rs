@@ -1,0 +1,462 @@
+//! The screen's own thread: keys and messages in, frames and inputs out.
+
+use std::io::{self, Stdout};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event as Typed, EventStream, KeyEvent};
+use futures_util::StreamExt;
+use pollux_domain::approval::Answer;
+use pollux_tui::app::{Action, App};
+use pollux_tui::composer::Candidates;
+use pollux_tui::screen::Screen as Painter;
+use pollux_tui::terminal::Terminal;
+use pollux_tui::transcript::Item;
+use tokio::sync::{mpsc, oneshot};
+
+use super::mailbox::Mailbox;
+use super::watch::{Manner, Watch};
+use super::{Clip, Desk, Message};
+use crate::face::{Chosen, Deed, Input};
+
+/// The shortest time between two frames that nobody typed for.
+const FRAME: Duration = Duration::from_millis(16);
+/// What was found for the screen and not looked at yet.
+const FOUND: usize = 64;
+/// Room that is kept for what must not be lost.
+const RESERVED: usize = 16;
+/// How often it is looked whether anybody is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(super) struct Stage {
+    app: App,
+    terminal: Terminal,
+    painter: Painter<Stdout>,
+    messages: Mailbox,
+    inputs: mpsc::Sender<Input>,
+    /// Who hears what is done with the list that is open.
+    picking: Option<mpsc::Sender<Deed>>,
+    /// Who waits for a line; it is asked for before the list.
+    asking: Option<oneshot::Sender<Option<String>>>,
+    desk: Option<Arc<dyn Desk>>,
+    /// Suggestions that were found beside, and what was typed before.
+    found: mpsc::Receiver<Found>,
+    finds: mpsc::Sender<Found>,
+    painted: Option<Instant>,
+    watch: Watch,
+    /// The terminal went while another program had it; it must not be read any more.
+    gone: bool,
+}
+
+enum Found {
+    Candidates(Candidates),
+    Past(Vec<String>, Vec<String>),
+    Clip(Clip),
+}
+
+/// What is to be done after something happened.
+enum Next {
+    Nothing,
+    /// Show it when the time has come.
+    Soon,
+    /// Show it at once: somebody typed.
+    Now,
+    End,
+}
+
+impl Stage {
+    pub(super) fn new(
+        app: App,
+        terminal: Terminal,
+        manner: Manner,
+        messages: Mailbox,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
+        let (columns, _) = terminal.size();
+        let painter = match manner.alternate {
+            true => Painter::whole(io::stdout(), columns, manner.colours),
+            false => Painter::new(io::stdout(), columns, manner.colours),
+        };
+        let (finds, found) = mpsc::channel(FOUND);
+        Self {
+            app,
+            terminal,
+            painter,
+            messages,
+            inputs,
+            picking: None,
+            asking: None,
+            desk: None,
+            found,
+            finds,
+            painted: None,
+            watch: Watch::new(manner),
+            gone: false,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        // The first frame waits for nothing.
+        self.paint();
+        self.watch.ask(self.painter.out());
+        runtime.block_on(self.attend());
+        let _ = self.painter.leave();
+        if self.app.is_alternate() {
+            self.terminal.suspend();
+            let (columns, _) = self.terminal.size();
+            let mut painter = Painter::new(io::stdout(), columns, self.watch.manner.colours);
+            let last = self.app.last_words(columns, Instant::now());
+            let _ = painter.paint(&last).and_then(|()| painter.leave());
+        }
+    }
+
+    async fn attend(&mut self) {
+        let mut typed = EventStream::new();
+        let mut due: Option<Instant> = None;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !self.gone {
+            let now = Instant::now();
+            // A frame that is due soon shows everything that is due by then.
+            let wake = due.or_else(|| self.app.deadline(now));
+            let next = tokio::select! {
+                biased;
+                event = typed.next() => match event {
+                    None | Some(Err(_)) => {
+                        self.tell(Input::Gone);
+                        Next::End
+                    }
+                    Some(Ok(first)) => {
+                        let mut events = vec![first];
+                        // The rest of what one read brought. The stream is not asked: it keeps the first waker.
+                        while let Ok(true) = crossterm::event::poll(Duration::ZERO) {
+                            events.extend(crossterm::event::read().ok());
+                        }
+                        self.typed(events, &mut typed)
+                    }
+                },
+                message = self.messages.recv() => self.messages(message),
+                found = self.found.recv() => {
+                    if let Some(found) = found {
+                        self.found(found);
+                    }
+                    Next::Now
+                }
+                () = until(wake) => Next::Soon,
+                _ = look.tick() => self.look_around(),
+            };
+            let now = Instant::now();
+            let last = self.painted.map_or(Duration::MAX, |painted| now.saturating_duration_since(painted));
+            match next {
+                Next::End => return,
+                Next::Nothing => {}
+                Next::Soon if last < FRAME => due = self.painted.map(|painted| painted + FRAME),
+                Next::Soon | Next::Now => {
+                    self.paint();
+                    due = None;
+                }
+            }
+        }
+    }
+
+    fn paint(&mut self) {
+        let (columns, rows) = self.terminal.size();
+        let now = Instant::now();
+        let frame = self.app.frame(columns, rows, now);
+        // A terminal that is gone is noticed where keys are read.
+        let _ = self.painter.resize(columns).and_then(|()| self.painter.paint(&frame));
+        self.watch.tell(&mut self.app, self.painter.out());
+        self.painted = Some(now);
+    }
+
+    fn look_around(&mut self) -> Next {
+        if self.watch.is_alone() {
+            self.tell(Input::Gone);
+            return Next::End;
+        }
+        self.watch.ask(self.painter.out());
+        if self.watch.weigh(&mut self.app) { Next::Soon } else { Next::Nothing }
+    }
+
+    /// Everything that waits, one after another.
+    fn messages(&mut self, first: Option<Message>) -> Next {
+        let mut message = first;
+        loop {
+            match message {
+                None => return Next::End,
+                Some(Message::End(last)) => {
+                    last.into_iter().for_each(|item| self.app.farewell(item));
+                    self.app.end();
+                    self.paint();
+                    return Next::End;
+                }
+                Some(other) => self.message(other),
+            }
+            match self.messages.try_recv() {
+                Some(another) => message = Some(another),
+                None => return Next::Soon,
+            }
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        let now = Instant::now();
+        match message {
+            Message::Event(event) => self.app.event(&event, now),
+            Message::Say(item) => self.app.say(item),
+            Message::Farewell(item) => self.app.farewell(item),
+            Message::SignedIn(text) => self.app.signed_in(text),
+            Message::Begin(typed) => {
+                let (text, shell) = match typed.strip_prefix('!') {
+                    Some(command) => (command, true),
+                    None => (typed.as_str(), false),
+                };
+                self.app.begin_turn(text, shell, now);
+            }
+            Message::Ready => {
+                self.app.rest();
+                if let Some(queued) = self.app.take_queue() {
+                    self.said(queued.text, queued.shell);
+                }
+            }
+            Message::Pick(picker, answer) => {
+                self.app.pick(*picker);
+                (self.picking, self.asking) = (Some(answer), None);
+            }
+            Message::Enter(entry, answer) => {
+                self.app.enter(entry);
+                self.asking = Some(answer);
+            }
+            Message::Preview(key, lines) => {
+                if let Some(picker) = self.app.picker() {
+                    picker.set_preview(&key, lines);
+                }
+            }
+            Message::Hits(words, hits) => {
+                if let Some(picker) = self.app.picker() {
+                    picker.set_hits(&words, hits);
+                }
+            }
+            Message::Close => {
+                self.app.close();
+                (self.picking, self.asking) = (None, None);
+            }
+            Message::Clear => self.clear(),
+            Message::ShellOutput(text) => self.app.shell_output(&text),
+            Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
+            Message::Footer(footer) => self.app.footer = *footer,
+            Message::Facts(facts) => self.app.facts = *facts,
+            Message::Places(places) => self.app.set_places(*places),
+            Message::Settings(settings) => self.app.set_settings(*settings),
+            Message::Theme(theme) => self.app.set_theme(*theme),
+            Message::Vim(on) => self.app.set_vim(on),
+            Message::Text(text) => self.app.set_text(&text),
+            Message::Past(prompts) => self.app.add_history(prompts, Vec::new()),
+            Message::Desk(desk) => self.set_desk(desk),
+            Message::Sequence(sequence) => {
+                use io::Write as _;
+                let _ = self.painter.out().write_all(sequence.as_bytes());
+                let _ = self.painter.out().flush();
+            }
+            Message::End(_) => {}
+        }
+    }
+
+    /// Moves everything that stands on the screen up and away.
+    fn clear(&mut self) {
+        use io::Write as _;
+        // What was said last belongs to what is scrolled to.
+        self.paint();
+        let _ = self.painter.forget();
+        let (columns, rows) = self.terminal.size();
+        let away = "\n".repeat(usize::from(rows)) + "\x1b[H";
+        let _ = self.painter.out().write_all(away.as_bytes());
+        self.painter.begin_anew(columns);
+        self.app.clear();
+    }
+
+    fn set_desk(&mut self, desk: Arc<dyn Desk>) {
+        self.desk = Some(Arc::clone(&desk));
+        self.beside(move |found| {
+            let (prompts, commands) = desk.past();
+            found(Found::Past(prompts, commands));
+        });
+    }
+
+    /// Does something that may take a while, on a thread of its own.
+    fn beside(&self, work: impl FnOnce(&dyn Fn(Found)) + Send + 'static) {
+        let finds = self.finds.clone();
+        // Whoever searches waits until the screen has looked at what was found before.
+        let found = move |found| drop(finds.blocking_send(found));
+        let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || work(&found));
+    }
+
+    fn found(&mut self, found: Found) {
+        match found {
+            Found::Candidates(candidates) => self.app.candidates(candidates),
+            Found::Past(prompts, commands) => self.app.add_history(prompts, commands),
+            Found::Clip(Clip::Picture(path)) => self.app.refer_to(&path),
+            Found::Clip(Clip::Text(text)) => drop(self.app.paste(&text, Instant::now(), &|_| false)),
+            Found::Clip(Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
+        }
+    }
+
+    fn typed(&mut self, events: Vec<Typed>, stream: &mut EventStream) -> Next {
+        let now = Instant::now();
+        let mut keys: Vec<KeyEvent> = Vec::new();
+        let mut actions = Vec::new();
+        for event in events {
+            if let Typed::Key(key) = event {
+                keys.push(key);
+                continue;
+            }
+            let before = self.watch.hear(std::mem::take(&mut keys), &mut self.app);
+            actions.extend(self.app.keys(&before, now));
+            match event {
+                Typed::Paste(text) => {
+                    self.app.set_paste_safe();
+                    let desk = self.desk.clone();
+                    let exists = move |path: &str| desk.as_ref().is_some_and(|desk| desk.exists(path));
+                    actions.extend(self.app.paste(&text, now, &exists));
+                }
+                Typed::FocusGained => self.app.set_focused(true),
+                Typed::FocusLost => self.app.set_focused(false),
+                Typed::Mouse(mouse) => self.app.mouse(mouse),
+                Typed::Resize(..) => super::watch::announce_keys(),
+                Typed::Key(_) => {}
+            }
+        }
+        let keys = self.watch.hear(keys, &mut self.app);
+        actions.extend(self.app.keys(&keys, now));
+        for action in actions {
+            self.act(action, stream);
+        }
+        Next::Now
+    }
+
+    fn did(&self, deed: Deed) {
+        let Some(picking) = &self.picking else { return };
+        // Which row was marked a while ago is of no interest; a choice always finds room.
+        let is_choice = matches!(deed, Deed::Chosen(_));
+        if is_choice || picking.capacity() > RESERVED {
+            let _ = picking.try_send(deed);
+        }
+    }
+
+    /// Passes on what the person did. What is not taken was said to nobody, so a prompt goes back to its writer.
+    fn tell(&mut self, input: Input) {
+        let full = match input {
+            Input::Said(_) | Input::Mode(_) => self.inputs.capacity() <= RESERVED,
+            _ => false,
+        };
+        match input {
+            Input::Said(text) if full => {
+                self.app.set_text(&text);
+                self.app.toast("Too many prompts are waiting. This one was not sent.", Instant::now());
+            }
+            Input::Mode(_) if full => {}
+            input => drop(self.inputs.try_send(input)),
+        }
+    }
+
+    fn said(&mut self, text: String, shell: bool) {
+        let text = if shell { format!("!{text}") } else { text };
+        self.tell(Input::Said(text));
+    }
+
+    fn act(&mut self, action: Action, stream: &mut EventStream) {
+        match action {
+            Action::Submit { text, shell } => self.said(text, shell),
+            Action::Cancel => self.tell(Input::Interrupt),
+            Action::Decide { call, answer } => self.tell(Input::Decide { call, answer }),
+            Action::SetMode(mode) => self.tell(Input::Mode(mode)),
+            Action::Rewind => self.said("/rewind".to_owned(), false),
+            Action::Quit => self.tell(Input::Leave),
+            Action::Complete(wanted) => {
+                if let Some(desk) = self.desk.clone() {
+                    self.beside(move |found| {
+                        desk.complete(&wanted, &mut |items| {
+                            found(Found::Candidates(Candidates { id: wanted.id, items }));
+                        });
+                    });
+                }
+            }
+            Action::PasteClipboard => {
+                if let Some(desk) = self.desk.clone() {
+                    self.beside(move |found| found(Found::Clip(desk.clipboard())));
+                }
+            }
+            Action::OpenEditor(text) => {
+                if let Some(changed) = self.edited(&text, "prompt.md", stream) {
+                    self.app.set_text(changed.trim_end_matches('\n'));
+                }
+            }
+            Action::EditCall(call) => {
+                let Some(request) = self.app.request(&call).cloned() else { return };
+                let Some((text, name)) = super::look::editable(&request) else { return };
+                if let Some(changed) = self.edited(&text, &name, stream)
+                    && let Some(args) = super::look::changed(&request, &changed)
+                {
+                    self.app.settle(&call);
+                    self.tell(Input::Decide { call, answer: Answer::Edited(args) });
+                }
+            }
+            Action::Picked { key, with } => self.did(Deed::Chosen(Chosen { key, letter: with })),
+            Action::Marked(key) => self.did(Deed::Marked(key)),
+            Action::Searched(words) => self.did(Deed::Searched(words)),
+            Action::Entered(text) => {
+                if let Some(answer) = self.asking.take() {
+                    let _ = answer.send(Some(text));
+                }
+            }
+            // Whoever waits hears that nothing comes.
+            Action::Closed => match self.asking.take() {
+                Some(_) => {}
+                None => self.picking = None,
+            },
+            Action::Redraw => drop(self.painter.clear()),
+            Action::ToggleMouse => self.watch.toggle_mouse(self.painter.out()),
+            Action::Suspend => self.lend(stream, super::watch::pause),
+        }
+    }
+
+    /// Another program has the terminal for a while.
+    fn lend<T>(&mut self, stream: &mut EventStream, work: impl FnOnce() -> T) -> T {
+        let _ = self.painter.forget();
+        self.terminal.suspend();
+        // Nobody else may read what is typed now.
+        drop(std::mem::replace(stream, EventStream::new()));
+        let done = work();
+        // What was typed there was not meant for a question here.
+        self.app.touched(Instant::now());
+        if self.watch.is_alone() {
+            self.tell(Input::Gone);
+            self.gone = true;
+            return done;
+        }
+        let _ = self.terminal.resume();
+        *stream = EventStream::new();
+        let (columns, _) = self.terminal.size();
+        self.painter.begin_anew(columns);
+        done
+    }
+
+    fn edited(&mut self, text: &str, name: &str, stream: &mut EventStream) -> Option<String> {
+        let desk = self.desk.clone()?;
+        match self.lend(stream, || desk.edit(text, name)) {
+            Ok(changed) => Some(changed),
+            Err(problem) => {
+                self.app.say(Item::error(problem));
+                None
+            }
+        }
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake.into()).await,
+        None => std::future::pending().await,
+    }
+}
