@@ -10,5 +10,6 @@ mod it {
     mod room;
     mod scene;
     mod steps;
+    mod stream;
     mod subagents;
 }

@@ -10,16 +10,18 @@ mod screen;
 mod start;
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::time::Instant;
 
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
-use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
+use pollux_domain::event::{Event, Op};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::id::SessionId;
+use pollux_domain::id::{CallId, SessionId};
 use pollux_host::request::Request;
+use pollux_host::{SandboxSlot, TurnFront, Turned, Wish};
 use pollux_output::{Console, Stats};
 use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
@@ -140,7 +142,7 @@ async fn converse(
     let model = turn.loaded.groups.model.name.clone();
     let mut front = Front { turn, face, mode, model, proposal: Vec::new(), stats, started, forget: false };
     loop {
-        front.warn(&mut conversation);
+        front.begin(&mut conversation).await;
         front.settle_in(&mut conversation).await;
         let ended = front.talk(&mut conversation).await;
         let file = conversation.session_file.clone();
@@ -172,10 +174,10 @@ async fn converse(
         front.turn.begin_anew();
         conversation = wire::open_conversation(front.turn, Some(&anew.turns)).await?;
         if front.mode != front.turn.permission.approval {
-            let _ = conversation.handle.ops.send(Op::SetMode(front.mode)).await;
+            let _ = conversation.ask(Op::SetMode(front.mode));
         }
         if front.model != front.turn.loaded.groups.model.name {
-            let _ = conversation.handle.ops.send(Op::SetModel(front.model.clone())).await;
+            let _ = conversation.ask(Op::SetModel(front.model.clone()));
         }
         front.face.note(&anew.note);
         front.proposal = anew.proposal;
@@ -215,11 +217,16 @@ enum Leaving {
 }
 
 impl Front<'_, '_> {
-    /// Says what was noticed while the conversation was assembled.
-    fn warn(&mut self, conversation: &mut wire::Conversation) {
-        for message in std::mem::take(&mut conversation.warnings) {
-            let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
-            self.face.event(&Event::Notice { severity, code, message });
+    /// Takes what a conversation says at its beginning, so that it stands above the first prompt.
+    async fn begin(&mut self, conversation: &mut wire::Conversation) {
+        while let Some(event) = conversation.next().await {
+            self.take(&event);
+            if matches!(&*event, Event::SessionReady { .. }) {
+                break;
+            }
+        }
+        while let Some(event) = conversation.try_next() {
+            self.take(&event);
         }
     }
 
@@ -235,8 +242,7 @@ impl Front<'_, '_> {
     }
 
     async fn say_goodbye(&mut self, mut conversation: wire::Conversation, manner: Leaving) {
-        conversation.beside().iter().for_each(|event| self.take(event));
-        conversation.end(manner == Leaving::ForAnother).await;
+        conversation.end(manner == Leaving::ForAnother);
         let mut hurries = false;
         loop {
             tokio::select! {
@@ -244,16 +250,15 @@ impl Front<'_, '_> {
                 // Whoever presses Ctrl+C now does not want to wait for hooks.
                 () = self.face.hurried(), if !hurries && self.face.ended_by.is_none() => {
                     hurries = true;
-                    let _ = conversation.handle.ops.send(Op::Cancel).await;
+                    let _ = conversation.ask(Op::Cancel);
                 }
-                event = conversation.handle.events.recv() => match event {
+                event = conversation.next() => match event {
                     Some(event) => self.take(&event),
                     None => break,
                 },
             }
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
-        conversation.close().await.iter().for_each(|line| self.face.note(line));
         if manner == Leaving::ForGood && (resumable || self.face.is_screen()) {
             self.sum_up();
         }
@@ -280,14 +285,10 @@ impl Front<'_, '_> {
             }
         }
         while let Some(typed) = self.next_prompt(conversation).await {
-            conversation.beside().iter().for_each(|event| self.take(event));
             let then = match commands::read(&typed) {
                 Line::Empty => Then::GoOn,
                 Line::Command(name, rest) => self.command(name, rest, conversation).await,
-                Line::Shell(command) => {
-                    self.shell(command, conversation).await;
-                    Then::GoOn
-                }
+                Line::Shell(command) => self.shell(command),
                 Line::Unknown(word) if !self.knows(word, conversation) => {
                     self.no_such_command(word);
                     Then::GoOn
@@ -326,11 +327,11 @@ impl Front<'_, '_> {
                     // Its question was settled meanwhile.
                     Input::Decide { .. } => {}
                 },
-                event = conversation.handle.events.recv() => {
+                event = conversation.next() => {
                     let event = event?;
                     self.take(&event);
-                    let said = matches!(&event, Event::HookRan(report) if report.message.is_some());
-                    if said || matches!(event, Event::ModeChanged { .. } | Event::Notice { .. }) {
+                    let said = matches!(&*event, Event::HookRan(report) if report.message.is_some());
+                    if said || matches!(&*event, Event::ModeChanged { .. } | Event::Notice { .. }) {
                         self.face.ready();
                     }
                 }
@@ -339,9 +340,17 @@ impl Front<'_, '_> {
     }
 
     async fn change_mode(&mut self, wished: &str, conversation: &mut wire::Conversation) {
+        if let Some(op) = self.mode_wished(wished, &conversation.sandbox) {
+            // The session says whether it took it.
+            let _ = conversation.ask(op);
+        }
+    }
+
+    /// What a wish for another mode asks of the session, if anything.
+    fn mode_wished(&mut self, wished: &str, sandbox: &SandboxSlot) -> Option<Op> {
         if wished.is_empty() {
             self.face.note(&format!("Mode {}", self.mode));
-            return;
+            return None;
         }
         match wished.parse::<ApprovalMode>() {
             Err(error) => self.face.note(&error.to_string()),
@@ -351,17 +360,17 @@ impl Front<'_, '_> {
             Ok(mode) if mode == self.mode => self.face.note(&format!("Mode {mode}")),
             Ok(mode) => {
                 if mode == ApprovalMode::Yolo {
-                    self.confine(conversation);
+                    self.confine(sandbox);
                 }
-                // The session says whether it took it.
-                let _ = conversation.handle.ops.send(Op::SetMode(mode)).await;
+                return Some(Op::SetMode(mode));
             }
         }
+        None
     }
 
     /// Puts the sandbox of `--yolo` in force, however that mode is entered. It stays until the session ends: what
     /// was started inside may go on, and nobody is less safe for it.
-    fn confine(&mut self, conversation: &wire::Conversation) {
+    fn confine(&mut self, slot: &SandboxSlot) {
         let loaded = self.turn.loaded;
         if self.turn.sandbox.borders.is_some() || !loaded.trust.uses_project() {
             return;
@@ -369,7 +378,7 @@ impl Front<'_, '_> {
         match wire::check_sandbox(loaded, ApprovalMode::Yolo) {
             Ok(sandbox) => {
                 sandbox.notes.iter().for_each(|line| self.face.note(line));
-                conversation.sandbox.set(sandbox.borders.clone());
+                slot.set(sandbox.borders.clone());
                 self.turn.sandbox = sandbox;
                 self.face.confined(self.turn, &self.model);
             }
@@ -419,53 +428,12 @@ impl Front<'_, '_> {
         op: Op,
         conversation: &mut wire::Conversation,
     ) -> Result<ControlFlow<()>, Failure> {
-        let gone = || Failure::new(ExitKind::Failure, "the session ended in the middle of a turn");
-        conversation.handle.ops.send(op).await.map_err(|_| gone())?;
-        let mut leaving = false;
-        loop {
-            let time_is_up = self.face.time_is_up();
-            let event = tokio::select! {
-                biased;
-                input = self.face.input(), if !leaving => {
-                    match input {
-                        Input::Interrupt => drop(conversation.handle.ops.send(Op::Cancel).await),
-                        Input::Leave | Input::Gone => {
-                            leaving = true;
-                            let _ = conversation.handle.ops.send(Op::Cancel).await;
-                        }
-                        Input::Decide { call, answer } => {
-                            let op = Op::Decide { call, answer };
-                            conversation.handle.ops.send(op).await.map_err(|_| gone())?;
-                        }
-                        Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
-                        Input::Said(typed) => self.beside(typed),
-                    }
-                    continue;
-                }
-                () = time_is_up => return Ok(ControlFlow::Break(())),
-                event = conversation.handle.events.recv() => event.ok_or_else(gone)?,
-            };
-            self.take(&event);
-            match event {
-                Event::ApprovalWanted(request) => {
-                    if let Some(answer) = self.face.ask(&request).await {
-                        let op = Op::Decide { call: request.call.clone(), answer };
-                        conversation.handle.ops.send(op).await.map_err(|_| gone())?;
-                    }
-                }
-                Event::TurnEnded(end) => {
-                    if matches!(end, TurnEnd::Finished(_)) {
-                        conversation.name_session();
-                    }
-                    self.face.over(&end);
-                    return Ok(if leaving { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
-                }
-                _ => {}
-            }
-            if self.face.is_broken() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
+        let sandbox = conversation.sandbox.clone();
+        let mut at_turn = AtTurn { front: self, sandbox, shell: None };
+        Ok(match conversation.turn(op, &mut at_turn).await? {
+            Turned::Leaving => ControlFlow::Break(()),
+            Turned::Ended(_) => ControlFlow::Continue(()),
+        })
     }
 
     fn take(&mut self, event: &Event) {
@@ -474,5 +442,88 @@ impl Front<'_, '_> {
             self.mode = *mode;
         }
         self.face.event(event);
+    }
+}
+
+/// The front end while a turn runs.
+struct AtTurn<'x, 'a, 'b> {
+    front: &'x mut Front<'a, 'b>,
+    sandbox: SandboxSlot,
+    shell: Option<Shell>,
+}
+
+/// A person's own command that runs.
+struct Shell {
+    call: CallId,
+    /// Shows what it prints.
+    print: Box<dyn Fn(&str) + Send + Sync>,
+    /// It was asked to stop.
+    stopped: bool,
+}
+
+impl AtTurn<'_, '_, '_> {
+    async fn take(&mut self, event: &Event) -> Option<Wish> {
+        self.front.take(event);
+        match event {
+            Event::ShellStarted { call, command, .. } => {
+                let print = self.front.face.begin_shell(command);
+                self.shell = Some(Shell { call: call.clone(), print, stopped: false });
+            }
+            Event::CallOutput { call, text } => {
+                if let Some(shell) = self.shell.as_ref().filter(|shell| shell.call == *call) {
+                    (shell.print)(text);
+                }
+            }
+            Event::ShellEnded(report) => {
+                self.shell = None;
+                self.front.face.end_shell(report.ending.as_deref());
+            }
+            Event::ApprovalWanted(request) => {
+                let answer = self.front.face.ask(request).await?;
+                return Some(Wish::Ask(Op::Decide { call: request.call.clone(), answer }));
+            }
+            Event::TurnEnded(end) => self.front.face.over(end),
+            _ => {}
+        }
+        self.front.face.is_broken().then_some(Wish::GiveUp)
+    }
+
+    async fn wanted(&mut self) -> Wish {
+        // Whatever is typed while a command of the person's own runs waits for its end.
+        if let Some(shell) = &mut self.shell {
+            if shell.stopped {
+                std::future::pending::<()>().await;
+            }
+            self.front.face.interrupted().await;
+            shell.stopped = true;
+            return Wish::Ask(Op::Cancel);
+        }
+        loop {
+            match self.front.face.input().await {
+                Input::Interrupt => return Wish::Ask(Op::Cancel),
+                Input::Leave | Input::Gone => return Wish::Leave,
+                Input::Decide { call, answer } => return Wish::Ask(Op::Decide { call, answer }),
+                Input::Mode(mode) => {
+                    if let Some(op) = self.front.mode_wished(&mode.to_string(), &self.sandbox) {
+                        return Wish::Ask(op);
+                    }
+                }
+                Input::Said(typed) => self.front.beside(typed),
+            }
+        }
+    }
+}
+
+impl TurnFront for AtTurn<'_, '_, '_> {
+    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>> {
+        Box::pin(self.take(event))
+    }
+
+    fn wish(&mut self) -> Pin<Box<dyn Future<Output = Wish> + '_>> {
+        Box::pin(self.wanted())
+    }
+
+    fn time_is_up(&self) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(self.front.face.time_is_up())
     }
 }

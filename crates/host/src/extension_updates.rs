@@ -23,11 +23,11 @@ impl ExtensionUpdates {
         started(options, loaded).map(Self)
     }
 
-    /// What is to be said, when all is done; nothing before and after.
-    pub(super) fn events(&mut self) -> Vec<Event> {
+    /// What is to be said, when all is done.
+    pub(super) async fn events(&mut self) -> Vec<Event> {
         let notice =
             |message| Event::Notice { severity: Severity::Info, code: NoticeCode::Extension, message };
-        self.0.try_recv().unwrap_or_default().into_iter().map(notice).collect()
+        (&mut self.0).await.unwrap_or_default().into_iter().map(notice).collect()
     }
 }
 

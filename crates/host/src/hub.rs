@@ -21,7 +21,7 @@ use pollux_domain::id::SessionId;
 
 pub use fold::Snapshot;
 pub use front::{Front, Scopes};
-pub use hosted::{Hosted, Limits, Link, State};
+pub use hosted::{Around, Companion, Hosted, Limits, Link, State};
 pub use log::Numbered;
 pub use queue::{Delivery, Subscription};
 

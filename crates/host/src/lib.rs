@@ -10,6 +10,8 @@ pub mod agents;
 pub mod auth;
 mod built_in_prompts;
 pub mod checker;
+mod companion;
+pub mod conversation;
 pub mod custom_commands;
 pub mod extension_set;
 mod extension_updates;
@@ -40,6 +42,7 @@ pub mod settings;
 pub mod skills;
 mod slash;
 mod system_prompt;
+mod terminals;
 mod titles;
 pub mod trust;
 pub mod turn;
@@ -54,6 +57,7 @@ use pollux_domain::failure::Failure;
 
 pub use auth::check_credentials;
 pub use built_in_prompts::begin_context_file;
+pub use conversation::{Conversation, TurnFront, Turned, Wish};
 pub use custom_commands::{CommandList, Invocation};
 pub use extensions::{check_extensions, extension_themes};
 pub use loaded::{Loaded, check_policy_files, load_settings, start};
@@ -62,7 +66,7 @@ pub use mcp_login::{ServerLogin, begin_server_login};
 pub use models::models;
 pub use offers::Offers;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
-pub use pollux_tools::MAX_EXTRA_DIRECTORIES;
+pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot};
 pub use prepared::{Credentials, Permission, Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox};
@@ -72,7 +76,7 @@ pub use sessions::{
 };
 pub use slash::{FilePlan, remember};
 pub use trust::check_trust;
-pub use turn::{Conversation, open_conversation, run_turn};
+pub use turn::{open_conversation, run_turn};
 /// A turn that ran.
 pub struct Done {
     pub end: TurnEnd,

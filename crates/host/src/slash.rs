@@ -9,11 +9,10 @@ use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{ToolContext, ToolOutcome};
 use pollux_exec::background::read_log_tail;
-use pollux_exec::environment::for_command;
-use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
+use pollux_exec::shell::Ending;
 use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
 use pollux_rewind::{Conflicts, Plan};
-use pollux_session::{add_shell_command, log_prompt};
+use pollux_session::log_prompt;
 use pollux_tools::save_memory;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -27,26 +26,6 @@ pub struct FilePlan {
     pub lines: Vec<String>,
     pub has_steps: bool,
     pub has_conflicts: bool,
-}
-
-/// A person's own command that ran.
-pub struct ShellRun {
-    /// What it printed.
-    pub output: String,
-    /// How it ended, unless it went well.
-    pub said: Option<String>,
-}
-
-impl ShellRun {
-    /// What the model is told.
-    pub fn result(&self) -> String {
-        let output = self.output.trim_end();
-        match &self.said {
-            None if output.is_empty() => "(It printed nothing.)".to_owned(),
-            None => output.to_owned(),
-            Some(said) => format!("{output}\n{said}").trim_start().to_owned(),
-        }
-    }
 }
 
 /// A process in the background.
@@ -154,41 +133,6 @@ impl Conversation {
         }
         let (turns, proposal) = conversation_of(&found);
         Ok(Restored { turns, proposal, message: RESTORED })
-    }
-
-    /// Runs a person's own command; what it prints goes to `show` and comes back with a word about its end.
-    pub async fn run_shell(
-        &self,
-        command: &str,
-        loaded: &Loaded,
-        cancel: &CancellationToken,
-        show: &(dyn Fn(&str) + Send + Sync),
-    ) -> ShellRun {
-        let tools = &loaded.groups.tools;
-        let _ = add_shell_command(loaded.project.temp_dir(), command);
-        let request = ShellCommand {
-            text: command.to_owned(),
-            directory: loaded.project.root().to_path_buf(),
-            environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
-            inactivity: None,
-            background_after: None,
-            sandbox: None,
-        };
-        match pollux_exec::shell::run(&request, &self.outside.background, show, cancel).await {
-            Err(error) => ShellRun { output: String::new(), said: Some(error.to_string()) },
-            Ok(ShellEnd::MovedToBackground { pid }) => {
-                ShellRun { output: String::new(), said: Some(format!("It goes on as process {pid}.")) }
-            }
-            Ok(ShellEnd::Finished(finished)) => {
-                let said = match finished.ending {
-                    Ending::Exited(0) => None,
-                    Ending::Exited(code) => Some(format!("[exit code {code}]")),
-                    Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
-                    Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
-                };
-                ShellRun { output: finished.output.into_text(), said }
-            }
-        }
     }
 
     /// How many context files, MCP servers and skills there are.

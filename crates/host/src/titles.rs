@@ -81,13 +81,18 @@ impl Titles {
             let said = spawn_blocking(move || nameless(&file)).await.ok().flatten()?;
             let question = format!("{INSTRUCTION}\n\n{said}");
             let text = ask_model(&*model, &name, "session-title", question, &sender).await?;
-            title(&text)
+            let title = title(&text)?;
+            let _ = sender.send(Event::Titled(title.clone())).await;
+            Some(title)
         }));
     }
 
-    /// What happened since it was last asked, so that requests are counted.
-    pub(super) fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+    /// The next thing that happens, so that requests are counted.
+    pub(super) async fn news(&mut self) -> Event {
+        match self.events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
     }
 
     /// Writes the title down, if there is one by now. The session must be closed.

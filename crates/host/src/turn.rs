@@ -1,8 +1,9 @@
 //! Assembles the agent, and runs one prompt or a conversation.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
@@ -10,12 +11,12 @@ use pollux_agent::{Ports, SessionSpec, open};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::{Content, Part};
-use pollux_domain::event::{Event, NoticeCode, Op, Severity, TurnEnd};
+use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_domain::tool::{Tool, ToolSource, ToolSources, ToolSpec};
+use pollux_domain::tool::{Tool, ToolSource, ToolSources};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::context::{ContextFiles, Places};
@@ -30,35 +31,19 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::companion::Beside;
+use super::conversation::{Conversation, Headless, Turned};
 use super::custom_commands::Commands;
 use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
+use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
     Done, Loaded, Prepared, Sink, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
     saved_chat, sessions, skills, system_prompt,
 };
 use crate::VERSION;
-
-/// An agent that can be spoken to.
-pub struct Conversation {
-    pub handle: pollux_agent::Handle,
-    /// What was noticed while it was assembled.
-    pub warnings: Vec<String>,
-    pub session_file: Option<PathBuf>,
-    pub outside: Outside,
-    pub(crate) keeper: Arc<Keeper>,
-    /// Where the commands of tools start.
-    pub sandbox: SandboxSlot,
-    pub(crate) titles: Option<Titles>,
-    /// Only in the first conversation of a run.
-    updates: Option<ExtensionUpdates>,
-    /// It was said that a server failed.
-    said_problem: bool,
-    /// Where the memory is on.
-    remembrance: Option<Remembrance>,
-}
 
 /// A prompt as the model gets it, and what was left out of it.
 pub type Expanded = (Vec<Part>, Vec<String>);
@@ -82,20 +67,17 @@ pub async fn run_turn(
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
-    let conversation = assemble(&turn, outside, Manner::Headless, None).await?;
-    let Conversation { handle, mut warnings, session_file, outside, remembrance, .. } = conversation;
-    warnings.extend(passed_over);
-    let op = Op::Prompt { parts, typed: prompt };
-    let end = converse(handle, op, warnings, outside.servers.as_deref(), &cancel, sink).await;
-    if let Some(remembrance) = remembrance {
-        let (notes, requests) = remembrance.close(cancel.is_cancelled()).await;
-        let notices = notes.into_iter().map(memory::notice);
-        for event in requests.into_iter().chain(notices) {
-            let _ = sink(&event);
-        }
+    let opening = Opening { begin: None, noticed: passed_over, cancel: cancel.clone() };
+    let mut conversation = assemble(&turn, outside, Manner::Headless, opening).await?;
+    let session_file = conversation.session_file.clone();
+    mcp::wait_for_tools(conversation.outside.servers.as_deref(), &cancel, sink).await;
+    let mut front = Headless { sink, cancel, stopped: false };
+    let end = conversation.turn(Op::Prompt { parts, typed: prompt }, &mut front).await;
+    front.finish(conversation).await;
+    match end? {
+        Turned::Ended(end) => Ok(Done { end: end.unwrap_or(TurnEnd::Cancelled), session_file }),
+        Turned::Leaving => Ok(Done { end: TurnEnd::Cancelled, session_file }),
     }
-    outside.shutdown().await;
-    Ok(Done { end: end?, session_file })
 }
 
 /// Assembles the agent for a person who stays. A session that follows another one may begin with turns.
@@ -104,81 +86,18 @@ pub async fn open_conversation(
     begin: Option<&[Content]>,
 ) -> Result<Conversation, Failure> {
     let outside = Outside::open(turn.loaded, Manner::Interactive)?;
-    assemble(turn, outside, Manner::Interactive, begin).await
+    let opening = Opening { begin, noticed: Vec::new(), cancel: CancellationToken::new() };
+    assemble(turn, outside, Manner::Interactive, opening).await
 }
 
-impl Conversation {
-    /// A prompt with its `@paths` read; `None` when it was cancelled.
-    pub async fn expand(
-        &self,
-        prompt: &str,
-        loaded: &Loaded,
-        cancel: &CancellationToken,
-    ) -> Option<Result<Expanded, Failure>> {
-        self.outside.expand(prompt, loaded, cancel).await
-    }
-
-    /// Whether a word with a slash calls a skill or a prompt of a server's.
-    pub fn has_prompt(&self, word: &str) -> bool {
-        let servers = self.outside.servers.as_ref();
-        servers.is_some_and(|servers| servers.has_prompt(word.trim_start_matches('/')))
-            || skills::called(self.outside.skills.as_deref(), word).is_some()
-    }
-
-    /// How MCP servers stand and what they offer, in lines.
-    pub fn servers(&self, detail: mcp::Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
-        let servers = self.outside.servers.as_deref();
-        servers.map(|servers| mcp::lines(servers, detail, tools)).unwrap_or_default()
-    }
-
-    /// The servers that want somebody to sign in.
-    pub fn servers_to_sign_in(&self) -> Vec<String> {
-        let reports = self.outside.servers.as_deref().map(Servers::reports).unwrap_or_default();
-        reports.into_iter().filter(|report| report.sign_in.is_some()).map(|report| report.name).collect()
-    }
-
-    /// What went on beside it since it was last asked.
-    pub fn beside(&mut self) -> Vec<Event> {
-        let mut events = self.titles.as_mut().map(Titles::events).unwrap_or_default();
-        events.extend(self.remembrance.as_mut().map(Remembrance::events).unwrap_or_default());
-        events.extend(self.updates.as_mut().map(ExtensionUpdates::events).unwrap_or_default());
-        if !self.said_problem && self.outside.servers.as_deref().is_some_and(Servers::has_problem) {
-            self.said_problem = true;
-            events.push(mcp::problem("/mcp"));
-        }
-        events
-    }
-
-    /// The model has answered; the session may get a title.
-    pub fn name_session(&mut self) {
-        if let Some(titles) = &mut self.titles {
-            titles.begin();
-        }
-    }
-
-    /// Asks it to end, for another conversation if `cleared`; it may still have something to say.
-    pub async fn end(&mut self, cleared: bool) {
-        self.outside.cleared = cleared;
-        let _ = self.handle.ops.send(Op::End { cleared }).await;
-    }
-
-    /// Ends it: what runs is cancelled, what is written is on disk. Lines for the person about what is not.
-    pub async fn close(self) -> Vec<String> {
-        let pollux_agent::Handle { ops, mut events, task, .. } = self.handle;
-        drop(ops);
-        // A session that still has something to say must not wait for a reader.
-        while events.recv().await.is_some() {}
-        let _ = task.await;
-        if let Some(titles) = self.titles {
-            titles.write().await;
-        }
-        let notes = match self.remembrance {
-            Some(remembrance) => remembrance.close(false).await.0,
-            None => Vec::new(),
-        };
-        self.outside.shutdown().await;
-        notes
-    }
+/// How a conversation begins.
+struct Opening<'a> {
+    /// Turns of another one that it goes on with.
+    begin: Option<&'a [Content]>,
+    /// What was noticed before it was assembled.
+    noticed: Vec<String>,
+    /// Cancelled when somebody is in a hurry.
+    cancel: CancellationToken,
 }
 
 /// What a conversation reaches of the machine.
@@ -188,7 +107,7 @@ pub struct Outside {
     /// They connect while everything else goes on.
     pub servers: Option<Arc<Servers>>,
     /// Another conversation follows, with the same servers.
-    cleared: bool,
+    pub(crate) cleared: AtomicBool,
     kept: mcp::Kept,
     pub commands: Commands,
     /// `None` where they are switched off.
@@ -207,7 +126,16 @@ impl Outside {
         unused.extend(wrong);
         let kept = loaded.servers.clone();
         let commands = Commands::default();
-        Ok(Self { workspace, background, servers, cleared: false, kept, commands, skills, unused })
+        Ok(Self {
+            workspace,
+            background,
+            servers,
+            cleared: AtomicBool::new(false),
+            kept,
+            commands,
+            skills,
+            unused,
+        })
     }
 
     pub async fn expand(
@@ -244,10 +172,10 @@ impl Outside {
         super::prompt::expand(prompt, &self.workspace, filtering, servers, cancel).await
     }
 
-    async fn shutdown(self) {
+    pub(crate) async fn shutdown(&self) {
         let servers = async {
             match &self.servers {
-                Some(servers) if self.cleared => self.kept.put(Arc::clone(servers)),
+                Some(servers) if self.cleared.load(Ordering::Relaxed) => self.kept.put(Arc::clone(servers)),
                 Some(servers) => servers.shutdown().await,
                 None => {}
             }
@@ -257,8 +185,8 @@ impl Outside {
 }
 
 /// Whether a person is there to be asked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
     Interactive,
     Headless,
 }
@@ -267,8 +195,9 @@ async fn assemble(
     turn: &Prepared<'_>,
     mut outside: Outside,
     manner: Manner,
-    begin: Option<&[Content]>,
+    opening: Opening<'_>,
 ) -> Result<Conversation, Failure> {
+    let Opening { begin, noticed, cancel } = opening;
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
     let model = models::client(turn)?;
@@ -341,7 +270,7 @@ async fn assemble(
         tools,
         late_tools,
         session_tools: None,
-        terminals: None,
+        terminals: Some(Arc::new(OwnTerminals::new(loaded, Arc::clone(&background)))),
         clock,
         recorder,
         context,
@@ -358,18 +287,20 @@ async fn assemble(
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
-    Ok(Conversation {
-        handle,
+    warnings.extend(noticed);
+    let outside = Arc::new(outside);
+    let beside = Beside {
+        manner,
         warnings,
-        session_file,
-        outside,
-        keeper,
-        sandbox,
+        outside: Arc::clone(&outside),
         titles,
         updates,
-        said_problem: false,
         remembrance,
-    })
+        cancel,
+        later: Vec::new(),
+        said_problem: false,
+    };
+    Conversation::new(handle.into(), Box::new(beside), outside, keeper, sandbox, session_file)
 }
 
 /// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
@@ -424,73 +355,6 @@ pub fn all_tools(
         tools.push(write_todos());
     }
     Ok(tools)
-}
-
-/// Sends the prompt and passes on what happens until the turn is over and the session is closed.
-async fn converse(
-    mut handle: pollux_agent::Handle,
-    op: Op,
-    warnings: Vec<String>,
-    servers: Option<&Servers>,
-    cancel: &CancellationToken,
-    sink: &mut Sink<'_>,
-) -> Result<TurnEnd, Failure> {
-    mcp::wait_for_tools(servers, cancel, sink).await;
-    let mut asked_to_stop = handle.ops.send(op).await.is_err();
-    let end = loop {
-        let event = tokio::select! {
-            biased;
-            () = cancel.cancelled(), if !asked_to_stop => {
-                asked_to_stop = true;
-                let _ = handle.ops.send(Op::Cancel).await;
-                continue;
-            }
-            event = handle.events.recv() => event,
-        };
-        let Some(event) = event else { break None };
-        // A session's first word is that it is there; then come the things that were noticed before.
-        let noticed = if matches!(event, Event::SessionReady { .. }) { warnings.as_slice() } else { &[] };
-        if let (Event::RequestSent(_), Some(servers)) = (&event, servers) {
-            servers.begin();
-        }
-        if matches!(event, Event::TurnEnded(_)) && servers.is_some_and(Servers::has_problem) {
-            let _ = sink(&mcp::problem("pollux mcp list"));
-        }
-        if sink(&event).is_break() && !asked_to_stop {
-            asked_to_stop = true;
-            let _ = handle.ops.send(Op::Cancel).await;
-        }
-        for message in noticed {
-            let (severity, message) = (Severity::Warning, message.clone());
-            let _ = sink(&Event::Notice { severity, code: NoticeCode::Workspace, message });
-        }
-        if let Event::TurnEnded(end) = event {
-            break Some(end);
-        }
-    };
-    // Hooks may have a last word.
-    let _ = handle.ops.send(Op::End { cleared: false }).await;
-    loop {
-        tokio::select! {
-            biased;
-            () = cancel.cancelled(), if !asked_to_stop => {
-                asked_to_stop = true;
-                let _ = handle.ops.send(Op::Cancel).await;
-            }
-            event = handle.events.recv() => match event {
-                Some(event) => drop(sink(&event)),
-                None => break,
-            },
-        }
-    }
-    let closed = handle.task.await;
-    end.ok_or_else(|| {
-        let failure = Failure::new(ExitKind::Failure, "the session ended in the middle of a turn");
-        match closed {
-            Ok(()) => failure,
-            Err(error) => failure.because(&error),
-        }
-    })
 }
 
 pub fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {

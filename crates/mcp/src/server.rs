@@ -290,6 +290,14 @@ impl Server {
         self.state()
     }
 
+    /// Waits until it has failed.
+    pub(crate) async fn disconnected(&self) {
+        let mut watch = self.state.subscribe();
+        if watch.wait_for(|state| state.status == Status::Disconnected).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until it can be asked for something; at most as long as a start may take.
     pub(crate) async fn ready(&self, cancel: &CancellationToken) -> State {
         self.settled(START_WAIT.min(self.config.timeout), cancel).await

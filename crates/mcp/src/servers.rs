@@ -199,6 +199,15 @@ impl Servers {
         self.servers.iter().any(|server| server.state().status == Status::Disconnected)
     }
 
+    /// Waits until a server has failed; never over if none does.
+    pub async fn failed(&self) {
+        let failures: Vec<_> = self.servers.iter().map(|server| Box::pin(server.disconnected())).collect();
+        match failures.is_empty() {
+            true => std::future::pending().await,
+            false => drop(futures_util::future::select_all(failures).await),
+        }
+    }
+
     /// The documents of the servers that are connected, as `server:uri`, each with a word about it.
     pub fn resources(&self) -> Vec<(String, String)> {
         let of = |server: &Arc<Server>| {

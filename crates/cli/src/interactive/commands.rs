@@ -30,7 +30,6 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op, OpResult};
 use pollux_host::request::{Request, Resumed, SessionChoice};
-use tokio_util::sync::CancellationToken;
 
 use self::table::{ELSEWHERE, find};
 use super::Front;
@@ -206,27 +205,13 @@ impl Front<'_, '_> {
         });
     }
 
-    /// Runs a person's own command; Ctrl+C stops it.
-    /// The model learns of it with the next prompt.
-    pub(super) async fn shell(&mut self, command: &str, conversation: &wire::Conversation) {
+    /// What a person's own command asks for; Ctrl+C stops it, and the model learns of it with the next prompt.
+    pub(super) fn shell(&mut self, command: &str) -> Then {
         if command.is_empty() {
             self.face.note("A command follows the `!`, as in `!ls`.");
-            return;
+            return Then::GoOn;
         }
-        let cancel = CancellationToken::new();
-        let printer = self.face.begin_shell(command);
-        let running = conversation.run_shell(command, self.turn.loaded, &cancel, &*printer);
-        tokio::pin!(running);
-        let run = loop {
-            tokio::select! {
-                biased;
-                () = self.face.interrupted(), if !cancel.is_cancelled() => cancel.cancel(),
-                run = &mut running => break run,
-            }
-        };
-        self.face.end_shell(run.said.as_deref());
-        let op = Op::ShellRan { command: command.to_owned(), output: run.result() };
-        let _ = conversation.handle.ops.send(op).await;
+        Then::Work(Op::Shell { command: command.to_owned() })
     }
 
     /// `/quit --delete`: what was said is deleted when the conversation has ended.
@@ -247,11 +232,12 @@ impl Front<'_, '_> {
 
     /// Asks something of the session and waits for what comes of it; `None` if the session is over.
     async fn ask(&mut self, op: Op, conversation: &mut wire::Conversation) -> Option<OpResult> {
-        let asked = conversation.handle.ops.send(op).await.ok()?;
+        let asked = conversation.ask(op).ok()?;
         loop {
-            match conversation.handle.events.recv().await? {
-                Event::Acknowledged { id, result, .. } if id == asked => return Some(result),
-                event => self.take(&event),
+            let event = conversation.next().await?;
+            match &*event {
+                Event::Acknowledged { id, result, .. } if *id == asked => return Some(result.clone()),
+                event => self.take(event),
             }
         }
     }

@@ -8,6 +8,9 @@ use pollux_domain::event::{CallRequest, Event, OpResult, WaitingPrompt};
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::RequestRole;
 
+/// How the ids of questions begin that belong to no call of the model's.
+const ASIDE: &str = "question__";
+
 /// A session at one moment: everything up to event `seq` is in it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -58,7 +61,8 @@ impl Snapshot {
             Event::ApprovalSettled { call, .. } => self.questions.retain(|open| open.call != *call),
             Event::TurnEnded(_) => {
                 self.calls.clear();
-                self.questions.clear();
+                // Those of servers belong to no turn.
+                self.questions.retain(|open| open.call.as_str().starts_with(ASIDE));
             }
             _ => {}
         }

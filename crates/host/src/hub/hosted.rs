@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use pollux_agent::{Handle, Operations};
+use pollux_domain::BoxFuture;
 use pollux_domain::approval::Answer;
 use pollux_domain::event::{
     Asked, Event, FrontId, NoticeCode, Op, OpResult, Refusal, RefusalCode, RequestId, Severity, WaitingPrompt,
@@ -65,6 +66,43 @@ impl From<Handle> for Link {
     }
 }
 
+/// What goes on beside a session and belongs into its stream: warnings, titles, what a memory or a server has to say.
+pub trait Companion: Send {
+    /// Looks at an event on its way; what is to be told before it, and right after it.
+    fn heed(&mut self, event: &Event) -> Around;
+
+    /// Waits for the next thing that happens beside the session; never over if nothing does. Dropped early, nothing is
+    /// lost.
+    fn news(&mut self) -> BoxFuture<'_, Event>;
+
+    /// The session is over: ends what goes on beside it. What is left to be told.
+    fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>>;
+}
+
+/// What is told around an event.
+#[derive(Debug, Default)]
+pub struct Around {
+    pub before: Vec<Event>,
+    pub after: Vec<Event>,
+}
+
+/// A session that has no company.
+struct Alone;
+
+impl Companion for Alone {
+    fn heed(&mut self, _: &Event) -> Around {
+        Around::default()
+    }
+
+    fn news(&mut self) -> BoxFuture<'_, Event> {
+        Box::pin(std::future::pending())
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
 /// How a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -105,7 +143,12 @@ struct Inner {
 
 impl Hosted {
     /// Takes a session over and drains its events from now on.
-    pub(super) fn start(link: Link, limits: Limits) -> Arc<Self> {
+    pub fn start(link: Link, limits: Limits) -> Arc<Self> {
+        Self::accompanied(link, limits, Box::new(Alone))
+    }
+
+    /// The same, with what goes on beside it.
+    pub fn accompanied(link: Link, limits: Limits, companion: Box<dyn Companion>) -> Arc<Self> {
         let Link { ops, events, task } = link;
         let (inbox, mut outbox) = mpsc::channel::<Asked>(limits.operations + limits.prompts + 8);
         let inner = Inner {
@@ -134,7 +177,8 @@ impl Hosted {
                 }
             }
         });
-        tokio::spawn(drain(Arc::downgrade(&hosted), events, task, hosted.state.clone()));
+        let state = hosted.state.clone();
+        tokio::spawn(drain(Arc::downgrade(&hosted), events, task, state, companion));
         hosted
     }
 
@@ -199,10 +243,18 @@ impl Hosted {
 
     /// Tells everybody something that the session itself does not know.
     pub async fn tell(&self, event: Event) {
+        self.tell_all(vec![event]).await;
+    }
+
+    /// Tells several things at once: whoever sees the first can have the others without waiting.
+    async fn tell_all(&self, events: Vec<Event>) {
         let queues = {
             let mut inner = locked(&self.inner);
-            inner.account(&event);
-            inner.publish(event)
+            for event in events {
+                inner.account(&event);
+                inner.publish(event);
+            }
+            inner.queues.clone()
         };
         // The only reader of a process that ends with its session sees everything, so the session waits for it.
         for queue in queues.iter().filter(|queue| queue.overrun == Overrun::Waits) {
@@ -335,11 +387,10 @@ impl Inner {
     }
 
     /// Numbers an event and hands it to everybody.
-    fn publish(&mut self, event: Event) -> Vec<Arc<Queue>> {
+    fn publish(&mut self, event: Event) {
         self.now.fold(&event);
         let numbered = self.log.push(event);
         self.queues.retain(|queue| queue.push(&numbered));
-        self.queues.clone()
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -384,6 +435,7 @@ async fn drain(
     mut events: mpsc::Receiver<Event>,
     task: JoinHandle<()>,
     state: watch::Sender<State>,
+    mut companion: Box<dyn Companion>,
 ) {
     loop {
         let Some(hosted) = hosted.upgrade() else {
@@ -395,11 +447,21 @@ async fn drain(
         let held = Arc::downgrade(&hosted);
         drop(hosted);
         tokio::select! {
-            event = events.recv() => match (event, held.upgrade()) {
-                (Some(event), Some(hosted)) => hosted.tell(event).await,
-                (Some(_), None) => {}
-                (None, _) => break,
-            },
+            biased;
+            event = events.recv() => {
+                let Some(event) = event else { break };
+                let Around { before: mut told, after } = companion.heed(&event);
+                told.push(event);
+                told.extend(after);
+                if let Some(hosted) = held.upgrade() {
+                    hosted.tell_all(told).await;
+                }
+            }
+            event = companion.news() => {
+                if let Some(hosted) = held.upgrade() {
+                    hosted.tell(event).await;
+                }
+            }
             () = tokio::time::sleep(look_again) => {}
         }
     }
@@ -408,13 +470,14 @@ async fn drain(
         Err(error) if error.is_panic() => State::Crashed,
         Err(_) => State::Ended,
     };
+    let mut last = Vec::new();
+    if ended == State::Crashed {
+        let message = "The session failed unexpectedly and is over; what was said is on disk.".to_owned();
+        last.push(Event::Notice { severity: Severity::Error, code: NoticeCode::Crashed, message });
+    }
+    last.extend(companion.close().await);
     if let Some(hosted) = hosted.upgrade() {
-        if ended == State::Crashed {
-            let message = "The session failed unexpectedly and is over; what was said is on disk.".to_owned();
-            hosted
-                .tell(Event::Notice { severity: Severity::Error, code: NoticeCode::Crashed, message })
-                .await;
-        }
+        hosted.tell_all(last).await;
         state.send_replace(ended);
         locked(&hosted.inner).close();
     }

@@ -91,8 +91,16 @@ impl Remembrance {
         Arc::clone(&self.mirror) as Arc<dyn Witness>
     }
 
+    /// The next request made beside the conversation.
+    pub(crate) async fn news(&mut self) -> Event {
+        match self.events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Requests made beside the conversation since it was last asked.
-    pub(crate) fn events(&mut self) -> Vec<Event> {
+    fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 

@@ -1,5 +1,7 @@
 //! Every format and dialect over the same runs.
 
+mod replay;
+
 use super::*;
 use pollux_domain::event::{
     CallDecision, CallOutcome, CallReport, CallRequest, Discarded, FrontId, NoticeCode, RequestEnded,

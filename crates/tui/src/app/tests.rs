@@ -1,5 +1,6 @@
 mod hostile;
 mod questions;
+mod replay;
 mod typing;
 mod views;
 

@@ -94,7 +94,7 @@ impl Front<'_, '_> {
 
     /// Another model from the next request on, and if wished for later conversations too.
     async fn set_model(&mut self, name: &str, kept: bool, conversation: &mut wire::Conversation) {
-        if conversation.handle.ops.send(Op::SetModel(name.to_owned())).await.is_err() {
+        if conversation.ask(Op::SetModel(name.to_owned())).is_err() {
             return;
         }
         self.model = name.to_owned();

@@ -40,7 +40,7 @@ fn call(id: &str, name: &str, args: serde_json::Value) -> Event {
     Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(id), name, args)))
 }
 
-fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallReport {
+pub(super) fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallReport {
     let lines = match &display {
         Display::Diff(_) => LineDelta { added: 1, removed: 1 },
         _ => LineDelta::default(),

@@ -1,0 +1,140 @@
+//! What goes on beside a conversation and arrives in its stream: warnings of its beginning, titles, what the memory,
+//! extensions and MCP servers have to say, and what its end leaves to be told.
+
+use std::sync::Arc;
+
+use pollux_domain::BoxFuture;
+use pollux_domain::event::{Event, NoticeCode, Severity, TurnEnd};
+use pollux_mcp::Servers;
+use tokio_util::sync::CancellationToken;
+
+use crate::extension_updates::ExtensionUpdates;
+use crate::hub::{Around, Companion};
+use crate::mcp;
+use crate::memory::{self, Remembrance};
+use crate::titles::Titles;
+use crate::turn::{Manner, Outside};
+
+/// What goes on beside one conversation.
+pub(crate) struct Beside {
+    pub(crate) manner: Manner,
+    /// What was noticed while it was assembled.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) titles: Option<Titles>,
+    /// Only in the first conversation of a run.
+    pub(crate) updates: Option<ExtensionUpdates>,
+    /// Where the memory is on.
+    pub(crate) remembrance: Option<Remembrance>,
+    /// Somebody is in a hurry.
+    pub(crate) cancel: CancellationToken,
+    /// What is still to be told.
+    pub(crate) later: Vec<Event>,
+    /// It was said that a server failed.
+    pub(crate) said_problem: bool,
+}
+
+impl Beside {
+    fn warnings(&mut self) -> Vec<Event> {
+        let notice = |message| {
+            let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
+            Event::Notice { severity, code, message }
+        };
+        std::mem::take(&mut self.warnings).into_iter().map(notice).collect()
+    }
+
+    fn servers(&self) -> Option<&Servers> {
+        self.outside.servers.as_deref()
+    }
+
+    /// That a server failed, once.
+    fn problem(&mut self, command: &str) -> Option<Event> {
+        if self.said_problem || !self.servers().is_some_and(Servers::has_problem) {
+            return None;
+        }
+        self.said_problem = true;
+        Some(mcp::problem(command))
+    }
+}
+
+impl Companion for Beside {
+    fn heed(&mut self, event: &Event) -> Around {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        match event {
+            // A session's first word is that it is there; then come the things that were noticed before.
+            Event::SessionReady { .. } => after = self.warnings(),
+            Event::RequestSent(_) => {
+                if let Some(servers) = self.servers() {
+                    servers.begin();
+                }
+            }
+            Event::TurnEnded(end) => {
+                if self.manner == Manner::Headless {
+                    before.extend(self.problem("pollux mcp list"));
+                }
+                if let (TurnEnd::Finished(_), Some(titles)) = (end, &mut self.titles) {
+                    titles.begin();
+                }
+            }
+            _ => {}
+        }
+        Around { before, after }
+    }
+
+    fn news(&mut self) -> BoxFuture<'_, Event> {
+        Box::pin(async move {
+            if !self.later.is_empty() {
+                return self.later.remove(0);
+            }
+            loop {
+                let Self { titles, updates, remembrance, outside, said_problem, manner, later, .. } = self;
+                let watches = *manner == Manner::Interactive && !*said_problem;
+                tokio::select! {
+                    event = next(titles.as_mut().map(Titles::news)) => return event,
+                    event = next(remembrance.as_mut().map(Remembrance::news)) => return event,
+                    events = next(updates.as_mut().map(ExtensionUpdates::events)) => {
+                        *updates = None;
+                        later.extend(events);
+                        if !later.is_empty() {
+                            return later.remove(0);
+                        }
+                    }
+                    () = next(outside.servers.as_deref().map(Servers::failed)), if watches => {
+                        *said_problem = true;
+                        return mcp::problem("/mcp");
+                    }
+                }
+            }
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>> {
+        Box::pin(async move {
+            let Self { manner, outside, titles, remembrance, cancel, later: mut events, .. } = *self;
+            if let Some(titles) = titles {
+                titles.write().await;
+            }
+            if let Some(remembrance) = remembrance {
+                let (notes, requests) = remembrance.close(cancel.is_cancelled()).await;
+                events.extend(requests);
+                events.extend(notes.into_iter().map(|note| match manner {
+                    Manner::Headless => memory::notice(note),
+                    Manner::Interactive => {
+                        let (severity, code) = (Severity::Info, NoticeCode::Memory);
+                        Event::Notice { severity, code, message: note }
+                    }
+                }));
+            }
+            outside.shutdown().await;
+            events
+        })
+    }
+}
+
+/// What a future gives; never over if there is none.
+async fn next<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,66 @@
+//! Where a person's own commands run: in the project's folder, as children of the program, without a sandbox.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_domain::BoxFuture;
+use pollux_domain::terminals::{TerminalEnd, Terminals};
+use pollux_exec::background::Background;
+use pollux_exec::environment::for_command;
+use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
+use pollux_session::add_shell_command;
+use tokio_util::sync::CancellationToken;
+
+use crate::Loaded;
+
+/// Children of the program.
+pub(crate) struct OwnTerminals {
+    /// Without its text.
+    command: ShellCommand,
+    background: Arc<Background>,
+    /// The project's state folder, which keeps the commands that were typed.
+    temp_dir: PathBuf,
+}
+
+impl OwnTerminals {
+    pub(crate) fn new(loaded: &Loaded, background: Arc<Background>) -> Self {
+        let tools = &loaded.groups.tools;
+        let command = ShellCommand {
+            text: String::new(),
+            directory: loaded.project.root().to_path_buf(),
+            environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+            inactivity: None,
+            background_after: None,
+            sandbox: None,
+        };
+        Self { command, background, temp_dir: loaded.project.temp_dir().to_path_buf() }
+    }
+}
+
+impl Terminals for OwnTerminals {
+    fn run<'a>(
+        &'a self,
+        command: &'a str,
+        live: &'a (dyn Fn(&str) + Send + Sync),
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, TerminalEnd> {
+        Box::pin(async move {
+            let _ = add_shell_command(&self.temp_dir, command);
+            let request = ShellCommand { text: command.to_owned(), ..self.command.clone() };
+            let ended = |ending: String| TerminalEnd { output: String::new(), ending: Some(ending) };
+            match pollux_exec::shell::run(&request, &self.background, live, cancel).await {
+                Err(error) => ended(error.to_string()),
+                Ok(ShellEnd::MovedToBackground { pid }) => ended(format!("It goes on as process {pid}.")),
+                Ok(ShellEnd::Finished(finished)) => {
+                    let ending = match finished.ending {
+                        Ending::Exited(0) => None,
+                        Ending::Exited(code) => Some(format!("[exit code {code}]")),
+                        Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
+                        Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
+                    };
+                    TerminalEnd { output: finished.output.into_text(), ending }
+                }
+            }
+        })
+    }
+}
