@@ -96,37 +96,37 @@ pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
     }
 }
 
-/// Beside whom a call may run.
+/// Which other calls a call may run with at the same time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
-    Nobody,
+enum Concurrency {
+    Alone,
     Readers,
     /// What several agents are asked at once does not depend on each other.
     Agents,
 }
 
-fn company(ready: &Ready) -> Company {
+fn concurrency(ready: &Ready) -> Concurrency {
     let waits = ready.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
     match ready.spec.as_ref().map(|spec| spec.kind) {
-        _ if waits => Company::Nobody,
-        None => Company::Readers,
-        Some(ToolKind::Agent) => Company::Agents,
-        Some(kind) if kind.is_read_only() => Company::Readers,
-        Some(_) => Company::Nobody,
+        _ if waits => Concurrency::Alone,
+        None => Concurrency::Readers,
+        Some(ToolKind::Agent) => Concurrency::Agents,
+        Some(kind) if kind.is_read_only() => Concurrency::Readers,
+        Some(_) => Concurrency::Alone,
     }
 }
 
 /// The calls as they run: neighbours of a kind together, everything else on its own, in order.
 pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let mut groups: Vec<Vec<Ready>> = Vec::new();
-    let mut last = Company::Nobody;
+    let mut last = Concurrency::Alone;
     for call in ready {
-        let company = company(&call);
+        let concurrency = concurrency(&call);
         match groups.last_mut() {
-            Some(group) if company != Company::Nobody && company == last => group.push(call),
+            Some(group) if concurrency != Concurrency::Alone && concurrency == last => group.push(call),
             _ => groups.push(vec![call]),
         }
-        last = company;
+        last = concurrency;
     }
     groups
 }
