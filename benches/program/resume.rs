@@ -108,7 +108,7 @@ pub(crate) fn write_session(folder: &Path, hash: &str, megabytes: u64, format: S
             id: id.clone(),
             name: "read_file".into(),
             args: args.as_object().cloned().unwrap_or_default(),
-            signature: None,
+            seal: None,
             display_name: "ReadFile".into(),
             description: "src".into(),
             markdown: false,
@@ -118,6 +118,7 @@ pub(crate) fn write_session(folder: &Path, hash: &str, megabytes: u64, format: S
             thoughts: Vec::new(),
             usage: None,
             model: "m".into(),
+            origin: None,
             calls: vec![call],
         };
         recorder.reply(&record, now).unwrap();

@@ -229,6 +229,7 @@ fn write_session(chats: &Path, hash: &str, number: i64) {
             thoughts: Vec::new(),
             usage: None,
             model: "m".into(),
+            origin: None,
             calls: Vec::new(),
         };
         recorder.reply(&record, now).unwrap();

@@ -1,6 +1,6 @@
 //! What a call carries so that the agent lets it in.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,10 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use pollux_config::groups::Secret;
 use pollux_domain::BoxFuture;
 use pollux_domain::remote_agent::{RemoteAuth, RemoteOAuth};
+use pollux_domain::sync::Locked as _;
 use pollux_net::client::client;
 use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 use pollux_net::oauth::{OAuthConfig, OAuthServer};
-use pollux_net::server_access::ServerAccess;
+use pollux_net::server_access::{ServerAccess, token_of};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
@@ -113,7 +114,7 @@ impl Access {
         let Some(auth) = &self.auth else { return Ok(false) };
         match self.known() {
             Some(Way::OAuth(access)) => access.refused(sent).await.map_err(|error| source(&error)),
-            Some(Way::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token) {
+            Some(Way::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token_of) {
                 Some(token) => {
                     tokens.discard(&token).await;
                     Ok(true)
@@ -130,11 +131,11 @@ impl Access {
     }
 
     fn known(&self) -> Option<Way> {
-        self.way.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.way.locked().clone()
     }
 
     fn remember(&self, way: Way) -> Way {
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way.clone());
+        *self.way.locked() = Some(way.clone());
         way
     }
 
@@ -214,10 +215,6 @@ fn one(name: &str, value: &str) -> Result<HeaderMap, AccessError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| unsendable())?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(header, value)]))
-}
-
-fn token(value: &HeaderValue) -> Option<Secret> {
-    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
 }
 
 /// An error with what is behind it, on one line.

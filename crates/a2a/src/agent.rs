@@ -1,12 +1,13 @@
 //! One agent elsewhere, for as long as a session lasts.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_domain::BoxFuture;
 use pollux_domain::remote_agent::{CardSource, RemoteAgent, RemoteError, RemoteTarget};
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Clock;
 use pollux_net::client::{ClientOptions, HttpClient, client};
 use pollux_net::oauth::OAuth;
@@ -235,7 +236,7 @@ impl Agent {
     }
 
     fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.talk.locked()
     }
 
     fn remember(&self, reply: &Reply) {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use pollux_domain::percent;
 use pollux_domain::terminal_text::one_line;
 use pollux_net::sse::{Item, Parser, SseError};
 use pollux_net::transport::describe;
@@ -131,7 +132,13 @@ impl Link<'_> {
                 self.rpc(place, method(place, "tasks/get", "GetTask"), json!({"id": id})).await?
             }
             Transport::Rest => {
-                self.rest(&Method::GET, place, &format!("tasks/{}", encoded(id)), None).await?
+                self.rest(
+                    &Method::GET,
+                    place,
+                    &format!("tasks/{}", percent::encode(id.as_bytes(), percent::UNRESERVED)),
+                    None,
+                )
+                .await?
             }
         };
         read(&document, place)
@@ -144,7 +151,7 @@ impl Link<'_> {
                 self.rpc(place, method(place, "tasks/cancel", "CancelTask"), json!({"id": id})).await?;
             }
             Transport::Rest => {
-                let path = format!("tasks/{}:cancel", encoded(id));
+                let path = format!("tasks/{}:cancel", percent::encode(id.as_bytes(), percent::UNRESERVED));
                 self.rest(&Method::POST, place, &path, Some(json!({}))).await?;
             }
         }
@@ -266,7 +273,7 @@ impl Incoming {
     pub(crate) async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
         loop {
             while let Some(item) = self.items.pop_front() {
-                let (Item::Data(bytes) | Item::Stray(bytes)) = item;
+                let (Item::Event { data: bytes, .. } | Item::Stray(bytes)) = item;
                 if bytes.trim_ascii().is_empty() {
                     continue;
                 }
@@ -333,14 +340,6 @@ fn rest_url(place: &Place, path: &str) -> Url {
     let version = if place.version == Version::Old { "/v1" } else { "" };
     url.set_path(&format!("{base}{version}/{path}"));
     url
-}
-
-/// An id of a server's as one segment of a path.
-fn encoded(id: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    id.bytes()
-        .map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 fn origin(url: &Url) -> String {

@@ -147,6 +147,20 @@ fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
     ToolFailure { kind, message, display: None }
 }
 
+/// Keeps calls from running whose arguments are no JSON object; the model is told what it wrote. `ready` are the
+/// calls among the parts, in order.
+pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
+    for (call, ready) in parts.iter().filter_map(Part::as_call).zip(ready) {
+        if let Some(bad) = &call.bad_args {
+            let message = format!(
+                "The arguments are not a valid JSON object ({}); the tool was not run. They were: {}",
+                bad.error, bad.raw
+            );
+            ready.refuse(ToolErrorKind::InvalidToolParams, &message);
+        }
+    }
+}
+
 impl Ready {
     /// Makes the call fail instead of running.
     pub(crate) fn refuse(&mut self, kind: ToolErrorKind, message: &str) {

@@ -6,7 +6,6 @@ mod shorten;
 
 use std::sync::Arc;
 
-use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
 use pollux_domain::event::CompressionStatus;
 use pollux_domain::model::{ModelRequest, RequestRole};
@@ -133,7 +132,7 @@ pub(crate) fn request(history: &History, plan: &Plan, window: u64) -> ModelReque
         system: Some(Arc::from(SYSTEM)),
         contents,
         tools: Arc::from([]),
-        settings: JsonObject::new(),
+        settings: Default::default(),
         grounding: Default::default(),
     }
 }
@@ -194,6 +193,7 @@ pub(crate) fn apply(history: &History, plan: &Plan, snapshot: &str) -> Result<Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pollux_domain::JsonObject;
     use pollux_domain::content::{FunctionCall, FunctionResponse};
 
     fn history(turns: &[(&str, usize)]) -> History {
@@ -255,7 +255,7 @@ mod tests {
     fn a_long_chain_of_calls_is_cut_between_two_rounds() {
         let mut history = history(&[("u", 40)]);
         for n in 0..10 {
-            let call = FunctionCall { id: Some(format!("c{n}")), name: "t".into(), args: JsonObject::new() };
+            let call = FunctionCall::new(Some(format!("c{n}")), "t", JsonObject::new());
             history.push(Some(format!("r{n}")), Content::model(vec![Part::call(call)]));
             let response = serde_json::json!({"output": "x".repeat(4_000)}).as_object().unwrap().clone();
             history.push(

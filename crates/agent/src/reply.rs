@@ -1,19 +1,22 @@
 //! A reply taking shape: chunks are folded, then judged.
 
+use std::sync::Arc;
+
 use pollux_domain::content::{Body, Part};
 use pollux_domain::event::Thought;
-use pollux_domain::model::{Citation, Finish, FinishReason, ReplyChunk, Usage};
+use pollux_domain::model::{Citation, Finish, FinishReason, Origin, ReplyChunk, Usage};
 use pollux_domain::time::Timestamp;
 
 /// What one attempt has given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    /// Everything but thoughts, in order; adjacent plain texts are one part.
+    /// Everything but reasoning that nobody wants back, in order; adjacent plain texts are one part.
     pub(crate) parts: Vec<Part>,
     pub(crate) thoughts: Vec<(Thought, Timestamp)>,
     pub(crate) usage: Option<Usage>,
     pub(crate) finish: Option<Finish>,
     pub(crate) model_version: Option<String>,
+    pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) blocked: Option<String>,
     pub(crate) citations: Vec<Citation>,
 }
@@ -47,6 +50,9 @@ impl Reply {
         if chunk.finish.is_some() {
             self.finish.clone_from(&chunk.finish);
         }
+        if chunk.origin.is_some() {
+            self.origin.clone_from(&chunk.origin);
+        }
         if chunk.model_version.is_some() {
             self.model_version.clone_from(&chunk.model_version);
         }
@@ -62,10 +68,10 @@ impl Reply {
             && let Body::Text(text) = &mut last.body
             && last.extra.is_empty()
             && part.extra.is_empty()
-            && (last.thought_signature.is_none() || part.thought_signature.is_none())
+            && (last.seal.is_none() || part.seal.is_none())
         {
             text.push_str(new);
-            last.thought_signature = last.thought_signature.take().or(part.thought_signature);
+            last.seal = last.seal.take().or(part.seal);
             return;
         }
         if !part.is_blank() {
@@ -76,6 +82,13 @@ impl Reply {
     /// The spoken text.
     pub(crate) fn text(&self) -> String {
         self.parts.iter().filter_map(Part::spoken_text).collect()
+    }
+
+    /// What the record says beside its list of calls. Where a provider wants its turns back part by part, the calls
+    /// stand in it as well.
+    pub(crate) fn recorded_parts(&self) -> Vec<Part> {
+        let in_place = self.origin.as_ref().is_some_and(|origin| !origin.is_implied());
+        self.parts.iter().filter(|part| in_place || part.as_call().is_none()).cloned().collect()
     }
 
     fn has_calls(&self) -> bool {
@@ -115,17 +128,21 @@ impl Reply {
             return Ok(());
         }
         match finish.reason {
-            FinishReason::MaxTokens => Err(Fault::new(
+            FinishReason::MaxTokens | FinishReason::ContextWindow => Err(Fault::new(
                 "MAX_TOKENS_EXCEEDED",
                 "The model used up its output limit before it said anything.",
             )),
-            FinishReason::Safety => {
+            FinishReason::Refusal(ref refusal) => {
+                let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+                Err(Fault::new("SAFETY_BLOCKED", format!("The model refused to answer.{why}")))
+            }
+            FinishReason::Safety | FinishReason::ContentFilter => {
                 Err(Fault::new("SAFETY_BLOCKED", "The reply was withheld by the safety filter."))
             }
             FinishReason::Recitation => {
                 Err(Fault::new("RECITATION_BLOCKED", "The reply was withheld because it recited a source."))
             }
-            FinishReason::Unspecified => {
+            FinishReason::Unspecified | FinishReason::Paused => {
                 Err(Fault::new("OTHER_BLOCKED", "The model gave no reply and no reason."))
             }
             _ if !self.thoughts.is_empty() => {
@@ -158,9 +175,9 @@ fn is_empty_text(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::content::FunctionCall;
+    use pollux_domain::content::{FunctionCall, Seal};
 
-    fn reply(parts: Vec<Part>, thought: bool, finish: Option<&str>) -> Reply {
+    fn reply(parts: Vec<Part>, thought: bool, finish: Option<FinishReason>) -> Reply {
         let mut reply = Reply::default();
         for part in parts {
             reply.push(part);
@@ -168,29 +185,37 @@ mod tests {
         if thought {
             reply.thoughts.push((Thought::parse("hm"), Timestamp::from_millis(0)));
         }
-        reply.finish = finish.map(|word| Finish { reason: FinishReason::parse(word), message: None });
+        reply.finish = finish.map(|reason| Finish { reason, message: None });
         reply
     }
 
     fn call() -> Part {
-        Part::call(FunctionCall { id: None, name: "glob".into(), args: Default::default() })
+        Part::call(FunctionCall::new(None, "glob", Default::default()))
     }
 
     #[test]
     fn each_kind_of_useless_reply_is_named() {
         let text = |text: &str| vec![Part::text(text)];
         let cases: Vec<(Reply, bool, Option<&str>)> = vec![
-            (reply(text("hi"), false, Some("STOP")), false, None),
+            (reply(text("hi"), false, Some(FinishReason::Stop)), false, None),
             (reply(text("hi"), false, None), false, Some("NO_FINISH_REASON")),
             (reply(vec![call()], false, None), true, Some("NO_FINISH_REASON")),
-            (reply(vec![call()], false, Some("STOP")), false, None),
-            (reply(vec![], false, Some("MALFORMED_FUNCTION_CALL")), false, Some("MALFORMED_FUNCTION_CALL")),
-            (reply(vec![], false, Some("MAX_TOKENS")), false, Some("MAX_TOKENS_EXCEEDED")),
-            (reply(text("cut"), false, Some("MAX_TOKENS")), false, None),
-            (reply(vec![], false, Some("SAFETY")), false, Some("SAFETY_BLOCKED")),
-            (reply(vec![], true, Some("STOP")), true, Some("THINKING_ONLY_RESPONSE")),
-            (reply(text(" \u{200b}<!-- x -->"), false, Some("STOP")), false, Some("NO_RESPONSE_TEXT")),
-            (reply(vec![], false, Some("STOP")), true, None),
+            (reply(vec![call()], false, Some(FinishReason::Stop)), false, None),
+            (
+                reply(vec![], false, Some(FinishReason::MalformedFunctionCall)),
+                false,
+                Some("MALFORMED_FUNCTION_CALL"),
+            ),
+            (reply(vec![], false, Some(FinishReason::MaxTokens)), false, Some("MAX_TOKENS_EXCEEDED")),
+            (reply(text("cut"), false, Some(FinishReason::MaxTokens)), false, None),
+            (reply(vec![], false, Some(FinishReason::Safety)), false, Some("SAFETY_BLOCKED")),
+            (reply(vec![], true, Some(FinishReason::Stop)), true, Some("THINKING_ONLY_RESPONSE")),
+            (
+                reply(text(" \u{200b}<!-- x -->"), false, Some(FinishReason::Stop)),
+                false,
+                Some("NO_RESPONSE_TEXT"),
+            ),
+            (reply(vec![], false, Some(FinishReason::Stop)), true, None),
         ];
         for (index, (reply, after_tools, expected)) in cases.into_iter().enumerate() {
             assert_eq!(reply.judge(after_tools).err().map(|fault| fault.kind), expected, "case {index}");
@@ -200,10 +225,10 @@ mod tests {
     #[test]
     fn adjacent_texts_become_one_part_and_signatures_stay() {
         let mut signed = Part::text("b");
-        signed.thought_signature = Some("s".into());
+        signed.seal = Some(Seal::gemini("s"));
         let found = reply(vec![Part::text("a"), signed, call(), Part::text("c")], false, None);
         assert_eq!(found.parts.len(), 3);
-        assert_eq!(found.parts.first().unwrap().thought_signature.as_deref(), Some("s"));
+        assert_eq!(found.parts.first().unwrap().signature(), Some("s"));
         assert_eq!(found.text(), "abc");
     }
 }

@@ -72,7 +72,7 @@ impl Session {
             system: None,
             contents: new.iter().map(|entry| entry.content.clone()).collect(),
             tools: std::sync::Arc::from([]),
-            settings: pollux_domain::JsonObject::new(),
+            settings: Default::default(),
             grounding: Default::default(),
         };
         self.client.count_tokens(request).await.unwrap_or(estimate)
@@ -259,7 +259,7 @@ impl Session {
         };
         let text: String = chunk.parts.iter().filter_map(|part| part.spoken_text()).collect();
         let failed = error.is_some();
-        self.emit(Event::RequestEnded(RequestEnded {
+        self.emit(Event::RequestEnded(Box::new(RequestEnded {
             model,
             model_version: chunk.model_version,
             role,
@@ -272,7 +272,7 @@ impl Session {
             invalid: None,
             context_tokens: self.size(),
             window: self.window(),
-        }))
+        })))
         .await;
         if failed { Err(CompressionStatus::Failed) } else { Ok(text) }
     }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use pollux_domain::content::{Body, Content, Part, Role};
 use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Severity, Thought};
-use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
+use pollux_domain::model::{
+    Dialect, GenerationSettings, ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole,
+};
 use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
@@ -133,7 +135,8 @@ impl Session {
             system: Some(Arc::clone(&self.system)),
             contents,
             tools: self.toolbox.declared(),
-            settings: self.generation.clone(),
+            // What people write in `generateContentConfig`; each client reads it in its own way.
+            settings: GenerationSettings::in_words_of(Dialect::GEMINI, self.generation.clone()),
             grounding: Default::default(),
         }
     }
@@ -181,6 +184,8 @@ impl Session {
                     }
                     self.emit(Event::Waiting(wait)).await;
                 }
+                // A display may want them; the conversation does not.
+                Some(Ok(ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
                 Some(Ok(ReplyEvent::Chunk(chunk))) => {
                     begun = true;
                     let piece = match &asked {
@@ -219,10 +224,16 @@ impl Session {
         guard: &mut LoopGuard,
     ) -> Option<String> {
         match &part.body {
-            Body::Thought(text) => {
-                let thought = Thought::parse(text);
-                reply.thoughts.push((thought.clone(), self.now()));
-                self.emit(Event::Thought(thought)).await;
+            Body::Reasoning { text, .. } => {
+                // What is sealed may have no text.
+                if !text.is_empty() || !part.is_sealed_reasoning() {
+                    let thought = Thought::parse(text);
+                    reply.thoughts.push((thought.clone(), self.now()));
+                    self.emit(Event::Thought(thought)).await;
+                }
+                if part.is_sealed_reasoning() {
+                    reply.push(part);
+                }
                 None
             }
             Body::Text(text) => {
@@ -270,7 +281,7 @@ fn ended(
     error: Option<ModelError>,
     invalid: Option<&'static str>,
 ) -> Event {
-    Event::RequestEnded(RequestEnded {
+    Event::RequestEnded(Box::new(RequestEnded {
         model: model.to_owned(),
         model_version: reply.model_version.clone(),
         role,
@@ -282,9 +293,9 @@ fn ended(
         error,
         invalid: invalid.map(str::to_owned),
         // What the model counted is better than an estimate; some servers count nothing and say 0.
-        context_tokens: reply.usage.map(|usage| usage.prompt).filter(|tokens| *tokens > 0).unwrap_or(size),
+        context_tokens: reply.usage.map(|usage| usage.input).filter(|tokens| *tokens > 0).unwrap_or(size),
         window,
-    })
+    }))
 }
 
 /// Asks for an answer without disturbing what the model's cache already holds.

@@ -29,7 +29,7 @@ pub(crate) fn of_content(content: &Content) -> u64 {
 /// Tokens of a part.
 pub(crate) fn of_part(part: &Part) -> u64 {
     match &part.body {
-        Body::Text(text) | Body::Thought(text) => of_text(text),
+        Body::Text(text) | Body::Reasoning { text, .. } => of_text(text),
         Body::InlineData(blob) => of_blob(blob),
         Body::Response(response) => {
             ((response.name.len() + answer_len(&response.response)) / 4) as u64

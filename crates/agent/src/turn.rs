@@ -192,9 +192,10 @@ impl Session {
         }
         let mut ready: Vec<Ready> =
             calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, self.plans_now())).collect();
+        calls::refuse_unreadable(&reply.parts, &mut ready);
         // Some servers count nothing and say 0.
-        if let Some(usage) = reply.usage.filter(|usage| usage.prompt > 0) {
-            self.counters.last_request = Some((usage.prompt, self.history.len()));
+        if let Some(usage) = reply.usage.filter(|usage| usage.input > 0) {
+            self.counters.last_request = Some((usage.input, self.history.len()));
         }
         self.show_citations(&reply).await;
         if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
@@ -266,9 +267,10 @@ impl Session {
 
     async fn record_reply(&mut self, reply: &Reply, calls: Vec<CallRecord>) {
         let record = ReplyRecord {
-            parts: reply.parts.iter().filter(|part| part.as_call().is_none()).cloned().collect(),
+            parts: reply.recorded_parts(),
             thoughts: reply.thoughts.clone(),
             usage: reply.usage,
+            origin: reply.origin.clone(),
             model: reply
                 .model_version
                 .clone()
@@ -286,7 +288,8 @@ impl Session {
             witness.reply(&reply.text(), &record.model);
         }
         if !reply.parts.is_empty() {
-            self.history.push(message, Content::model(reply.parts.clone()));
+            let said = Content { origin: reply.origin.clone(), ..Content::model(reply.parts.clone()) };
+            self.history.push(message, said);
         }
     }
 
@@ -351,7 +354,16 @@ impl Session {
 /// What people are told when a reply ended for another reason than that all was said.
 fn unusual_end(reason: &FinishReason) -> Option<String> {
     match reason {
-        FinishReason::Stop => None,
+        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::StopSequence => None,
+        FinishReason::ContextWindow => {
+            Some("The reply was cut because the context window is full.".to_owned())
+        }
+        FinishReason::ContentFilter => Some("The reply was cut by the provider's filter.".to_owned()),
+        FinishReason::Refusal(refusal) => {
+            let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+            Some(format!("The model refused.{why}"))
+        }
+        FinishReason::Paused => Some("The provider paused the reply.".to_owned()),
         FinishReason::MaxTokens => Some("The reply was cut at the model's output limit.".to_owned()),
         FinishReason::Safety => Some("The reply was cut by the safety filter.".to_owned()),
         FinishReason::Recitation => Some("The reply was cut because it recited a source.".to_owned()),
@@ -372,7 +384,7 @@ fn call_records(reply: &Reply, ready: &[Ready]) -> Vec<CallRecord> {
             id: ready.call.id.clone(),
             name: ready.call.name.clone(),
             args: ready.call.args.clone(),
-            signature: part.thought_signature.clone(),
+            seal: part.seal.clone(),
             display_name: ready
                 .spec
                 .as_ref()

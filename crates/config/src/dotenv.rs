@@ -11,7 +11,7 @@ use crate::env::Env;
 use crate::files;
 use crate::groups::Secret;
 use crate::paths::{GEMINI_DIR, Home};
-use crate::settings::ProjectTrust;
+use crate::project_trust::ProjectTrust;
 
 mod parse;
 

@@ -14,6 +14,7 @@ mod jsonc;
 pub mod ownership;
 mod patch;
 pub mod paths;
+mod project_trust;
 #[cfg(test)]
 mod scratch;
 pub mod search_path;

@@ -1,7 +1,8 @@
 //! Where Pollux keeps its state: the user's `.gemini` and one folder for each project.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+use pollux_domain::hex;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -290,15 +291,7 @@ pub fn system_dir() -> PathBuf {
 
 /// Lower-case hex of the SHA-256 of some bytes.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(&Sha256::digest(bytes))
 }
 
 /// Whether two paths are the same place; false when either does not exist.

@@ -82,6 +82,27 @@ impl SearchPath {
         let safe = self.folders.iter().filter(|folder| self.is_safe(folder));
         safe.map(|folder| folder.path.join(name)).find(|file| !name.contains('/') && is_program(file))
     }
+
+    /// As [`Self::find_safe`], for a program that makes a border around others: where links lead counts, and nobody of
+    /// a group may write to it either.
+    pub fn find_guarded(&self, name: &str) -> Option<PathBuf> {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let open: Vec<PathBuf> = self.open.iter().map(real).collect();
+        let is_outside = |file: &Path| !open.iter().any(|open| file.starts_with(open));
+        self.candidates(name, None).find(|file| {
+            let Ok(real) = file.canonicalize() else { return false };
+            is_outside(&real) && is_guarded(&real) && real.parent().is_some_and(is_guarded)
+        })
+    }
+
+    /// Every program of this name, best first. Folders that are relative are seen from `directory`, or passed over.
+    pub fn candidates(&self, name: &str, directory: Option<&Path>) -> impl Iterator<Item = PathBuf> {
+        let folders = self.folders.iter().filter_map(move |folder| match directory {
+            Some(directory) => Some(directory.join(&folder.path)),
+            None => folder.path.is_absolute().then(|| folder.path.clone()),
+        });
+        folders.map(move |folder| folder.join(name)).filter(|file| is_program(file))
+    }
 }
 
 /// Whether only root or this user can put programs into a folder. An empty entry means the current folder.
@@ -109,6 +130,17 @@ fn is_ours(folder: &Path) -> bool {
 
 #[cfg(not(unix))]
 fn is_ours(_folder: &Path) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn is_guarded(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    is_ours(path) && std::fs::metadata(path).is_ok_and(|facts| facts.mode() & 0o022 == 0)
+}
+
+#[cfg(not(unix))]
+fn is_guarded(_path: &Path) -> bool {
     true
 }
 
@@ -178,6 +210,36 @@ mod tests {
             assert_eq!(path.find_safe("ls"), None, "{}", folder.display());
             assert!(!path.is_safe(&path.folders[0]), "{}", folder.display());
         }
+    }
+
+    #[test]
+    fn a_program_that_makes_borders_is_guarded_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let (bin, work, links) =
+            (root.path().join("bin"), root.path().join("work"), root.path().join("links"));
+        let own = program(&bin, "bwrap");
+        program(&work, "bwrap");
+        std::fs::create_dir(&links).unwrap();
+        std::os::unix::fs::symlink(work.join("bwrap"), links.join("bwrap")).unwrap();
+        let path = path_of(&[Path::new("bin"), &links, &work, &bin]);
+        let search = SearchPath::new(Some(&path), &[work.canonicalize().unwrap()]);
+        assert_eq!(search.find_guarded("bwrap"), Some(own.clone()));
+        for mode in [0o775, 0o757] {
+            std::fs::set_permissions(&own, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(search.find_guarded("bwrap"), None, "{mode:o}");
+        }
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o775)).unwrap();
+        assert_eq!(search.find_guarded("bwrap"), None);
+    }
+
+    #[test]
+    fn relative_folders_count_only_from_a_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let (near, far) = (program(&root.path().join("near"), "x"), program(&root.path().join("far"), "x"));
+        let path = SearchPath::new(Some(&path_of(&[Path::new("near"), &root.path().join("far")])), &[]);
+        assert_eq!(path.candidates("x", None).collect::<Vec<_>>(), std::slice::from_ref(&far));
+        assert_eq!(path.candidates("x", Some(root.path())).collect::<Vec<_>>(), [near, far]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod validate;
 
 pub(crate) use edit::change;
 
+pub use crate::project_trust::ProjectTrust;
 pub use defect::{BadFile, SettingsError, SettingsWarning, WarningKind, report};
 pub use edit::{EditError, ValueError, parse_user_value, remove_path, remove_value, set_path, set_value};
 pub use interpolate::{expand, interpolate};
@@ -38,13 +39,6 @@ pub use rows::Row;
 pub use validate::MCP_SERVER_KEYS;
 
 use layers::{LayerValues, Reading};
-
-/// Whether what a project brings along may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProjectTrust {
-    Trusted,
-    Untrusted,
-}
 
 /// Whether old key names may be renamed in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,11 +2,16 @@
 
 mod answer_fields;
 mod json;
+mod seal;
 
 pub use answer_fields::{AnswerFields, StoredText};
-pub use json::MalformedPart;
+pub use json::{MalformedPart, POLLUX};
+pub use seal::{Seal, SealKind};
+
+use std::sync::Arc;
 
 use crate::JsonObject;
+use crate::model::Origin;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +27,19 @@ pub enum Role {
 pub struct Content {
     pub role: Role,
     pub parts: Vec<Part>,
+    /// Who said it, where a model did and its client knows.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Content {
+    /// A turn.
+    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, parts, origin: None }
+    }
+
     /// A user turn.
     pub fn user(parts: Vec<Part>) -> Self {
-        Self { role: Role::User, parts }
+        Self::new(Role::User, parts)
     }
 
     /// A user turn with a single text.
@@ -37,10 +49,10 @@ impl Content {
 
     /// A model turn.
     pub fn model(parts: Vec<Part>) -> Self {
-        Self { role: Role::Model, parts }
+        Self::new(Role::Model, parts)
     }
 
-    /// The spoken text: every text part that is not a thought, joined without separator.
+    /// The spoken text: every text part that is not reasoning, joined without separator.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(Part::spoken_text).collect()
     }
@@ -66,9 +78,10 @@ impl Content {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     pub body: Body,
-    /// Opaque token of the model that must be sent back on this very part.
-    pub thought_signature: Option<String>,
-    /// Fields this program does not know; they survive a round trip.
+    /// What must go back to the model on this very part, unread.
+    pub seal: Option<Seal>,
+    /// Fields this program does not know; they survive a round trip. What stands under [`POLLUX`] is the program's
+    /// own and never sent.
     pub extra: JsonObject,
 }
 
@@ -76,8 +89,14 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     Text(String),
-    /// A summary of the model's reasoning; never sent back.
-    Thought(String),
+    /// The model's reasoning. Only a client whose provider wants it back sends it.
+    Reasoning {
+        text: String,
+        /// A summary of the reasoning, not the reasoning itself.
+        summary: bool,
+        /// What must go back with it, or in its place.
+        seal: Option<Seal>,
+    },
     Call(FunctionCall),
     Response(FunctionResponse),
     InlineData(Blob),
@@ -94,7 +113,40 @@ pub enum Body {
 pub struct FunctionCall {
     pub id: Option<String>,
     pub name: String,
+    /// Empty where they could not be read.
     pub args: JsonObject,
+    /// Why the arguments could not be read; such a call is answered with an error and never run.
+    pub bad_args: Option<Box<BadArgs>>,
+}
+
+/// Arguments that are no JSON object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadArgs {
+    /// What the model wrote.
+    pub raw: String,
+    pub error: String,
+}
+
+impl FunctionCall {
+    /// A call with arguments that could be read.
+    pub fn new(id: Option<String>, name: impl Into<String>, args: JsonObject) -> Self {
+        Self { id, name: name.into(), args, bad_args: None }
+    }
+
+    /// A call whose arguments are still text, as most providers send them; no text means no arguments.
+    pub fn from_text(id: Option<String>, name: impl Into<String>, text: &str) -> Self {
+        let mut call = Self::new(id, name, JsonObject::new());
+        if text.trim().is_empty() {
+            return call;
+        }
+        match serde_json::from_str(text) {
+            Ok(args) => call.args = args,
+            Err(error) => {
+                call.bad_args = Some(Box::new(BadArgs { raw: text.to_owned(), error: error.to_string() }));
+            }
+        }
+        call
+    }
 }
 
 /// The answer to a call.
@@ -116,7 +168,7 @@ pub struct Blob {
 
 impl From<Body> for Part {
     fn from(body: Body) -> Self {
-        Self { body, thought_signature: None, extra: JsonObject::new() }
+        Self { body, seal: None, extra: JsonObject::new() }
     }
 }
 
@@ -152,10 +204,20 @@ impl Part {
         }
     }
 
+    /// The signature of Gemini's on this part.
+    pub fn signature(&self) -> Option<&str> {
+        self.seal.as_ref().and_then(Seal::signature)
+    }
+
+    /// Whether this is reasoning that some provider wants back; what is not is for people only.
+    pub fn is_sealed_reasoning(&self) -> bool {
+        matches!(&self.body, Body::Reasoning { seal: Some(_), .. })
+    }
+
     /// True for a text part without text and without anything else to carry.
     pub fn is_blank(&self) -> bool {
         matches!(&self.body, Body::Text(text) if text.is_empty())
-            && self.thought_signature.is_none()
+            && self.seal.is_none()
             && self.extra.is_empty()
     }
 }

@@ -52,7 +52,7 @@ pub enum Event {
     /// The reply is complete and valid; its calls follow.
     StepCommitted,
     /// A request ended, well or badly.
-    RequestEnded(RequestEnded),
+    RequestEnded(Box<RequestEnded>),
     /// The model asked for a tool. All calls of a step come before any result.
     CallRequested(Arc<CallRequest>),
     /// A call waits for [`Op::Decide`]. Never sent where nobody can answer.

@@ -7,8 +7,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use pollux_domain::sync::Locked as _;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -18,8 +20,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::capture::Captured;
 use crate::capture::without_sequences;
+use crate::group::Group;
 use crate::lifeline::Lifeline;
-use crate::process::{Group, Running, Step};
+use crate::process::{Running, Step};
 use crate::shell::{Ending, ending_of};
 
 /// Logs older than this are removed when a new one is made; upstream's time.
@@ -99,17 +102,17 @@ impl Background {
 
     /// Every background process of this run, oldest first.
     pub fn list(&self) -> Vec<BackgroundProcess> {
-        locked(&self.shared.processes).clone()
+        self.shared.processes.locked().clone()
     }
 
     /// One background process of this run.
     pub fn find(&self, pid: u32) -> Option<BackgroundProcess> {
-        locked(&self.shared.processes).iter().rev().find(|process| process.pid == pid).cloned()
+        self.shared.processes.locked().iter().rev().find(|process| process.pid == pid).cloned()
     }
 
     /// Ends one background process and waits until it is gone; false if it had ended already.
     pub async fn end(&self, pid: u32) -> bool {
-        let Some(stop) = locked(&self.shared.stops).get(&pid).cloned() else { return false };
+        let Some(stop) = self.shared.stops.locked().get(&pid).cloned() else { return false };
         stop.cancel();
         loop {
             let ended = self.shared.ended.notified();
@@ -125,7 +128,7 @@ impl Background {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        locked(&self.shared.leftovers).clear();
+        self.shared.leftovers.locked().clear();
     }
 
     /// Tells the watcher process about a group.
@@ -153,7 +156,7 @@ impl Background {
         self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
         let shared = Arc::clone(&self.shared);
         let stop = self.stop.child_token();
-        locked(&shared.stops).insert(pid, stop.clone());
+        shared.stops.locked().insert(pid, stop.clone());
         self.tasks.spawn(async move {
             let (ending, running) = follow(running, &mut log, &stop).await;
             let (group, pipe) = running.into_leftovers();
@@ -166,7 +169,7 @@ impl Background {
     }
 
     fn remember(&self, process: BackgroundProcess) {
-        let mut processes = locked(&self.shared.processes);
+        let mut processes = self.shared.processes.locked();
         if processes.len() >= REMEMBERED
             && let Some(oldest) = processes.iter().position(|entry| entry.ending.is_some())
         {
@@ -180,7 +183,7 @@ impl Shared {
     /// Keeps a group if it has members, which it tells, and forgets those that have none any more.
     fn leave(&self, group: Group, registered: Registered) -> bool {
         let is_alive = group.exists();
-        let mut leftovers = locked(&self.leftovers);
+        let mut leftovers = self.leftovers.locked();
         leftovers.push((group, registered));
         let (alive, gone): (Vec<_>, Vec<_>) = leftovers.drain(..).partition(|(group, _)| group.exists());
         *leftovers = alive;
@@ -192,8 +195,8 @@ impl Shared {
     }
 
     fn note_end(&self, pid: u32, ending: Ending) {
-        locked(&self.stops).remove(&pid);
-        let mut processes = locked(&self.processes);
+        self.stops.locked().remove(&pid);
+        let mut processes = self.processes.locked();
         if let Some(entry) = processes.iter_mut().rev().find(|entry| entry.pid == pid) {
             entry.ending = Some(ending);
         }
@@ -206,7 +209,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         // The tasks hold their children; they stop at the token, or are dropped with the runtime.
         self.stop.cancel();
-        locked(&self.shared.leftovers).clear();
+        self.shared.leftovers.locked().clear();
     }
 }
 
@@ -335,8 +338,4 @@ pub fn read_log_tail(path: &Path, max_lines: usize) -> io::Result<LogTail> {
         is_partial: start > 0 || first > 0,
         lines: kept.into_iter().map(str::to_owned).collect(),
     })
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,11 +14,14 @@
 pub mod background;
 mod capture;
 pub mod environment;
+mod group;
 mod lifeline;
 mod live;
+mod new_session;
 pub mod own_process;
 pub mod partner;
 mod process;
+mod process_table;
 pub mod program;
 pub mod sandbox;
 pub mod shell;

@@ -8,7 +8,7 @@ use pollux_domain::terminal_text::Stripper;
 
 /// At most twenty updates in a second.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// At most this much of what was printed between two updates is shown: the latest.
+/// At most this much of what was printed between two updates is shown: the latest, and how much came before it.
 const UPDATE_BYTES: usize = 16 << 10;
 /// A NUL among the first bytes marks binary output, which nobody wants to watch.
 const SNIFF_BYTES: usize = 512;
@@ -21,6 +21,8 @@ pub(crate) struct LiveFeed<'a> {
     /// How many bytes came before, as far as that matters.
     seen: usize,
     binary: bool,
+    /// Bytes that were left out since the last update.
+    left_out: usize,
     next: Instant,
 }
 
@@ -32,6 +34,7 @@ impl<'a> LiveFeed<'a> {
             pending: Vec::new(),
             seen: 0,
             binary: false,
+            left_out: 0,
             next: Instant::now(),
         }
     }
@@ -51,6 +54,7 @@ impl<'a> LiveFeed<'a> {
         self.pending.extend_from_slice(latest);
         let excess = self.pending.len().saturating_sub(UPDATE_BYTES);
         self.pending.drain(..excess);
+        self.left_out = self.left_out.saturating_add(bytes.len() - latest.len() + excess);
         if Instant::now() >= self.next {
             self.flush();
         }
@@ -78,7 +82,10 @@ impl<'a> LiveFeed<'a> {
 
     fn hand_on(&mut self, ready: &[u8]) {
         let text = self.stripper.push(&String::from_utf8_lossy(ready));
-        if !text.is_empty() {
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            (self.watcher)(&format!("[{left_out} bytes left out]\n{text}"));
+        } else if !text.is_empty() {
             (self.watcher)(&text);
         }
     }
@@ -161,17 +168,25 @@ mod tests {
     }
 
     #[test]
-    fn between_two_updates_only_the_latest_output_is_gathered() {
-        let longest = Mutex::new(0);
-        let watcher = |text: &str| {
-            let mut longest = longest.lock().unwrap();
-            *longest = text.len().max(*longest);
-        };
+    fn between_two_updates_only_the_latest_output_is_gathered_and_the_rest_is_counted() {
+        let seen = Mutex::new(Vec::new());
+        let watcher = |text: &str| seen.lock().unwrap().push(text.to_owned());
         let mut feed = LiveFeed::new(&watcher);
         for _ in 0..100 {
             feed.push(&[b'x'; 4096]);
         }
+        feed.push(&[b'x'; 3 * UPDATE_BYTES]);
         feed.finish();
-        assert!(*longest.lock().unwrap() <= UPDATE_BYTES);
+        let (mut shown, mut left_out) = (0, 0);
+        for text in seen.lock().unwrap().iter() {
+            let told = text.strip_prefix('[').and_then(|text| text.split_once(" bytes left out]\n"));
+            let (count, output) =
+                told.map_or((0, text.as_str()), |(count, output)| (count.parse().unwrap(), output));
+            assert!(output.len() <= UPDATE_BYTES);
+            shown += output.len();
+            left_out += count;
+        }
+        assert_eq!(shown + left_out, 100 * 4096 + 3 * UPDATE_BYTES);
+        assert!(left_out >= 2 * UPDATE_BYTES, "{left_out}");
     }
 }

@@ -1,9 +1,6 @@
 //! A program that is talked to while it runs: pipes to all three of its streams, and an end that is certain.
 
-use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -11,7 +8,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::background::{Background, Registered};
-use crate::process::{Group, command};
+use crate::group::Group;
+use crate::program::Program;
 use crate::shell::{Ending, ending_of};
 
 /// How long it may take to end by itself once its input is closed.
@@ -19,16 +17,6 @@ const CLOSE_GRACE: Duration = Duration::from_millis(100);
 /// How long it may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-
-/// What to start.
-#[derive(Debug, Clone)]
-pub struct Launch {
-    pub program: OsString,
-    pub arguments: Vec<String>,
-    pub directory: PathBuf,
-    /// Everything the child sees; see [`crate::environment`].
-    pub environment: Vec<(String, String)>,
-}
 
 /// A running program and everything it started. Killed when dropped.
 pub struct Partner {
@@ -47,12 +35,16 @@ pub struct Pipes {
 /// Starts a program as the leader of its own group, with no descriptor but its three streams.
 ///
 /// The calling thread must live as long as the program: the kernel ends it with the thread.
-pub fn start(launch: &Launch, background: &Background) -> io::Result<(Partner, Pipes)> {
-    let mut command =
-        command(None, &launch.program, &launch.arguments, &launch.directory, &launch.environment)?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    let group = Group::led_by(&child)?;
+pub fn start(program: &Program, background: &Background) -> io::Result<(Partner, Pipes)> {
+    let mut command = program.command()?;
+    let (mut child, group) = match &program.sandbox {
+        Some(sandbox) => sandbox.start(command)?,
+        None => {
+            let child = command.spawn()?;
+            let group = Group::led_by(&child)?;
+            (child, group)
+        }
+    };
     let registered = background.register(&group);
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -89,22 +81,19 @@ mod tests {
 
     use super::*;
 
-    fn shell(script: &str) -> (tempfile::TempDir, Launch) {
+    fn shell(script: &str) -> (tempfile::TempDir, Program) {
         let folder = tempfile::tempdir().unwrap();
-        let launch = Launch {
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".to_owned(), script.to_owned()],
-            directory: folder.path().to_owned(),
-            environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-        };
-        (folder, launch)
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        let environment = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        let program = Program::new("/bin/sh", arguments, folder.path(), environment);
+        (folder, program)
     }
 
     #[tokio::test]
     async fn it_is_talked_to_and_ends_when_its_input_does() {
-        let (folder, launch) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
+        let (folder, program) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
         let background = Background::new(folder.path().join("logs"));
-        let (partner, mut pipes) = start(&launch, &background).unwrap();
+        let (partner, mut pipes) = start(&program, &background).unwrap();
         pipes.input.write_all(b"word\n").await.unwrap();
         let mut answer = [0; 9];
         pipes.output.read_exact(&mut answer).await.unwrap();
@@ -115,9 +104,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_ignores_every_hint_is_killed_with_its_children() {
-        let (folder, launch) = shell("trap '' TERM; sleep 1000 & echo $!; wait; wait; sleep 1000");
+        let (folder, program) = shell("trap '' TERM; sleep 1000 & echo $!; wait; wait; sleep 1000");
         let background = Background::new(folder.path().join("logs"));
-        let (partner, mut pipes) = start(&launch, &background).unwrap();
+        let (partner, mut pipes) = start(&program, &background).unwrap();
         let mut pid = vec![0; 32];
         let count = pipes.output.read(&mut pid).await.unwrap();
         let pid: i32 = String::from_utf8_lossy(&pid[..count]).trim().parse().unwrap();

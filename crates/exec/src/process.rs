@@ -7,12 +7,15 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use crate::group::{Group, signal_each};
+use crate::new_session::lead_new_session;
+use crate::process_table::strays_of;
 use crate::sandbox::Sandbox;
 
 /// How long a group may take to end after SIGTERM; upstream's value.
@@ -22,16 +25,6 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(100);
 /// How long we wait for the kernel to take away a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 const PIPE_BYTES: usize = 1 << 20;
-
-/// A process group that was started here. Killed when dropped, unless released.
-#[derive(Debug)]
-pub(crate) struct Group {
-    id: i32,
-    armed: bool,
-    /// What lasts as long as the group.
-    #[cfg(target_os = "linux")]
-    _watched: Option<crate::sandbox::Armed>,
-}
 
 /// A running child: the leader of its own session and process group.
 pub(crate) struct Running {
@@ -46,67 +39,6 @@ pub(crate) enum Step {
     Output(usize),
     OutputEnded,
     Exited(io::Result<ExitStatus>),
-}
-
-impl Group {
-    /// The group of a child that leads it.
-    pub(crate) fn led_by(child: &Child) -> io::Result<Self> {
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
-        Ok(Self {
-            id,
-            armed: true,
-            #[cfg(target_os = "linux")]
-            _watched: None,
-        })
-    }
-
-    /// Keeps a watch as long as the group is known.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn watched_by(self, watch: crate::sandbox::Armed) -> Self {
-        let mut group = self;
-        group._watched = Some(watch);
-        group
-    }
-
-    /// The group's number, which is its leader's process id.
-    pub(crate) fn id(&self) -> i32 {
-        self.id
-    }
-
-    /// Whether any process of the group is alive, or dead but not yet collected.
-    pub(crate) fn exists(&self) -> bool {
-        group_id(self.id).is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
-    }
-
-    /// Sends a signal to every member.
-    pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(id) = group_id(self.id) {
-            let _ = rustix::process::kill_process_group(id, signal);
-        }
-    }
-
-    /// The members that no other member started: the background jobs of a shell that is gone.
-    pub(crate) fn orphans(&self) -> Vec<u32> {
-        let members: Vec<ProcessEntry> = processes().into_iter().filter(|p| p.group == self.id).collect();
-        members
-            .iter()
-            .filter(|p| p.is_alive && !members.iter().any(|other| other.id == p.parent))
-            .filter_map(|p| u32::try_from(p.id).ok())
-            .collect()
-    }
-
-    /// Lets the group live on.
-    pub(crate) fn release(mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if self.armed {
-            self.signal(Signal::KILL);
-        }
-    }
 }
 
 impl Running {
@@ -180,7 +112,7 @@ impl Running {
     /// Ends the whole group and all descendants: SIGTERM, a short grace, SIGKILL.
     pub(crate) async fn end(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
         // Before anyone dies: descendants that left the group can be told by their parents only now.
-        let strays = strays_of(self.group.id);
+        let strays = strays_of(self.group.id());
         self.group.signal(Signal::TERM);
         signal_each(&strays, Signal::TERM);
         let deadline = Instant::now() + TERM_GRACE;
@@ -229,142 +161,10 @@ pub(crate) fn command<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// Makes the child the leader of a new session, lets the kernel end it with us, and lets it inherit nothing
-/// but its three streams.
-pub(crate) fn lead_new_session(command: &mut Command) {
-    let parent = std::process::id();
-    let prepare = move || {
-        rustix::process::setsid()?;
-        #[cfg(target_os = "linux")]
-        {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // We may have died before that took effect.
-            let is_ours = |id: Pid| u32::try_from(id.as_raw_nonzero().get()) == Ok(parent);
-            if !rustix::process::getppid().is_some_and(is_ours) {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = parent;
-        Ok(())
-    };
-    #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
-    // SAFETY: the closure makes system calls that take numbers, and neither allocates nor locks.
-    unsafe {
-        command.pre_exec(prepare);
-    }
-    keep_standard_streams_only(command.as_std_mut());
-}
-
-/// Lets the child inherit nothing but its three streams: not what was left open for this program.
-///
-/// Where the kernel cannot do it here, the marks that the program set at its start have to do.
-pub(crate) fn keep_standard_streams_only(command: &mut std::process::Command) {
-    #[cfg(target_os = "linux")]
-    {
-        let mark = || {
-            crate::own_process::mark_all_descriptors();
-            Ok(())
-        };
-        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
-        // SAFETY: the closure makes one async-signal-safe call and captures nothing.
-        unsafe {
-            std::os::unix::process::CommandExt::pre_exec(command, mark);
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = command;
-}
-
 /// Fewer wake-ups for commands that print much. A refusal (the user's pipe quota) leaves the default size.
 fn enlarge(pipe: &io::PipeReader) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
     #[cfg(not(target_os = "linux"))]
     let _ = (pipe, PIPE_BYTES);
-}
-
-/// A group that can be signalled: 0 and 1 would mean our own group and everyone.
-fn group_id(group: i32) -> Option<Pid> {
-    if group > 1 { Pid::from_raw(group) } else { None }
-}
-
-fn signal_each(processes: &[i32], signal: Signal) {
-    for id in processes.iter().filter_map(|id| group_id(*id)) {
-        let _ = rustix::process::kill_process(id, signal);
-    }
-}
-
-/// A row of the process table.
-#[derive(Debug)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only its sandboxes look at all of it"))]
-pub(crate) struct ProcessEntry {
-    pub(crate) id: i32,
-    pub(crate) parent: i32,
-    group: i32,
-    pub(crate) is_alive: bool,
-    /// When it began, in the kernel's ticks.
-    pub(crate) started: u64,
-}
-
-/// Descendants of a group's leader that are in other groups.
-fn strays_of(leader: i32) -> Vec<i32> {
-    let table = processes();
-    let mut family = vec![leader];
-    let mut next = 0;
-    while let Some(&parent) = family.get(next) {
-        next += 1;
-        let children = table.iter().filter(|p| p.parent == parent && !family.contains(&p.id));
-        let children: Vec<i32> = children.map(|p| p.id).collect();
-        family.extend(children);
-    }
-    table.iter().filter(|p| p.group != leader && family.contains(&p.id)).map(|p| p.id).collect()
-}
-
-/// All processes; empty where the system has no `/proc`.
-pub(crate) fn processes() -> Vec<ProcessEntry> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let id = entry.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-            parse_stat(id, &stat)
-        })
-        .collect()
-}
-
-/// Reads `pid (name) state ppid pgrp … starttime …`; the name may hold spaces and parentheses.
-fn parse_stat(id: i32, stat: &str) -> Option<ProcessEntry> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let group = fields.next()?.parse().ok()?;
-    // Sixteen fields about the terminal, faults, times and priority stand between.
-    let started = fields.nth(16).and_then(|ticks| ticks.parse().ok()).unwrap_or_default();
-    Some(ProcessEntry { id, parent, group, is_alive: !matches!(state, "Z" | "X"), started })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_name_cannot_forge_its_parents() {
-        let entry = parse_stat(7, "7 (evil) R 1 1 ) S 42 43 43 0 -1").unwrap();
-        assert_eq!((entry.parent, entry.group, entry.is_alive), (42, 43, true));
-        assert!(!parse_stat(7, "7 (x) Z 1 2 3").unwrap().is_alive);
-        assert!(parse_stat(7, "nonsense").is_none());
-        let own = i32::try_from(std::process::id()).unwrap();
-        let table = processes();
-        let (us, first) = (table.iter().find(|p| p.id == own).unwrap(), table.iter().find(|p| p.id == 1));
-        assert!(us.started > 0 && first.is_none_or(|first| first.started <= us.started), "{us:?} {first:?}");
-    }
-
-    #[test]
-    fn dangerous_group_numbers_are_never_signalled() {
-        assert_eq!([-1, 0, 1].map(group_id), [None; 3]);
-        assert!(group_id(2).is_some());
-    }
 }

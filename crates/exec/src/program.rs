@@ -1,4 +1,5 @@
 //! Runs one program without a shell: input on stdin, stdout and stderr apart, nothing left behind.
+//! For a program that is talked to while it runs see [`crate::partner`].
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,10 @@ use crate::starters;
 const DRAIN_LIMIT: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
-/// A program to run.
+/// Bytes of each stream that are allowed where nothing else is said.
+const OUTPUT_LIMIT: usize = 1 << 20;
+
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub program: OsString,
@@ -31,12 +35,44 @@ pub struct Program {
     pub directory: PathBuf,
     /// Everything the child sees; see [`crate::environment`].
     pub environment: Vec<(String, String)>,
+    /// What [`run`] writes to its stdin. A partner is written to while it runs.
     pub input: Vec<u8>,
+    /// How long [`run`] lets it run. A partner runs until it is ended.
     pub time_limit: Option<Duration>,
-    /// Bytes of stdout and of stderr that are allowed.
+    /// Bytes of stdout and of stderr that [`run`] takes. A partner's are read by whoever talks to it.
     pub output_limit: usize,
     /// The borders it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
+}
+
+impl Program {
+    /// Without input, time limit and sandbox.
+    pub fn new(
+        program: impl Into<OsString>,
+        arguments: Vec<String>,
+        directory: impl Into<PathBuf>,
+        environment: Vec<(String, String)>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments,
+            directory: directory.into(),
+            environment,
+            input: Vec::new(),
+            time_limit: None,
+            output_limit: OUTPUT_LIMIT,
+            sandbox: None,
+        }
+    }
+
+    /// The command that starts it, with pipes to all three of its streams.
+    pub(crate) fn command(&self) -> io::Result<Command> {
+        let sandbox = self.sandbox.as_deref();
+        let mut command =
+            command(sandbox, &self.program, &self.arguments, &self.directory, &self.environment)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
 }
 
 /// What a program printed and how it ended.
@@ -86,11 +122,8 @@ pub async fn run_with(
     background: &Background,
     cancel: &CancellationToken,
 ) -> io::Result<ProgramEnd> {
-    let sandbox = program.sandbox.as_deref();
-    let (name, arguments) = (&program.program, &program.arguments);
-    let mut command = command(sandbox, name, arguments, &program.directory, &program.environment)?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let (mut child, group) = match sandbox {
+    let command = program.command()?;
+    let (mut child, group) = match &program.sandbox {
         Some(sandbox) => sandbox.start(command)?,
         None => starters::start(command).await?,
     };

@@ -2,7 +2,8 @@
 //!
 //! Each command is confined on its own; the program itself is not. There is a ladder of means: bubblewrap,
 //! then Landlock with a system call filter (Linux), Seatbelt (macOS). What each of them can hold back
-//! differs; `docs/src/sandbox.md` says how. [`Sandbox::open`] tries them out, once.
+//! differs; `docs/src/sandbox.md` says how. [`Sandbox::open`] tries them out, once; [`Sandbox::open_lazily`] leaves
+//! the costly part to the first command.
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
@@ -16,23 +17,24 @@ mod seatbelt;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
-mod tripwire;
+pub(crate) mod tripwire;
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
+use pollux_config::search_path::SearchPath;
 use tokio::process::{Child, Command};
 
-use crate::process::{Group, lead_new_session};
+use crate::group::Group;
+use crate::new_session::lead_new_session;
 use crate::starters::Starter;
 use places::Places;
 
 pub use places::RootError;
-#[cfg(target_os = "linux")]
-pub(crate) use tripwire::Armed;
 
 /// What a sandbox is made for.
 #[derive(Debug, Clone)]
@@ -143,6 +145,13 @@ pub enum LevelError {
     Trial(String),
 }
 
+/// When it is found out whether a means works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    Now,
+    FirstCommand,
+}
+
 fn reasons(tried: &[(Level, LevelError)]) -> String {
     let reasons: Vec<String> = tried.iter().map(|(level, why)| format!("{level}: {why}")).collect();
     reasons.join("; ")
@@ -155,9 +164,17 @@ pub struct Sandbox {
     means: Means,
     network: bool,
     signals_outside: bool,
-    starter: Starter,
+    starter: LazyStarter,
     #[cfg(target_os = "linux")]
     tripwire: tripwire::Tripwire,
+}
+
+/// The thread that starts commands, or what it takes to make it.
+#[derive(Debug)]
+struct LazyStarter {
+    made: OnceLock<Starter>,
+    #[cfg(target_os = "linux")]
+    places: Places,
 }
 
 #[derive(Debug)]
@@ -213,11 +230,22 @@ const EXPLAINED_BYTES: usize = 256 << 10;
 impl Sandbox {
     /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
+        Self::best(request, Trial::Now)
+    }
+
+    /// The same for runs that may never start a command: where it would be Landlock, the kernel's word that it has
+    /// it is enough, and the rules are made for the first command. If that fails the command fails; it never
+    /// runs unconfined.
+    pub fn open_lazily(request: &SandboxRequest) -> Result<Self, SandboxError> {
+        Self::best(request, Trial::FirstCommand)
+    }
+
+    fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
         let places = Places::survey(request)?;
         let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
         let mut tried = Vec::new();
         for level in wanted {
-            match Self::at(level, &places, request) {
+            match Self::at(level, &places, request, trial) {
                 Ok(sandbox) => return Ok(sandbox),
                 // Nobody misses what belongs to another system, unless it was asked for.
                 Err(LevelError::OtherSystem) if request.level.is_none() => {}
@@ -228,35 +256,55 @@ impl Sandbox {
     }
 
     #[cfg(target_os = "linux")]
-    fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
-        let (means, restriction) = match level {
+    fn at(level: Level, places: &Places, request: &SandboxRequest, trial: Trial) -> Result<Self, LevelError> {
+        let made = OnceLock::new();
+        let (means, signals_outside) = match level {
             Level::Bubblewrap => {
                 let bubblewrap = bubblewrap::Bubblewrap::find(places, request)?;
                 let restriction = bubblewrap.restriction();
-                (Means::Bubblewrap(Box::new(bubblewrap)), restriction)
+                let signals_outside = !restriction.scopes_signals();
+                let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
+                made.get_or_init(|| starter);
+                (Means::Bubblewrap(Box::new(bubblewrap)), signals_outside)
             }
-            Level::Landlock => (Means::Landlock, landlock::Restriction::full(places, request.network)?),
+            Level::Landlock => {
+                landlock::check(request.network)?;
+                (Means::Landlock, !landlock::has_scopes())
+            }
             Level::Seatbelt => return Err(LevelError::OtherSystem),
         };
-        let signals_outside = !restriction.scopes_signals();
-        let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
+        let starter = LazyStarter { made, places: places.clone() };
         let tripwire = tripwire::Tripwire::new(&places.protected);
         let sandbox = Self { means, network: request.network, signals_outside, starter, tripwire };
-        sandbox.try_out()?;
+        if trial == Trial::Now || level != Level::Landlock {
+            sandbox.try_out()?;
+        }
         Ok(sandbox)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn at(level: Level, places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
+    fn at(level: Level, places: &Places, request: &SandboxRequest, _: Trial) -> Result<Self, LevelError> {
         let means = match level {
             #[cfg(target_os = "macos")]
             Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),
             _ => return Err(LevelError::OtherSystem),
         };
-        let starter = Starter::new(|| Ok(())).map_err(LevelError::Start)?;
+        let made = OnceLock::from(Starter::new(|| Ok(())).map_err(LevelError::Start)?);
+        let starter = LazyStarter { made };
         let sandbox = Self { means, network: request.network, signals_outside: true, starter };
         sandbox.try_out()?;
         Ok(sandbox)
+    }
+
+    /// The thread that starts commands. Two first commands may both make one; what counts is that one is kept.
+    fn starter(&self) -> Result<&Starter, LevelError> {
+        #[cfg(target_os = "linux")]
+        if self.starter.made.get().is_none() {
+            let restriction = landlock::Restriction::full(&self.starter.places, self.network)?;
+            let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
+            return Ok(self.starter.made.get_or_init(|| starter));
+        }
+        self.starter.made.get().ok_or(LevelError::OtherSystem)
     }
 
     fn try_out(&self) -> Result<(), LevelError> {
@@ -266,7 +314,7 @@ impl Sandbox {
             .command(OsStr::new("/bin/sh"), &["-c", ":"], root, &environment)
             .map_err(LevelError::Start)?;
         let run = move || command.as_std_mut().stdin(Stdio::null()).output();
-        let output = self.starter.run(run).map_err(LevelError::Start)?;
+        let output = self.starter()?.run(run).map_err(LevelError::Start)?;
         if output.status.success() {
             return Ok(());
         }
@@ -277,14 +325,19 @@ impl Sandbox {
 
     /// Starts a command that was made by [`Sandbox::command`].
     pub(crate) fn start(&self, command: Command) -> io::Result<(Child, Group)> {
+        let starter = self.starter().map_err(|error| {
+            io::Error::other(format!(
+                "the sandbox cannot be entered ({error}); `--sandbox=false` does without"
+            ))
+        })?;
         #[cfg(target_os = "linux")]
         {
             let watch = self.tripwire.arm();
-            let (child, group) = self.starter.start(command)?;
+            let (child, group) = starter.start(command)?;
             Ok((child, group.watched_by(watch)))
         }
         #[cfg(not(target_os = "linux"))]
-        self.starter.start(command)
+        starter.start(command)
     }
 
     /// Lets a protected name come into being that did not exist: the program itself, and not a command, is
@@ -397,17 +450,10 @@ fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)
         directory.join(path).exists()
     } else {
         let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-        find_programs(path, search.unwrap_or("/usr/bin:/bin")).next().is_some()
+        let search = SearchPath::new(Some(OsStr::new(search.unwrap_or("/usr/bin:/bin"))), &[]);
+        program.to_str().is_some_and(|name| search.candidates(name, None).next().is_some())
     };
     if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
-}
-
-/// Every file that a name could mean by a value of `PATH`, best first. Relative entries are passed over.
-fn find_programs(name: &Path, search_path: &str) -> impl Iterator<Item = PathBuf> {
-    let folders: Vec<PathBuf> = std::env::split_paths(search_path).collect();
-    let files =
-        folders.into_iter().filter(|folder| folder.is_absolute()).map(move |folder| folder.join(name));
-    files.filter(|file| file.is_file())
 }
 
 #[cfg(test)]

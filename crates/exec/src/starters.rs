@@ -5,17 +5,21 @@
 //! threads stay as long as what they started may live.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+
+use pollux_domain::sync::Locked as _;
 
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::process::Group;
+use crate::group::Group;
 
 const MAX_THREADS: usize = 4;
+/// Programs that wait for a thread; who brings another one waits until there is room.
+const MAX_WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -24,14 +28,14 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Children end with it, so it lives as long as this value.
 #[derive(Debug)]
 pub(crate) struct Starter {
-    jobs: Sender<Job>,
+    jobs: SyncSender<Job>,
 }
 
 impl Starter {
     /// Starts the thread, which calls `give_up` first.
     pub(crate) fn new(give_up: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
-        let (jobs, receiver) = channel::<Job>();
-        let (tell, is_ready) = channel();
+        let (jobs, receiver) = sync_channel::<Job>(MAX_WAITING);
+        let (tell, is_ready) = sync_channel(1);
         thread::Builder::new().name("confined-starter".to_owned()).spawn(move || {
             let given_up = give_up();
             let may_work = given_up.is_ok();
@@ -49,7 +53,7 @@ impl Starter {
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let (tell, done) = channel();
+        let (tell, done) = sync_channel(1);
         let job = Box::new(move || drop(tell.send(work())));
         self.jobs.send(job).map_err(|_| gone())?;
         done.recv().map_err(|_| gone())?
@@ -68,16 +72,16 @@ impl Starter {
 /// Starts a program that leads its own group, on one of a few threads. If nobody waits for it any more, the
 /// group is killed.
 pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
-    static JOBS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
+    static JOBS: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
     let Some(jobs) = JOBS.get_or_init(|| threads().ok()) else { return started(&mut command) };
     let (tell, child) = oneshot::channel();
     let runtime = Handle::current();
-    let job = Box::new(move || {
+    let job: Job = Box::new(move || {
         let _runtime = runtime.enter();
         // Dropped, the group kills itself.
         let _ = tell.send(started(&mut command));
     });
-    jobs.send(job).map_err(|_| gone())?;
+    jobs.send(job).await.map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
 }
 
@@ -85,8 +89,8 @@ fn gone() -> io::Error {
     io::Error::other("the threads that start programs are gone")
 }
 
-fn threads() -> io::Result<Sender<Job>> {
-    let (sender, receiver) = channel();
+fn threads() -> io::Result<mpsc::Sender<Job>> {
+    let (sender, receiver) = mpsc::channel(MAX_WAITING);
     let receiver = Arc::new(Mutex::new(receiver));
     let count = thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
     for _ in 0..count {
@@ -96,10 +100,10 @@ fn threads() -> io::Result<Sender<Job>> {
     Ok(sender)
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
+fn work(jobs: &Mutex<mpsc::Receiver<Job>>) {
     loop {
-        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
+        let next = jobs.locked().blocking_recv();
+        let Some(job) = next else { return };
         job();
     }
 }

@@ -12,6 +12,7 @@ pub mod template;
 use std::path::PathBuf;
 
 use pollux_domain::terminal_text::one_line;
+use pollux_domain::text::with_dots;
 use serde::Deserialize;
 
 use crate::frontmatter;
@@ -107,21 +108,12 @@ impl CommandFile {
             let file = self.path.file_name().unwrap_or_default().to_string_lossy();
             format!("Custom command from {}", one_line(&file))
         });
-        let line = shortened(line, DESCRIPTION);
+        let line = with_dots(&line, DESCRIPTION);
         match &self.origin {
             Origin::Extension(name) => format!("[{}] {line}", one_line(name)),
             _ => line,
         }
     }
-}
-
-/// A text of at most so many characters, three of them dots if it was longer.
-fn shortened(text: String, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text;
-    }
-    let kept: String = text.chars().take(most.saturating_sub(3)).collect();
-    format!("{kept}...")
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const MAX_ERROR_CHARS: usize = 300;
 
 /// A short text with the telling arguments.
 pub(crate) fn summary(args: &Map<String, Value>) -> String {
-    let telling = KEYS.iter().filter_map(|key| args.get(*key)).filter_map(one_line);
+    let telling = KEYS.iter().filter_map(|key| args.get(*key)).filter_map(shown_value);
     telling.filter(|text| !text.is_empty()).take(MAX_VALUES).collect::<Vec<_>>().join(" ")
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn first_chars(text: &str) -> String {
     text.trim().chars().take(MAX_ERROR_CHARS).collect()
 }
 
-fn one_line(value: &Value) -> Option<String> {
+fn shown_value(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(short(text)),
         Value::Array(items) => {

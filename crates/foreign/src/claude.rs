@@ -14,11 +14,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::arguments;
+use crate::entry::{Branches, ForeignEntry, ReadError};
 use crate::folder;
 use crate::json::{self, Field};
 use crate::lines;
 use crate::session::{Args, Facts, Record, Teller, What};
-use crate::store::{Branches, ForeignEntry, ReadError};
 use branch::{Kept, mark};
 
 /// What Claude Code itself puts where the user's words stand.

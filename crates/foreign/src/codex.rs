@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::entry::{ForeignEntry, ReadError};
 use crate::folder;
 use crate::json::{self, Field};
 use crate::lines;
 use crate::session::{Facts, Record, Teller, What};
-use crate::store::{ForeignEntry, ReadError};
 
 /// `sessions/YYYY/MM/DD`.
 const MAX_DEPTH: usize = 4;

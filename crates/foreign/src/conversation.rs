@@ -143,6 +143,7 @@ fn add_to_reply(messages: &mut Vec<Message>, from: &ForeignMessage, text: String
         thoughts: Vec::new(),
         usage: None,
         model: None,
+        origin: None,
         calls: Vec::new(),
         extra: JsonObject::new(),
     }));

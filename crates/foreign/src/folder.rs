@@ -3,7 +3,7 @@
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use crate::store::Stamp;
+use crate::entry::Stamp;
 
 /// More entries than this in one folder are not looked at.
 const MAX_ENTRIES: usize = 200_000;

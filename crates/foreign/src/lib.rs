@@ -12,6 +12,7 @@ mod arguments;
 mod claude;
 mod codex;
 mod conversation;
+mod entry;
 mod folder;
 mod json;
 mod lines;
@@ -20,7 +21,6 @@ mod session;
 mod store;
 
 pub use conversation::{ForeignBody, ForeignCall, ForeignMessage, to_messages};
+pub use entry::{ForeignAgent, ForeignEntry, ReadError, Stamp};
 pub use session::{ForeignSession, ForeignTextKind};
-pub use store::{
-    ForeignAgent, ForeignEntry, ForeignListing, ForeignStore, ForeignTextVisitor, ReadError, Stamp,
-};
+pub use store::{ForeignListing, ForeignStore, ForeignTextVisitor};

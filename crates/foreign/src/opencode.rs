@@ -9,8 +9,8 @@ mod part;
 use std::collections::HashSet;
 use std::path::Path;
 
+use crate::entry::{Branches, ForeignEntry, ReadError};
 use crate::session::{Facts, Record};
-use crate::store::{Branches, ForeignEntry, ReadError};
 
 pub(crate) use database::{Copies, is_database};
 

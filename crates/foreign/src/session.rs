@@ -7,7 +7,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::arguments;
-use crate::store::ForeignAgent;
+use crate::entry::ForeignAgent;
 
 /// Longer titles and first texts are cut.
 const MAX_LINE_CHARS: usize = 1000;
@@ -141,7 +141,7 @@ impl Tally {
             What::User(text) => {
                 self.messages += 1;
                 self.user_messages += 1;
-                let line = one_line(text);
+                let line = title_line(text);
                 if self.first_user.is_empty() {
                     self.first_user.clone_from(&line);
                 }
@@ -180,7 +180,7 @@ impl Tally {
             agent,
             id: facts.id.or_else(fallback_id).unwrap_or_default(),
             project: facts.project,
-            title: facts.title.as_deref().map(one_line).filter(|title| !title.is_empty()),
+            title: facts.title.as_deref().map(title_line).filter(|title| !title.is_empty()),
             first_user: self.first_user,
             last_user: self.last_user,
             start,
@@ -198,7 +198,7 @@ impl Tally {
 }
 
 /// The words of a text on one line, without control characters.
-fn one_line(text: &str) -> String {
+fn title_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {

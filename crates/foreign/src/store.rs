@@ -1,6 +1,5 @@
 //! A store of another agent: what is in it, and reading one session of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,44 +7,10 @@ use pollux_domain::event::CallStatus;
 use pollux_domain::time::Timestamp;
 
 use crate::conversation::{Conversation, ForeignMessage};
+use crate::entry::{Branches, ForeignAgent, ForeignEntry, ReadError};
 use crate::opencode::Copies;
 use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, Tally, What};
 use crate::{claude, codex, folder, opencode};
-
-/// Whose store it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ForeignAgent {
-    Claude,
-    Codex,
-    OpenCode,
-}
-
-impl ForeignAgent {
-    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
-
-    /// The word on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::OpenCode => "opencode",
-        }
-    }
-
-    /// The agent that a word means.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.as_str() == word)
-    }
-
-    /// The name for people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Claude => "Claude Code",
-            Self::Codex => "Codex",
-            Self::OpenCode => "OpenCode",
-        }
-    }
-}
 
 /// Where an agent keeps its sessions: `~/.claude`, `~/.codex` or `~/.local/share/opencode`.
 #[derive(Debug, Clone)]
@@ -55,45 +20,12 @@ pub struct ForeignStore {
     copies: Arc<Copies>,
 }
 
-/// A session that is there, not yet read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignEntry {
-    pub path: PathBuf,
-    /// Which session of a database it is; `None` where the file is the session.
-    pub within: Option<String>,
-    pub stamp: Stamp,
-    /// What the session is called, where that is told outside of it.
-    pub(crate) name: Option<String>,
-}
-
-/// Differs whenever the session may have changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Stamp {
-    pub size: u64,
-    pub modified_ns: i64,
-    /// The inode; of a session in several places, what stands for the others as well.
-    pub mark: u64,
-}
-
 /// The sessions of a store, most recently updated first.
 #[derive(Debug, Default)]
 pub struct ForeignListing {
     pub sessions: Vec<ForeignSession>,
     /// What is a session by its name, and why it could not be read.
     pub unreadable: Vec<(PathBuf, String)>,
-}
-
-/// Why a session could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("could not read `{}`", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("could not read the database `{}`", path.display())]
-    Database { path: PathBuf, source: rusqlite::Error },
-    #[error("`{}` is compressed, which this program cannot read", path.display())]
-    Compressed { path: PathBuf },
-    #[error("there is no conversation in `{}`", path.display())]
-    Empty { path: PathBuf },
 }
 
 impl ForeignStore {
@@ -187,14 +119,6 @@ impl ForeignStore {
 
 /// Takes a text: whose it is, the id of its message, when, and the words.
 pub type ForeignTextVisitor<'a> = dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str) + 'a;
-
-/// Which of the ways a conversation took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Branches {
-    All,
-    /// Only the one that its last message is on.
-    Last,
-}
 
 fn show_text(record: &Record<'_>, visit: &mut ForeignTextVisitor<'_>) {
     match &record.what {

@@ -4,7 +4,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::terminal_text::{Stripper, plain};
 use serde_json::Value;
 
-use crate::run::Ending;
+use crate::ending::Ending;
 
 /// Longest message or reason, in bytes.
 const MAX_MESSAGE: usize = 16 << 10;

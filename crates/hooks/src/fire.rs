@@ -1,14 +1,11 @@
 //! The entry point: an event goes in, what its hooks make of it comes out.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use pollux_domain::JsonObject;
 use pollux_domain::terminal_text::plain;
-use pollux_domain::time::Clock;
-use pollux_exec::background::Background;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -20,29 +17,10 @@ use crate::merge::merge;
 use crate::payload::{Payload, object};
 use crate::registry::Registry;
 use crate::run::{Run, run};
+use crate::scene::{Scene, Surroundings};
 
 /// Hooks that run at the same time at most.
 const AT_ONCE: usize = 64;
-
-/// What every hook of a run shares.
-#[derive(Clone)]
-pub struct Surroundings {
-    /// The environment without secrets: `exec::environment::sanitised`.
-    pub environment: Vec<(String, String)>,
-    /// Knows every process that must not outlive the program.
-    pub background: Arc<Background>,
-    pub clock: Arc<dyn Clock>,
-}
-
-/// Where an event happens.
-#[derive(Debug, Clone, Default)]
-pub struct Scene {
-    pub session_id: String,
-    /// The session's file.
-    pub transcript_path: Option<PathBuf>,
-    pub cwd: PathBuf,
-    pub plans_dir: Option<PathBuf>,
-}
 
 /// The hooks of a run; cheap to clone.
 #[derive(Clone)]

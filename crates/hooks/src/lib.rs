@@ -13,6 +13,7 @@ mod chain;
 mod claude;
 mod command_line;
 mod definition;
+mod ending;
 mod event;
 mod fire;
 mod matcher;
@@ -22,12 +23,14 @@ mod payload;
 mod registry;
 mod run;
 mod sample;
+mod scene;
 
 pub use answer::{Answer, Decision};
 pub use claude::{Migrated, migrate};
 pub use definition::{Hook, Problem, Severity, Source};
+pub use ending::Ending;
 pub use event::{Event, UnknownEvent};
-pub use fire::{Combined, Fired, Hooks, Scene, Surroundings};
+pub use fire::{Combined, Fired, Hooks};
 pub use model_format::{Candidate, LlmMessage, LlmRequest, LlmResponse, RequestChange};
 pub use payload::{
     AfterAgent, AfterAgentOutcome, AfterModel, AfterModelOutcome, AfterTool, AfterToolOutcome, BeforeAgent,
@@ -37,5 +40,6 @@ pub use payload::{
     ToolConfig, ToolFailure, ToolMode, ToolResponse, ToolSelectionOutcome, Verdict, hook_context,
 };
 pub use registry::{ExtensionHooks, LoadRequest, Registry};
-pub use run::{Ending, Run};
+pub use run::Run;
 pub use sample::sample_input;
+pub use scene::{Scene, Surroundings};

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
-use pollux_domain::model::{Finish, FinishReason, ModelRequest, ReplyChunk, Usage};
-use serde_json::{Value, json};
+use pollux_domain::model::{
+    Dialect, Finish, FinishReason, GenerationSettings, ModelRequest, ReplyChunk, Setting, Usage,
+};
+use serde_json::{Number, Value, json};
 
 /// The generation settings that hooks see and set; all of them are replaced at once.
 const CONFIG_KEYS: [&str; 4] = ["temperature", "maxOutputTokens", "topP", "topK"];
@@ -55,7 +57,7 @@ pub struct RequestChange {
 impl LlmRequest {
     /// The texts of a request, and those of the settings it is sent with that hooks know; turns without text are
     /// left out.
-    pub fn of(request: &ModelRequest, settings: &JsonObject) -> Self {
+    pub fn of(request: &ModelRequest, settings: &GenerationSettings) -> Self {
         let said = request.contents.iter().filter(|content| has_text(content));
         let messages = said.map(|content| LlmMessage {
             role: match content.role {
@@ -64,12 +66,9 @@ impl LlmRequest {
             },
             content: content.text(),
         });
-        let set = CONFIG_KEYS.into_iter().filter_map(|key| Some((key, settings.get(key)?)));
-        Self {
-            model: request.model.clone(),
-            messages: messages.collect(),
-            config: set.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
-        }
+        let set =
+            CONFIG_KEYS.into_iter().filter_map(|key| Some((key.to_owned(), config_value(key, settings)?)));
+        Self { model: request.model.clone(), messages: messages.collect(), config: set.collect() }
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -107,10 +106,12 @@ impl RequestChange {
             request.model.clone_from(model);
         }
         if let Some(config) = &self.config {
-            for key in CONFIG_KEYS {
-                let value = config.get(key).filter(|value| value.is_number());
-                request.settings.insert(key.to_owned(), value.cloned().unwrap_or_default());
-            }
+            let number = |key: &str| config.get(key).and_then(Value::as_number).cloned();
+            let settings = &mut request.settings;
+            settings.sampling.temperature = Setting::set_or_unset(number("temperature"));
+            settings.max_output = Setting::set_or_unset(number("maxOutputTokens").as_ref().and_then(whole));
+            settings.sampling.top_p = Setting::set_or_unset(number("topP"));
+            settings.sampling.top_k = Setting::set_or_unset(number("topK"));
         }
         let Some(messages) = &self.messages else { return };
         let mut messages = messages.iter();
@@ -122,10 +123,10 @@ impl RequestChange {
             }
             let kept = content.parts.iter().filter(|part| part.spoken_text().is_none()).cloned();
             let parts = std::iter::once(Part::text(message.content.clone())).chain(kept).collect();
-            *content = Arc::new(Content { role, parts });
+            *content = Arc::new(Content { origin: content.origin.clone(), ..Content::new(role, parts) });
         }
         let added = messages.map(|message| {
-            Arc::new(Content { role: role(&message.role), parts: vec![Part::text(message.content.clone())] })
+            Arc::new(Content::new(role(&message.role), vec![Part::text(message.content.clone())]))
         });
         request.contents.extend(added);
     }
@@ -138,7 +139,7 @@ impl LlmResponse {
         let finish_reason = chunk.finish.as_ref().map(|finish| finish.reason.as_str().to_owned());
         Self {
             candidates: vec![Candidate { parts, finish_reason }],
-            usage: chunk.usage.map(|usage| (usage.prompt, usage.candidates, usage.total)),
+            usage: chunk.usage.map(|usage| (usage.input, usage.output, usage.total)),
         }
     }
 
@@ -149,13 +150,10 @@ impl LlmResponse {
         let parts = first.into_iter().flat_map(|candidate| &candidate.parts);
         ReplyChunk {
             parts: parts.map(|text| Part::text(text.clone())).collect(),
-            finish: Some(Finish {
-                reason: reason.map_or(FinishReason::Stop, FinishReason::parse),
-                message: None,
-            }),
-            usage: self.usage.map(|(prompt, candidates, total)| Usage {
-                prompt,
-                candidates,
+            finish: Some(Finish { reason: reason.map_or(FinishReason::Stop, finish_reason), message: None }),
+            usage: self.usage.map(|(input, output, total)| Usage {
+                input,
+                output,
                 total,
                 ..Usage::default()
             }),
@@ -203,6 +201,26 @@ impl LlmResponse {
     }
 }
 
+/// The value of one of [`CONFIG_KEYS`], in whichever form the settings have it.
+fn config_value(key: &str, settings: &GenerationSettings) -> Option<Value> {
+    let sampling = &settings.sampling;
+    let number = match key {
+        "temperature" => sampling.temperature.value().cloned(),
+        "maxOutputTokens" => settings.max_output.value().map(|limit| Number::from(*limit)),
+        "topP" => sampling.top_p.value().cloned(),
+        "topK" => sampling.top_k.value().cloned(),
+        _ => None,
+    };
+    let odd = || settings.words_of(&Dialect::GEMINI).and_then(|words| words.get(key)).cloned();
+    number.map(Value::Number).or_else(odd)
+}
+
+/// A count, also one that a hook's JSON library wrote as `2048.0`.
+fn whole(number: &Number) -> Option<u64> {
+    let from_float = || number.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0);
+    number.as_u64().or_else(|| from_float().map(|value| value as u64))
+}
+
 fn has_text(content: &Content) -> bool {
     content.parts.iter().any(|part| part.spoken_text().is_some_and(|text| !text.is_empty()))
 }
@@ -232,6 +250,21 @@ fn candidate(value: &Value) -> Candidate {
     }
 }
 
+/// The reason that a hook names, in the words that hooks are told.
+fn finish_reason(word: &str) -> FinishReason {
+    let known = [
+        FinishReason::Stop,
+        FinishReason::MaxTokens,
+        FinishReason::Safety,
+        FinishReason::Recitation,
+        FinishReason::MalformedFunctionCall,
+        FinishReason::UnexpectedToolCall,
+        FinishReason::Unspecified,
+    ];
+    let found = known.into_iter().find(|reason| reason.as_str() == word);
+    found.unwrap_or_else(|| FinishReason::Named(word.to_owned()))
+}
+
 /// A text, or `{"text": …}` as the provider writes it.
 fn text_of(value: &Value) -> Option<String> {
     let text = value.as_str().or_else(|| value.get("text").and_then(Value::as_str));
@@ -245,7 +278,15 @@ mod tests {
     use pollux_domain::model::{Grounding, RequestRole};
 
     fn call() -> Part {
-        Part::call(FunctionCall { id: None, name: "glob".into(), args: JsonObject::new() })
+        Part::call(FunctionCall::new(None, "glob", JsonObject::new()))
+    }
+
+    fn settings() -> GenerationSettings {
+        let other = json!({"other": 2}).as_object().unwrap().clone();
+        let mut settings = GenerationSettings::in_words_of(Dialect::GEMINI, other);
+        settings.sampling.temperature = Setting::Set(1.into());
+        settings.sampling.top_k = Setting::Set(40.into());
+        settings
     }
 
     fn request() -> ModelRequest {
@@ -261,7 +302,7 @@ mod tests {
             system: None,
             contents: turns.into_iter().map(Arc::new).collect(),
             tools: Arc::from([]),
-            settings: json!({"temperature": 1, "topK": 40, "other": 2}).as_object().unwrap().clone(),
+            settings: settings(),
             grounding: Grounding::None,
         }
     }
@@ -295,10 +336,12 @@ mod tests {
         assert_eq!(changed.contents[1].calls().count(), 1);
         assert_eq!(changed.model, "pro");
         // What the hook left out is taken away, whatever the model's default is.
-        assert_eq!(
-            Value::Object(changed.settings),
-            json!({"temperature": 0.5, "topK": null, "other": 2, "maxOutputTokens": null, "topP": null})
-        );
+        let mut expected = settings();
+        expected.sampling.temperature = Setting::Set(Number::from_f64(0.5).unwrap());
+        expected.sampling.top_p = Setting::Unset;
+        expected.sampling.top_k = Setting::Unset;
+        expected.max_output = Setting::Unset;
+        assert_eq!(changed.settings, expected);
         assert!(RequestChange::from_json(&json!("x")).is_none());
     }
 
@@ -308,6 +351,9 @@ mod tests {
         let chunk = LlmResponse::from_json(&value).unwrap().to_chunk();
         assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);
         assert_eq!(LlmResponse::of(&chunk).to_json()["text"], "ab");
+        let cut = json!({"candidates": [{"content": {"parts": ["a"]}, "finishReason": "MAX_TOKENS"}]});
+        let chunk = LlmResponse::from_json(&cut).unwrap().to_chunk();
+        assert_eq!(chunk.finish.unwrap().reason, FinishReason::MaxTokens);
         assert_eq!(LlmResponse::from_json(&json!({"text": "x"})).unwrap().candidates[0].parts, ["x"]);
         for nothing in [json!({}), json!({"candidates": [{"content": {"parts": []}}]}), json!([1])] {
             assert_eq!(LlmResponse::from_json(&nothing), None);

@@ -1,6 +1,5 @@
 //! One hook run to its end, within limits.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::{Answer, Decision, Said, cut, read};
 use crate::command_line::quoted;
 use crate::definition::Hook;
-use crate::fire::{Scene, Surroundings};
+use crate::ending::Ending;
+use crate::scene::{Scene, Surroundings};
 
 /// So much of stdout and of stderr is read; a request with a long history fits.
 const MAX_OUTPUT: usize = 8 << 20;
@@ -24,31 +24,6 @@ const MAX_SHOWN: usize = 64 << 10;
 /// Variables that every hook gets.
 const VARIABLES: [&str; 5] =
     ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR", "GEMINI_SESSION_ID", "GEMINI_PLANS_DIR"];
-
-/// How a hook ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    Exited(i32),
-    Signalled(i32),
-    TimedOut {
-        after_ms: u128,
-    },
-    Cancelled,
-    /// Why.
-    NotStarted(String),
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(code) => write!(f, "exit code {code}"),
-            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
-            Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::NotStarted(why) => write!(f, "not started: {why}"),
-        }
-    }
-}
 
 /// A hook that ran.
 #[derive(Debug, Clone)]

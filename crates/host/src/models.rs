@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::ModelClient;
+use pollux_domain::model::{ModelClient, ProviderId};
 use pollux_model::catalogue::Catalogue;
-use pollux_model::gemini::{GeminiClient, GeminiOptions};
 use pollux_model::recording::RecordingClient;
+use pollux_model::registry::{self, Router, Setup};
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{self, ClientOptions};
 
@@ -37,7 +37,7 @@ pub fn client(turn: &Prepared<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
             let file = loaded.env.cwd().join(&replies.file);
             Arc::new(ScriptedClient::from_file(&file, strictness, catalogue).map_err(|error| failed(&error))?)
         }
-        None => Arc::new(gemini(turn, catalogue)?),
+        None => Arc::new(provider(turn, catalogue)?),
     };
     match &turn.request.script.record {
         None => Ok(base),
@@ -48,17 +48,20 @@ pub fn client(turn: &Prepared<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
     }
 }
 
-fn gemini(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<GeminiClient, Failure> {
+fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Failure> {
     let loaded = turn.loaded;
     let http = client::client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let tokens = auth::google_tokens(&turn.credentials, &http);
-    let mut options = GeminiOptions::new(http, turn.credentials.auth.clone(), catalogue).configured(
-        &loaded.env,
-        &loaded.groups.general,
-        VERSION,
-        &loaded.groups.model.name,
-    );
-    options.tokens = tokens;
-    GeminiClient::new(options).map_err(|error| Failure::from_error(ExitKind::Config, &error))
+    let setup = Setup {
+        http,
+        catalogue,
+        env: &loaded.env,
+        general: &loaded.groups.general,
+        version: VERSION,
+        model: &loaded.groups.model.name,
+        google: (turn.credentials.auth.clone(), tokens),
+    };
+    registry::connect(&ProviderId::GEMINI, &setup)
+        .map_err(|error| Failure::from_error(ExitKind::Config, &error))
 }

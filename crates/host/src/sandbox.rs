@@ -100,7 +100,10 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
         return Ok(Sandbox { borders: None, notes: Vec::new() });
     }
     let level = loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()?;
-    match Borders::open(&request(loaded, wish, level)?) {
+    let request = request(loaded, wish, level)?;
+    // Whoever asks for a sandbox learns at once whether it works; the one of a mode waits for the first command.
+    let opened = if wish == Wish::Mode { Borders::open_lazily(&request) } else { Borders::open(&request) };
+    match opened {
         Ok(borders) => {
             let network = if network(loaded, wish) { "" } else { "; there is no network" };
             let note = format!(

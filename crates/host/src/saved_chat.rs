@@ -91,7 +91,7 @@ fn reply(turn: &Content, ids: &[(String, CallId)]) -> ReplyRecord {
         id: id.clone(),
         name: call.name.clone(),
         args: call.args.clone(),
-        signature: part.thought_signature.clone(),
+        seal: part.seal.clone(),
         display_name: call.name.clone(),
         description: String::new(),
         markdown: false,
@@ -102,6 +102,7 @@ fn reply(turn: &Content, ids: &[(String, CallId)]) -> ReplyRecord {
         thoughts: Vec::new(),
         usage: None,
         model: String::new(),
+        origin: None,
     }
 }
 

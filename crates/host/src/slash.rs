@@ -194,12 +194,12 @@ fn conversation_of(checkpoint: &Checkpoint) -> (Vec<Content>, Vec<Part>) {
     {
         let same =
             last.parts.iter().find(|part| part.as_call().is_some_and(|call| call.name == checkpoint.tool));
-        signature = same.and_then(|part| part.thought_signature.clone());
+        signature = same.and_then(|part| part.seal.clone());
         proposal.extend(last.parts.into_iter().filter(|part| part.as_call().is_none()));
     }
-    let call = FunctionCall { id: None, name: checkpoint.tool.clone(), args: checkpoint.args.clone() };
+    let call = FunctionCall::new(None, checkpoint.tool.clone(), checkpoint.args.clone());
     let mut part = Part::call(call);
-    part.thought_signature = signature;
+    part.seal = signature;
     proposal.push(part);
     (turns, proposal)
 }

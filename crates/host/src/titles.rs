@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, RequestEnded, RequestSent};
 use pollux_domain::model::{ModelClient, ModelRequest, RequestRole};
@@ -164,7 +163,7 @@ async fn ask_model(
         system: None,
         contents: vec![Arc::new(Content::user_text(question))],
         tools: Arc::from([]),
-        settings: JsonObject::new(),
+        settings: Default::default(),
         grounding: Default::default(),
     };
     let (role, prompt_id, started) = (request.role, prompt_id.to_owned(), Instant::now());
@@ -197,7 +196,7 @@ async fn ask_model(
         window: 0,
     };
     let failed = ended.error.is_some();
-    let _ = events.send(Event::RequestEnded(ended)).await;
+    let _ = events.send(Event::RequestEnded(Box::new(ended))).await;
     (!failed).then_some(text)
 }
 

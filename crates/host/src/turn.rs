@@ -350,8 +350,8 @@ pub fn all_tools(
     tools.push(google_web_search(Arc::clone(model)));
     tools.push(save_memory(loaded.home.global_context_file("GEMINI.md")));
     // As upstream: only the models that need the reminder get the list.
-    let older_model = model.resolve(&loaded.groups.model.name).id.starts_with("gemini-2");
-    if older_model && !matches!(loaded.settings.get("useWriteTodos"), Some((Value::Bool(false), _))) {
+    let wants_list = model.resolve(&loaded.groups.model.name).caps.wants_todo_list;
+    if wants_list && !matches!(loaded.settings.get("useWriteTodos"), Some((Value::Bool(false), _))) {
         tools.push(write_todos());
     }
     Ok(tools)

@@ -271,9 +271,5 @@ fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && differing == 0
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests;

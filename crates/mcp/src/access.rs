@@ -16,7 +16,7 @@ use reqwest::header::HeaderMap;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Link, ServerConfig};
-use crate::request::describe;
+use crate::problem::describe;
 use crate::rights::{self, Rights};
 
 /// What proves to a server who asks.

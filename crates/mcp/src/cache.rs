@@ -4,6 +4,7 @@
 //! called before the server has declared the same again (`tool.rs`), and whoever may not start a server must not
 //! ask for its file either.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
 use pollux_config::groups::Secret;
 use pollux_config::paths::sha256_hex;
+use pollux_config::search_path::SearchPath;
 use pollux_exec::own_process;
 use serde_json::{Value, json};
 
@@ -69,7 +71,7 @@ impl Cache {
         offer::add(&mut offer.prompts, offer::page(&value, "prompts").0, offer::prompt);
         offer::add(&mut offer.resources, offer::page(&value, "resources").0, offer::resource);
         let instructions = value.get("instructions").and_then(Value::as_str);
-        let instructions = instructions.map(|text| offer::bounded(text, crate::server::INSTRUCTIONS));
+        let instructions = instructions.map(|text| offer::bounded(text, offer::INSTRUCTIONS));
         (!offer.is_empty()).then_some(Declarations { offer, instructions })
     }
 
@@ -191,9 +193,7 @@ fn program(command: &str, directory: &Path, path: &str) -> Value {
     let found = if command.contains('/') {
         Some(directory.join(command))
     } else {
-        std::env::split_paths(path)
-            .map(|folder| directory.join(folder).join(command))
-            .find(|file| file.is_file())
+        SearchPath::new(Some(OsStr::new(path)), &[]).candidates(command, Some(directory)).next()
     };
     let found = found.and_then(|file| fs::canonicalize(file).ok());
     found.map_or(Value::Null, |file| json!([file, stamp(&file)]))

@@ -8,7 +8,8 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
 use pollux_exec::background::Background;
-use pollux_exec::partner::{self, Launch, Partner};
+use pollux_exec::partner::{self, Partner};
+use pollux_exec::program::Program;
 use pollux_exec::shell::Ending;
 use pollux_net::client::{ClientOptions, client};
 use rmcp::model::{
@@ -30,7 +31,8 @@ use crate::config::{Link, child_environment};
 use crate::handler::Handler;
 use crate::log::Log;
 use crate::offer::{self, Offer};
-use crate::request::{RequestError, describe, of_transport};
+use crate::problem::describe;
+use crate::request::{RequestError, of_transport};
 use crate::rights::is_about_rights;
 use crate::server::Server;
 use crate::transport::MAX_MESSAGE;
@@ -146,15 +148,11 @@ async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
 async fn try_connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
     let up = match &server.config.link {
         Link::Stdio { command, args, env, cwd } => {
-            let launch = Launch {
-                program: command.into(),
-                arguments: args.clone(),
-                directory: cwd
-                    .as_ref()
-                    .map_or_else(|| reach.directory.clone(), |cwd| reach.directory.join(cwd)),
-                environment: child_environment(&reach.env, &reach.redaction, env),
-            };
-            stdio(server, reach, launch).await?
+            let directory =
+                cwd.as_ref().map_or_else(|| reach.directory.clone(), |cwd| reach.directory.join(cwd));
+            let environment = child_environment(&reach.env, &reach.redaction, env);
+            let program = Program::new(command, args.clone(), directory, environment);
+            stdio(server, reach, program).await?
         }
         Link::Http { url, headers, or_sse } => match streamable(server, reach, url, headers).await {
             Err(failure) if *or_sse && failure.sign_in.is_none() => {
@@ -189,11 +187,14 @@ async fn try_connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure>
     }
 }
 
-async fn stdio(server: &Arc<Server>, reach: &Reach, launch: Launch) -> Result<Up, Failure> {
-    let command = launch.program.to_string_lossy().into_owned();
-    let (mut partner, pipes) = partner::start(&launch, &reach.background).map_err(|error| {
-        let path = launch.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-        format!("could not start `{command}` in `{}`: {error} (PATH is `{path}`)", launch.directory.display())
+async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<Up, Failure> {
+    let command = program.program.to_string_lossy().into_owned();
+    let (mut partner, pipes) = partner::start(&program, &reach.background).map_err(|error| {
+        let path = program.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
+        format!(
+            "could not start `{command}` in `{}`: {error} (PATH is `{path}`)",
+            program.directory.display()
+        )
     })?;
     let mut tasks = JoinSet::new();
     tasks.spawn(read_errors(pipes.errors, Arc::clone(&server.log)));

@@ -15,6 +15,7 @@ mod elicitation;
 mod handler;
 mod log;
 mod offer;
+mod problem;
 mod prompt;
 mod request;
 mod resource;

@@ -1,8 +1,9 @@
 //! The last words of a server: what it printed to stderr, and what it logged.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::plain;
 
 const LINES: usize = 200;
@@ -24,7 +25,7 @@ impl Log {
     }
 
     pub(crate) fn push(&self, text: &str) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.locked();
         for line in text.lines().filter(|line| !line.trim().is_empty()).take(LINES) {
             let cut: String = line.chars().take(LINE_CHARS).collect();
             if lines.len() == LINES {
@@ -41,7 +42,7 @@ impl Log {
 
     /// The last lines, oldest first.
     pub(crate) fn last(&self, count: usize) -> Vec<String> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.locked();
         lines.iter().skip(lines.len().saturating_sub(count)).cloned().collect()
     }
 }

@@ -3,6 +3,8 @@
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
+/// Characters of a server's instructions that are passed on.
+pub(crate) const INSTRUCTIONS: usize = 8000;
 /// Things of one kind that are taken from a server.
 const MOST: usize = 1000;
 /// Characters of a description; more than that is no description.

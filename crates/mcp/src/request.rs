@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_domain::approval::Person;
 use rmcp::ErrorData;
 use rmcp::model::{ClientRequest, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
@@ -15,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::problem::describe;
+use crate::rights::{Rights, is_about_rights};
 use crate::server::{Progress, Server, Status};
 use crate::transport::http::HttpError;
 
@@ -185,17 +188,38 @@ pub(crate) fn of_transport(error: &DynamicTransportError) -> String {
     }
 }
 
-/// An error with what is behind it.
-pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        source = cause.source();
+impl Server {
+    /// What is said to whoever wants something that the server refuses to strangers.
+    pub(crate) fn wants_sign_in(&self, challenge: &str) -> RequestError {
+        let name = self.name();
+        let text = if is_about_rights(challenge) {
+            format!(
+                "MCP server '{name}' wants wider rights than the present sign-in has. Grant them using: pollux mcp auth {name}"
+            )
+        } else {
+            format!("MCP server '{name}' requires authentication using: pollux mcp auth {name}")
+        };
+        RequestError::SignIn { text, challenge: challenge.to_owned() }
     }
-    text.chars().take(2000).collect()
+
+    /// Tries to get what a refused request lacks. `Ok`: it may be sent again.
+    pub(crate) async fn widen(
+        &self,
+        challenge: &str,
+        person: Option<&dyn Person>,
+        cancel: &CancellationToken,
+    ) -> Result<(), RequestError> {
+        let Some(access) = self.access.as_ref().filter(|_| is_about_rights(challenge)) else {
+            return Err(self.wants_sign_in(challenge));
+        };
+        match access.widen(challenge, person, cancel).await {
+            Ok(Rights::Wider) => Ok(()),
+            Ok(Rights::SignIn) => Err(self.wants_sign_in(challenge)),
+            Ok(Rights::Refused) if cancel.is_cancelled() => Err(RequestError::Cancelled),
+            Ok(Rights::Refused) => Err(RequestError::NoRights { server: self.name().to_owned() }),
+            Err(error) => {
+                Err(RequestError::Transport { server: self.name().to_owned(), why: error.to_string() })
+            }
+        }
+    }
 }

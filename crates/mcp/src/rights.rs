@@ -6,8 +6,7 @@ use pollux_net::oauth::{Login, OAuth, OAuthServer, Wider};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessError;
-use crate::request::{RequestError, describe};
-use crate::server::Server;
+use crate::problem::describe;
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,40 +92,4 @@ fn question(name: &str, login: &Login) -> Question {
         login.url()
     );
     Question { header: name.to_owned(), text, form: QuestionForm::Text { placeholder: String::new() } }
-}
-
-impl Server {
-    /// What is said to whoever wants something that the server refuses to strangers.
-    pub(crate) fn wants_sign_in(&self, challenge: &str) -> RequestError {
-        let name = self.name();
-        let text = if is_about_rights(challenge) {
-            format!(
-                "MCP server '{name}' wants wider rights than the present sign-in has. Grant them using: pollux mcp auth {name}"
-            )
-        } else {
-            format!("MCP server '{name}' requires authentication using: pollux mcp auth {name}")
-        };
-        RequestError::SignIn { text, challenge: challenge.to_owned() }
-    }
-
-    /// Tries to get what a refused request lacks. `Ok`: it may be sent again.
-    pub(crate) async fn widen(
-        &self,
-        challenge: &str,
-        person: Option<&dyn Person>,
-        cancel: &CancellationToken,
-    ) -> Result<(), RequestError> {
-        let Some(access) = self.access.as_ref().filter(|_| is_about_rights(challenge)) else {
-            return Err(self.wants_sign_in(challenge));
-        };
-        match access.widen(challenge, person, cancel).await {
-            Ok(Rights::Wider) => Ok(()),
-            Ok(Rights::SignIn) => Err(self.wants_sign_in(challenge)),
-            Ok(Rights::Refused) if cancel.is_cancelled() => Err(RequestError::Cancelled),
-            Ok(Rights::Refused) => Err(RequestError::NoRights { server: self.name().to_owned() }),
-            Err(error) => {
-                Err(RequestError::Transport { server: self.name().to_owned(), why: error.to_string() })
-            }
-        }
-    }
 }

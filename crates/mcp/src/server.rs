@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::approval::Person;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::Tool;
 use rmcp::model::ProgressToken;
 use rmcp::service::{Peer, RoleClient};
@@ -18,11 +19,9 @@ use crate::access::Access;
 use crate::cache::{Cache, Declarations};
 use crate::config::ServerConfig;
 use crate::log::Log;
-use crate::offer::Offer;
+use crate::offer::{INSTRUCTIONS, Offer, bounded};
 use crate::tool;
 
-/// Characters of a server's instructions that are passed on.
-pub(crate) const INSTRUCTIONS: usize = 8000;
 /// Lines of progress that are kept for calls which do not listen yet.
 const EARLY: usize = 32;
 /// How long after its start a call still waits for a server that has not answered.
@@ -87,11 +86,11 @@ impl Common {
 
     /// Whom servers may ask now.
     pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
-        self.person.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.person.locked().clone()
     }
 
     pub(crate) fn introduce(&self, person: Arc<dyn Person>) {
-        *self.person.lock().unwrap_or_else(PoisonError::into_inner) = Some(person);
+        *self.person.locked() = Some(person);
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -234,7 +233,7 @@ impl Server {
         let info = peer.peer_info();
         let instructions = info.as_ref().and_then(|info| info.instructions.as_deref());
         let instructions = instructions.map(str::trim).filter(|text| !text.is_empty());
-        let instructions = instructions.map(|text| crate::offer::bounded(text, INSTRUCTIONS));
+        let instructions = instructions.map(|text| bounded(text, INSTRUCTIONS));
         let implementation = info.as_ref().and_then(|info| info.server_info.as_ref());
         let known = Declarations { offer, instructions };
         if let Some(cache) = &self.cache {
@@ -351,14 +350,20 @@ impl Server {
 
     /// Passes on that a call got further.
     pub(crate) fn progressed(&self, token: ProgressToken, text: String) {
+        let mut left_out = None;
         let call = self.with_listeners(|listeners| match listeners.calls.get(&token) {
             Some(call) => Some((Arc::clone(call), text)),
             None => {
-                listeners.early.truncate(EARLY - 1);
+                if listeners.early.len() == EARLY {
+                    left_out = listeners.early.pop_back();
+                }
                 listeners.early.push_back((token, text));
                 None
             }
         });
+        if let Some((_, text)) = left_out {
+            self.log.push(&format!("left out, because no call listens yet: {text}"));
+        }
         if let Some((call, text)) = call {
             call.made.notify_one();
             (call.tell)(&text);
@@ -366,7 +371,7 @@ impl Server {
     }
 
     fn with_listeners<T>(&self, act: impl FnOnce(&mut Listeners) -> T) -> T {
-        act(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.progress.locked())
     }
 
     pub(crate) fn report(&self) -> Report {

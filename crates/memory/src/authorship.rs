@@ -106,13 +106,7 @@ fn key(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{AgentId, StateDir};
-
-    fn scratch() -> (tempfile::TempDir, AgentDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let agent = StateDir::at(folder.path().join("state")).agent(&AgentId::default());
-        (folder, agent)
-    }
+    use crate::state::scratch;
 
     #[test]
     fn lines_of_the_model_are_told_from_those_of_the_user() {

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use crate::authorship::Authorship;
 use crate::index::error::IndexError;
 use crate::index::sync::blocking;
-use crate::memory::{Memory, Setup};
+use crate::memory::Memory;
 use crate::redaction;
+use crate::setup::Setup;
 use crate::source::Provenance;
 use crate::source::notes::{LEARNINGS, MAX_BYTES};
 

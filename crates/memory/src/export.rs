@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::index::database;
 use crate::index::error::IndexError;
-use crate::memory::{Memory, Setup};
+use crate::memory::Memory;
+use crate::setup::Setup;
 use crate::source::{Listed, Source};
 use crate::workspace::Space;
 

@@ -5,8 +5,10 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use pollux_domain::sync::Locked as _;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
@@ -66,7 +68,7 @@ impl Indexer {
 
     /// Why the last sync failed.
     pub fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.locked().clone()
     }
 
     /// Indexes what was said since, and ends.
@@ -192,7 +194,7 @@ impl Task {
             Ok(synced) => synced.warnings.into_iter().next_back(),
             Err(error) => Some(error.to_string()),
         };
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *self.problem.locked() = problem;
     }
 }
 

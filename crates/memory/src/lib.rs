@@ -23,6 +23,7 @@ mod redaction;
 mod search;
 mod session_key;
 mod settings;
+mod setup;
 mod source;
 mod state;
 mod status;
@@ -43,7 +44,7 @@ pub use learnings::{
     extract, from_model,
 };
 pub use lock::OwnedLockError;
-pub use memory::{Memory, Setup};
+pub use memory::Memory;
 pub use recall::render;
 pub use recency::{MessageKind, recency_split};
 pub use search::answer::{Answer, Explain, Hit, Request};
@@ -52,6 +53,7 @@ pub use settings::{
     CacheSettings, ChunkMode, Chunking, Provider, QuerySettings, SearchMode, Settings, StoreSettings,
     SyncSettings,
 };
+pub use setup::Setup;
 pub use source::{Provenance, Source};
 pub use state::{AgentDir, AgentId, STATE_DIR_VARIABLE, StateDir, StateError};
 pub use status::{Finding, Level, Status};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::env::{Env, name};
 use pollux_config::files::{self, FileError, Mode};
+use pollux_domain::percent;
 
 /// Another place for the state directory.
 pub const STATE_DIR_VARIABLE: &str = "GIMLI_STATE_DIR";
@@ -154,10 +155,12 @@ impl AgentDir {
 
     /// The transcript of a session or of a topic in it. Neither id can lead elsewhere.
     pub fn transcript_file(&self, session_id: &str, topic: Option<&str>) -> PathBuf {
-        let id = encoded(session_id);
+        let id = percent::encode(session_id.as_bytes(), percent::COMPONENT);
         let name = match topic {
             None => format!("{id}.jsonl"),
-            Some(topic) => format!("{id}-topic-{}.jsonl", encoded(topic)),
+            Some(topic) => {
+                format!("{id}-topic-{}.jsonl", percent::encode(topic.as_bytes(), percent::COMPONENT))
+            }
         };
         self.sessions_dir().join(name)
     }
@@ -199,23 +202,6 @@ impl AgentDir {
     }
 }
 
-/// As `encodeURIComponent` writes it.
-fn encoded(id: &str) -> String {
-    use std::fmt::Write as _;
-    let mut name = String::with_capacity(id.len());
-    for byte in id.bytes() {
-        let plain = byte.is_ascii_alphanumeric()
-            || matches!(byte, b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')');
-        if plain {
-            name.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(name, "%{byte:02X}");
-        }
-    }
-    name
-}
-
 #[cfg(unix)]
 fn is_loose(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -236,6 +222,14 @@ fn is_loose(_path: &Path) -> bool {
 #[cfg(not(unix))]
 pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
+}
+
+/// An agent's folder that goes away again.
+#[cfg(test)]
+pub(crate) fn scratch() -> (tempfile::TempDir, AgentDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = StateDir::at(folder.path().join("state")).agent(&AgentId::default());
+    (folder, agent)
 }
 
 #[cfg(test)]

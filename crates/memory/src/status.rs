@@ -10,7 +10,8 @@ use crate::index::error::IndexError;
 use crate::index::identity::Identity;
 use crate::index::sync::blocking;
 use crate::lock;
-use crate::memory::{Memory, Setup};
+use crate::memory::Memory;
+use crate::setup::Setup;
 use crate::source::{Listed, Source};
 use crate::workspace::Space;
 

@@ -5,13 +5,14 @@ mod prune;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use jsonc_parser::{CollectOptions, ParseOptions};
 use pollux_config::env::Env;
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::JsonObject;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::{Clock, Timestamp};
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ impl SessionStore {
     pub fn read(&self) -> Result<JsonObject, StoreError> {
         let stamp = stamp(&self.file);
         let now = self.clock.now();
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.locked();
         if let (Some(cached), Some(stamp)) = (cache.as_ref(), stamp) {
             let age = now.millis().saturating_sub(cached.read.millis());
             if cached.stamp == stamp && (0..=millis(self.ttl)).contains(&age) && !self.ttl.is_zero() {
@@ -151,7 +152,7 @@ impl SessionStore {
     fn write(&self, store: &JsonObject) -> Result<(), StoreError> {
         let failed = |source: io::Error| FileError::Write { path: self.file.clone(), source };
         let text = serde_json::to_string_pretty(store).map_err(|error| failed(error.into()))?;
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.cache.locked() = None;
         files::replace(&self.file, text.as_bytes(), Mode::Private)?;
         // An older file may have been readable by others; replacing keeps a file's mode.
         state::set_mode(&self.file, 0o600).map_err(failed)?;

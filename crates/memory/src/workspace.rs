@@ -215,13 +215,7 @@ impl Belonging {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{AgentId, StateDir};
-
-    fn scratch() -> (tempfile::TempDir, AgentDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let agent = StateDir::at(folder.path().join("state")).agent(&AgentId::default());
-        (folder, agent)
-    }
+    use crate::state::scratch;
 
     #[cfg(unix)]
     #[test]

@@ -8,9 +8,10 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pollux_domain::JsonObject;
-use pollux_domain::model::{ModelInfo, ModelRequest};
+use pollux_domain::model::{Dialect, InfoSource, ModelInfo, ProviderId};
 use serde_json::Value;
 
+use crate::gemini::capabilities;
 use settings::{Alias, Override};
 
 const BUILT_IN: &str = include_str!("catalogue/models.json");
@@ -55,7 +56,7 @@ pub struct Occasion<'a> {
 pub struct Resolved {
     /// The concrete name that is sent.
     pub id: String,
-    /// Generation settings in the API's words.
+    /// Generation settings in the words of `generateContentConfig`.
     pub settings: JsonObject,
 }
 
@@ -85,9 +86,17 @@ impl Catalogue {
     pub fn info(&self, name: &str) -> ModelInfo {
         let id = self.look_up(name, Occasion::default()).id;
         let bare = bare(&id);
+        let window = self.windows.get(bare).copied();
         ModelInfo {
-            context_window: self.windows.get(bare).copied().unwrap_or(DEFAULT_WINDOW),
-            nested_media: bare.starts_with("gemini-3-"),
+            provider: ProviderId::GEMINI,
+            dialect: Dialect::GEMINI,
+            context_window: window.unwrap_or(DEFAULT_WINDOW),
+            max_output: None,
+            caps: capabilities::of(bare),
+            prices: None,
+            small: capabilities::small(bare),
+            investigator: capabilities::investigator(bare),
+            source: if window.is_some() { InfoSource::Catalogue } else { InfoSource::Guess },
             id,
         }
     }
@@ -132,14 +141,6 @@ impl Catalogue {
             }
         }
         Resolved { id, settings }
-    }
-
-    /// The concrete model and the settings with which a request is sent.
-    pub(crate) fn plan(&self, request: &ModelRequest) -> Resolved {
-        let mut resolved = self.look_up(&request.model, Occasion::default());
-        merge(&mut resolved.settings, &request.settings);
-        resolved.settings.retain(|_, value| !value.is_null());
-        resolved
     }
 
     /// Follows names until one stands for itself.

@@ -1,14 +1,16 @@
 //! The Gemini API: <https://ai.google.dev/api>.
 
-mod attempt;
+pub(crate) mod capabilities;
 mod error;
+mod finish;
 mod grounding;
 mod headers;
 mod history;
+mod protocol;
 pub(crate) mod reply;
-mod stream;
 mod vertex;
 pub(crate) mod wire;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,8 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyStream, RequestRole,
+    Dialect, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Origin,
+    ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
 };
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
@@ -28,14 +31,36 @@ use serde::Serialize;
 
 use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::{Catalogue, Resolved};
-use attempt::Connection;
-use stream::GeminiStream;
+use crate::http::{Connection, HttpOptions, HttpStream};
+use crate::registry::{Need, ProviderSpec, Setup, SetupError};
+use protocol::GeminiProtocol;
 use wire::{CountBody, GenerateBody};
 
 pub use headers::{HeaderError, custom_headers, user_agent};
 
 const GOOGLE: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";
+
+/// Google's API with a key, and Vertex AI.
+pub(crate) const PROVIDER: ProviderSpec = ProviderSpec {
+    id: ProviderId::GEMINI,
+    dialect: Dialect::GEMINI,
+    needs: &[
+        Need::Variable("GEMINI_API_KEY"),
+        Need::Variable("GOOGLE_API_KEY"),
+        Need::Variable("GOOGLE_CLOUD_PROJECT"),
+        Need::Setting("security.auth.selectedType"),
+    ],
+    connect,
+};
+
+fn connect(setup: &Setup<'_>) -> Result<Arc<dyn ModelClient>, SetupError> {
+    let (auth, tokens) = setup.google.clone();
+    let options = GeminiOptions::new(setup.http.clone(), auth, Arc::clone(&setup.catalogue));
+    let mut options = options.configured(setup.env, setup.general, setup.version, setup.model);
+    options.tokens = tokens;
+    Ok(Arc::new(GeminiClient::new(options)?))
+}
 
 /// How to reach the API.
 #[derive(Clone)]
@@ -137,14 +162,14 @@ impl GeminiClient {
             headers: headers::build(&options)?,
             max_attempts: options.max_attempts.max(1),
             catalogue: Arc::clone(&options.catalogue),
-            connection: Arc::new(Connection::new(options, &parsed)),
+            connection: Arc::new(connection(options, &parsed)),
         })
     }
 
     /// The model and the settings a request is sent with.
     fn plan(&self, request: &ModelRequest) -> (Resolved, bool) {
-        let nested_media = self.catalogue.info(&request.model).nested_media;
-        (self.catalogue.plan(request), nested_media)
+        let nested_media = self.catalogue.info(&request.model).caps.media_in_results;
+        (words::plan(&self.catalogue, request), nested_media)
     }
 
     fn generate_request(&self, request: &ModelRequest, verb: &str) -> Result<Request, ModelError> {
@@ -169,6 +194,18 @@ impl GeminiClient {
         Ok(request)
     }
 
+    /// Who answers for a name.
+    fn origin(&self, name: &str) -> Origin {
+        Origin {
+            provider: ProviderId::GEMINI,
+            dialect: Dialect::GEMINI,
+            host: self.connection.host().to_owned(),
+            model: self.catalogue.info(name).id,
+            response_id: None,
+            phase: None,
+        }
+    }
+
     /// Work beside the conversation is given up sooner; the numbers are upstream's.
     fn attempts(&self, role: RequestRole) -> u32 {
         match role {
@@ -186,31 +223,72 @@ impl ModelClient for GeminiClient {
         self.catalogue.info(name)
     }
 
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
-        self.catalogue.plan(request).settings
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
+        words::settings(&self.catalogue, request)
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
         let sendable = self.generate_request(&request, "streamGenerateContent?alt=sse");
         let attempts = self.attempts(request.role);
-        Box::new(GeminiStream::new(Arc::clone(&self.connection), sendable, attempts))
+        let stream = HttpStream::new(Arc::clone(&self.connection), sendable, attempts);
+        Box::new(SignedStream { inner: stream, origin: Arc::new(self.origin(&request.model)) })
     }
 
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
         Box::pin(async move {
             let sendable = self.generate_request(&request, "generateContent")?;
-            self.connection.ask(&sendable, self.attempts(request.role), reply::read).await
+            let attempts = self.attempts(request.role);
+            let mut chunk = self.connection.ask(&sendable, attempts, reply::read).await?;
+            chunk.origin = Some(Arc::new(self.origin(&request.model)));
+            Ok(chunk)
         })
+    }
+
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        let models = self.catalogue.choices().into_iter().map(|(name, _)| self.catalogue.info(&name));
+        Box::pin(std::future::ready(Ok(models.collect())))
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move {
             let info = self.catalogue.info(&request.model);
-            let body = CountBody::new(&request, info.nested_media);
+            let body = CountBody::new(&request, info.caps.media_in_results);
             let sendable = self.post(&info.id, "countTokens", &body)?;
-            self.connection.ask(&sendable, self.attempts(request.role), attempt::read_count).await
+            self.connection.ask(&sendable, self.attempts(request.role), protocol::read_count).await
         })
     }
+}
+
+/// A reply whose chunks say who gave them.
+struct SignedStream {
+    inner: HttpStream,
+    origin: Arc<Origin>,
+}
+
+impl ReplyStream for SignedStream {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
+        Box::pin(async {
+            let mut event = self.inner.next().await;
+            if let Some(Ok(ReplyEvent::Chunk(chunk))) = &mut event {
+                chunk.origin = Some(Arc::clone(&self.origin));
+            }
+            event
+        })
+    }
+}
+
+fn connection(options: GeminiOptions, address: &Url) -> Connection {
+    let protocol = GeminiProtocol { key: options.auth.key, tokens: options.tokens };
+    let http = HttpOptions {
+        http: options.http,
+        retry_broken_streams: options.retry_broken_streams,
+        backoff: options.backoff,
+        first_byte: options.first_byte,
+        stall: options.stall,
+        clock: options.clock,
+        random: options.random,
+    };
+    Connection::new(http, protocol, address)
 }
 
 /// The path of a model, with whatever could change the path's meaning escaped.

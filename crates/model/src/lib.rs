@@ -1,13 +1,16 @@
 //! Language models behind the [`ModelClient`](pollux_domain::model::ModelClient) port.
 //!
-//! Owns: the Gemini API ([`gemini`]: wire format, streaming, retries, what errors mean), which model a
-//! name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]), replies from a file
-//! ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a complete reply
-//! is of any use (`agent`).
-//! Start at [`gemini::GeminiClient`].
+//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), what providers over HTTP share
+//! (`http`: sending, retries, streams), which providers there are and which of them a model's name leads to
+//! ([`registry`]), which model a name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]),
+//! replies from a file ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a
+//! complete reply is of any use (`agent`).
+//! Start at [`registry::PROVIDERS`]; a provider is a module like [`gemini`] and a row in that table.
 
 pub mod auth;
 pub mod catalogue;
 pub mod gemini;
+mod http;
 pub mod recording;
+pub mod registry;
 pub mod scripted;

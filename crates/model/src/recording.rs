@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_domain::BoxFuture;
 use pollux_domain::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream,
+    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
+    ReplyEvent, ReplyStream,
 };
-use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::gemini::reply;
@@ -58,7 +59,7 @@ impl ModelClient for RecordingClient {
         self.inner.resolve(name)
     }
 
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }
 
@@ -82,6 +83,10 @@ impl ModelClient for RecordingClient {
             Ok(total)
         })
     }
+
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        self.inner.list_models()
+    }
 }
 
 struct RecordingStream {
@@ -101,7 +106,7 @@ impl ReplyStream for RecordingStream {
                         chunks.push(reply::to_json(chunk));
                     }
                 }
-                Some(Ok(ReplyEvent::Waiting(_))) => {}
+                Some(Ok(ReplyEvent::Waiting(_) | ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
                 Some(Err(_)) => self.chunks = None,
                 None => {
                     if let Some(chunks) = self.chunks.take()

@@ -6,15 +6,16 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pollux_domain::BoxFuture;
 use pollux_domain::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent, ReplyStream,
+    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
+    ReplyEvent, ReplyStream,
 };
-use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::catalogue::Catalogue;
-use crate::gemini::reply;
 use crate::gemini::wire::GenerateBody;
+use crate::gemini::{reply, words};
 
 pub(crate) const STREAM: &str = "generateContentStream";
 pub(crate) const UNARY: &str = "generateContent";
@@ -121,8 +122,8 @@ impl ScriptedClient {
 
     /// The request as it would have been sent.
     fn describe(&self, request: &ModelRequest) -> Value {
-        let resolved = self.catalogue.plan(request);
-        let nested_media = self.catalogue.info(&request.model).nested_media;
+        let resolved = words::plan(&self.catalogue, request);
+        let nested_media = self.catalogue.info(&request.model).caps.media_in_results;
         let body = GenerateBody::new(request, resolved.settings, nested_media);
         let mut config = serde_json::to_value(body).unwrap_or_default();
         let contents = config.as_object_mut().and_then(|fields| fields.shift_remove("contents"));
@@ -152,8 +153,8 @@ impl ModelClient for ScriptedClient {
         self.catalogue.info(name)
     }
 
-    fn settings(&self, request: &ModelRequest) -> JsonObject {
-        self.catalogue.plan(request).settings
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
+        words::settings(&self.catalogue, request)
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {

@@ -123,12 +123,21 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         .redirect(same_origin_only())
         .referer(false)
         .no_proxy();
-    for (scheme, address) in [("https", &options.proxies.https), ("http", &options.proxies.http)] {
-        if let Some(address) = address {
-            builder = builder.proxy(proxy(scheme, address, &options.proxies.except)?);
-        }
+    for proxy in proxies(options) {
+        builder = builder.proxy(proxy?);
     }
     Ok(builder)
+}
+
+/// Whether the proxies can be used, for a client that is built later.
+pub(crate) fn check_proxies(options: &ClientOptions) -> Result<(), ClientError> {
+    proxies(options).try_for_each(|proxy| proxy.map(drop))
+}
+
+fn proxies(options: &ClientOptions) -> impl Iterator<Item = Result<Proxy, ClientError>> {
+    let addresses = [("https", &options.proxies.https), ("http", &options.proxies.http)];
+    let given = addresses.into_iter().filter_map(|(scheme, address)| Some((scheme, address.as_ref()?)));
+    given.map(|(scheme, address)| proxy(scheme, address, &options.proxies.except))
 }
 
 fn tls(options: &ClientOptions) -> Result<ClientConfig, ClientError> {

@@ -26,7 +26,6 @@ use keychain::{PATIENCE, PROBE_PREFIX, TimedKeychain};
 use known::KnownEntries;
 use older::OlderFiles;
 
-#[cfg(feature = "memory-keychain")]
 pub use keychain::memory::MemoryKeychain;
 pub use keychain::{KeychainAddress, KeychainError};
 pub use record::{OAuthCredentials, OAuthToken};

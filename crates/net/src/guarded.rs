@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -17,7 +17,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Request, Response, StatusCode, Url};
 
 use crate::address::{AllowedHosts, Host, Refusal, is_public, judge};
-use crate::client::{ClientError, ClientOptions, builder};
+use crate::client::{ClientError, ClientOptions, builder, check_proxies};
 use crate::transport;
 
 /// How often a page may send us on.
@@ -60,7 +60,9 @@ pub struct GuardedOptions {
 
 /// A client for addresses that somebody else chose.
 pub struct GuardedClient {
-    http: reqwest::Client,
+    options: ClientOptions,
+    /// Built for the first page: most runs fetch none.
+    http: OnceLock<reqwest::Client>,
     guard: Arc<Guard>,
     limits: FetchLimits,
     has_proxy: bool,
@@ -101,6 +103,8 @@ pub enum FetchError {
     TimedOut(Duration),
     #[error("{0}")]
     Transport(String),
+    #[error(transparent)]
+    Client(#[from] ClientError),
 }
 
 struct Guard {
@@ -111,7 +115,7 @@ struct Guard {
 }
 
 impl GuardedClient {
-    /// Makes a client. Nothing is sent.
+    /// Makes a client. Nothing is sent, but proxies are checked.
     pub fn new(options: GuardedOptions) -> Result<Self, ClientError> {
         let proxies = &options.client.proxies;
         let addresses = [&proxies.https, &proxies.http];
@@ -125,12 +129,20 @@ impl GuardedClient {
             resolver: options.resolver,
             proxies: AllowedHosts::new(hosts),
         });
-        let http = builder(&options.client)?
+        check_proxies(&options.client)?;
+        Ok(Self { options: options.client, http: OnceLock::new(), guard, limits: options.limits, has_proxy })
+    }
+
+    fn http(&self) -> Result<&reqwest::Client, ClientError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
+        let built = builder(&self.options)?
             .redirect(Policy::none())
-            .dns_resolver(Arc::new(GuardedResolver(Arc::clone(&guard))))
+            .dns_resolver(Arc::new(GuardedResolver(Arc::clone(&self.guard))))
             .build()
             .map_err(ClientError::Build)?;
-        Ok(Self { http, guard, limits: options.limits, has_proxy })
+        Ok(self.http.get_or_init(|| built))
     }
 
     /// Judges an address and, for a name, everything it leads to at this moment. A name that cannot be
@@ -165,7 +177,7 @@ impl GuardedClient {
         if self.has_proxy {
             self.screen(request.url()).await?;
         }
-        let response = self.http.execute(request).await.map_err(|error| failure(&error))?;
+        let response = self.http()?.execute(request).await.map_err(|error| failure(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.bounded_body(response).await?;
         Ok(Answer { status, headers, body })
@@ -178,8 +190,8 @@ impl GuardedClient {
                 // The proxy resolves the name; ours is the only look that can be taken before it does.
                 self.screen(&url).await?;
             }
-            let sent =
-                self.http.get(url.clone()).header(ACCEPT, "text/html, text/*;q=0.9, */*;q=0.8").send().await;
+            let request = self.http()?.get(url.clone());
+            let sent = request.header(ACCEPT, "text/html, text/*;q=0.9, */*;q=0.8").send().await;
             let response = sent.map_err(|error| failure(&error))?;
             if !response.status().is_redirection() {
                 return self.read(url, response).await;

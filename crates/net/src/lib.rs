@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod backoff;
+mod bearer;
 pub mod client;
 pub mod credentials;
 pub mod google;

@@ -15,10 +15,11 @@ mod unattended;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::files::FileLock;
 use pollux_config::groups::Secret;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Clock;
 use reqwest::Url;
 
@@ -259,12 +260,12 @@ impl OAuth {
     }
 
     fn known(&self, server: &OAuthServer) -> Option<OAuthCredentials> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.locked();
         known.get(&key(server)).cloned()
     }
 
     fn remember(&self, server: &OAuthServer, credentials: Option<OAuthCredentials>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.locked();
         match credentials {
             Some(credentials) => known.insert(key(server), credentials),
             None => known.remove(&key(server)),

@@ -24,8 +24,3 @@ pub(crate) fn text<const N: usize>() -> Result<String, NoRandomness> {
 pub(crate) fn url_safe(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
-
-/// Lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

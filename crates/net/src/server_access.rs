@@ -7,6 +7,7 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Mutex;
 
+pub use crate::bearer::{bearer, token_of};
 use crate::google::{GoogleError, GoogleTokens};
 use crate::oauth::{OAuth, OAuthServer, TokenError};
 
@@ -164,17 +165,6 @@ impl Impersonation {
         *current = Some((fresh.secret.clone(), now.saturating_add(life).saturating_sub(MARGIN_MS)));
         Ok(fresh.secret)
     }
-}
-
-/// A header that no log shows.
-pub fn bearer(token: &Secret) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn token_of(value: &HeaderValue) -> Option<Secret> {
-    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
 }
 
 #[cfg(test)]

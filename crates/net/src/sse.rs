@@ -9,8 +9,8 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// What a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// The data of one event, its lines joined.
-    Data(Vec<u8>),
+    /// One event: its name if it has one, and its data, the lines joined.
+    Event { name: Option<String>, data: Vec<u8> },
     /// Lines that are no event stream at all, such as a bare JSON error or a web page.
     Stray(Vec<u8>),
 }
@@ -24,18 +24,140 @@ pub enum SseError {
     TooLong,
 }
 
-/// Takes bytes in any split and gives whole events.
+/// One event with all its fields; empty where the stream said nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    /// What kind of event it is.
+    pub event: Option<String>,
+    pub id: Option<String>,
+    /// Milliseconds to wait before connecting again.
+    pub retry: Option<u64>,
+    /// Its lines joined.
+    pub data: Option<Vec<u8>>,
+    /// Lines among the event's that are no fields.
+    pub stray: Vec<u8>,
+}
+
+impl Record {
+    /// Whether it says anything as an event.
+    pub fn has_fields(&self) -> bool {
+        self.event.is_some() || self.id.is_some() || self.retry.is_some() || self.data.is_some()
+    }
+
+    fn len(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        text(&self.event) + text(&self.id) + self.data.as_ref().map_or(0, Vec::len) + self.stray.len()
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name {
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                None => self.data = Some(value.to_vec()),
+            },
+            b"event" => self.event = Some(text()),
+            b"id" if !value.contains(&0) => self.id = Some(text()),
+            b"retry" => self.retry = text().parse().ok().or(self.retry),
+            b"" | b"id" => {}
+            _ => {
+                if !self.stray.is_empty() {
+                    self.stray.push(b'\n');
+                }
+                self.stray.extend_from_slice(line);
+            }
+        }
+    }
+}
+
+/// Takes bytes in any split and gives whole events with all their fields.
 #[derive(Debug)]
-pub struct Parser {
+pub struct Records {
     /// The line under way.
     line: Vec<u8>,
-    data: Vec<u8>,
-    has_data: bool,
-    stray: Vec<u8>,
+    record: Record,
     /// The last byte was a carriage return; a line feed now belongs to it.
     after_return: bool,
     at_start: bool,
     limit: usize,
+}
+
+impl Records {
+    /// For events of at most so many bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { line: Vec::new(), record: Record::default(), after_return: false, at_start: true, limit }
+    }
+
+    /// Takes the next bytes and appends what they complete to `records`.
+    pub fn feed(&mut self, bytes: &[u8], records: &mut VecDeque<Record>) -> Result<(), SseError> {
+        let mut rest = bytes;
+        while let Some((&first, tail)) = rest.split_first() {
+            if std::mem::take(&mut self.after_return) && first == b'\n' {
+                rest = tail;
+                continue;
+            }
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
+            if self.line.len() + piece.len() + self.record.len() > self.limit {
+                return Err(SseError::TooLong);
+            }
+            self.line.extend_from_slice(piece);
+            rest = after;
+            if let Some((&terminator, after)) = after.split_first() {
+                self.after_return = terminator == b'\r';
+                rest = after;
+                records.extend(self.end_line());
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: gives what is left, unless an event was under way.
+    pub fn finish(&mut self) -> Result<Option<Record>, SseError> {
+        let last = if self.line.is_empty() { None } else { self.end_line() };
+        if self.record.data.is_some() {
+            return Err(SseError::Incomplete);
+        }
+        Ok(last.or_else(|| self.whole()))
+    }
+
+    /// The event that a line completes, if it does.
+    fn end_line(&mut self) -> Option<Record> {
+        let mut line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.at_start) && line.starts_with(BOM) {
+            line.drain(..BOM.len());
+        }
+        let whole = if line.is_empty() {
+            self.whole()
+        } else {
+            self.record.field(&line);
+            None
+        };
+        // The buffer is used again, so that a long stream does not allocate for each line.
+        line.clear();
+        self.line = line;
+        whole
+    }
+
+    /// A blank line, or the end, completes an event.
+    fn whole(&mut self) -> Option<Record> {
+        let record = std::mem::take(&mut self.record);
+        (record.has_fields() || !record.stray.trim_ascii().is_empty()).then_some(record)
+    }
+}
+
+/// As [`Records`], for streams of which only the data matters.
+#[derive(Debug)]
+pub struct Parser {
+    records: Records,
+    whole: VecDeque<Record>,
 }
 
 impl Default for Parser {
@@ -47,101 +169,28 @@ impl Default for Parser {
 impl Parser {
     /// For events of at most so many bytes.
     pub fn with_limit(limit: usize) -> Self {
-        Self {
-            line: Vec::new(),
-            data: Vec::new(),
-            has_data: false,
-            stray: Vec::new(),
-            after_return: false,
-            at_start: true,
-            limit,
-        }
+        Self { records: Records::with_limit(limit), whole: VecDeque::new() }
     }
 
     /// Takes the next bytes and appends what they complete to `items`.
     pub fn feed(&mut self, bytes: &[u8], items: &mut VecDeque<Item>) -> Result<(), SseError> {
-        let mut rest = bytes;
-        while let Some((&first, tail)) = rest.split_first() {
-            if std::mem::take(&mut self.after_return) && first == b'\n' {
-                rest = tail;
-                continue;
-            }
-            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-            if self.line.len() + piece.len() + self.data.len() + self.stray.len() > self.limit {
-                return Err(SseError::TooLong);
-            }
-            self.line.extend_from_slice(piece);
-            rest = after;
-            if let Some((&terminator, after)) = after.split_first() {
-                self.after_return = terminator == b'\r';
-                rest = after;
-                self.end_line(items);
-            }
-        }
-        Ok(())
+        let fed = self.records.feed(bytes, &mut self.whole);
+        items.extend(self.whole.drain(..).flat_map(split));
+        fed
     }
 
     /// The stream has ended: gives what is left, unless an event was under way.
     pub fn finish(&mut self) -> Result<Option<Item>, SseError> {
-        let mut items = VecDeque::new();
-        if !self.line.is_empty() {
-            self.end_line(&mut items);
-        }
-        if self.has_data {
-            return Err(SseError::Incomplete);
-        }
-        self.dispatch(&mut items);
-        Ok(items.pop_front())
+        Ok(self.records.finish()?.into_iter().flat_map(split).next())
     }
+}
 
-    fn end_line(&mut self, items: &mut VecDeque<Item>) {
-        let mut line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.at_start) && line.starts_with(BOM) {
-            line.drain(..BOM.len());
-        }
-        if line.is_empty() {
-            self.dispatch(items);
-        } else {
-            self.field(&line);
-        }
-        // The buffer is used again, so that a long stream does not allocate for each line.
-        line.clear();
-        self.line = line;
-    }
-
-    fn field(&mut self, line: &[u8]) {
-        let colon = line.iter().position(|byte| *byte == b':');
-        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
-        let value = value.strip_prefix(b":").unwrap_or(value);
-        match name {
-            b"data" => {
-                if self.has_data {
-                    self.data.push(b'\n');
-                }
-                self.has_data = true;
-                self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
-            }
-            b"" | b"event" | b"id" | b"retry" => {}
-            _ => {
-                if !self.stray.is_empty() {
-                    self.stray.push(b'\n');
-                }
-                self.stray.extend_from_slice(line);
-            }
-        }
-    }
-
-    /// A blank line, or the end, completes an event.
-    fn dispatch(&mut self, items: &mut VecDeque<Item>) {
-        if std::mem::take(&mut self.has_data) {
-            items.push_back(Item::Data(std::mem::take(&mut self.data)));
-        }
-        let stray = std::mem::take(&mut self.stray);
-        if !stray.trim_ascii().is_empty() {
-            items.push_back(Item::Stray(stray));
-        }
-    }
+/// The data of an event, and what stood among its lines.
+fn split(record: Record) -> impl Iterator<Item = Item> {
+    let stray = Some(record.stray).filter(|stray| !stray.trim_ascii().is_empty());
+    let name = record.event.filter(|name| !name.is_empty());
+    let event = record.data.map(|data| Item::Event { name, data });
+    event.into_iter().chain(stray.map(Item::Stray))
 }
 
 #[cfg(test)]
@@ -165,7 +214,11 @@ mod tests {
     }
 
     fn data(text: &str) -> Item {
-        Item::Data(text.as_bytes().to_vec())
+        Item::Event { name: None, data: text.as_bytes().to_vec() }
+    }
+
+    fn named(name: &str, text: &str) -> Item {
+        Item::Event { name: Some(name.to_owned()), data: text.as_bytes().to_vec() }
     }
 
     #[test]
@@ -176,7 +229,10 @@ mod tests {
             ("data: 1\r\rdata:2\r\r", vec![data("1"), data("2")]),
             ("\u{feff}data: 1\n\n", vec![data("1")]),
             ("data: a\ndata: b\n\n", vec![data("a\nb")]),
-            (": hello\nid: 7\nevent: x\nretry: 5\ndata: 1\n\n\n\n", vec![data("1")]),
+            (": hello\nid: 7\nretry: 5\ndata: 1\n\n\n\n", vec![data("1")]),
+            ("event: x\ndata: 1\n\ndata: 2\n\n", vec![named("x", "1"), data("2")]),
+            ("data: 1\nevent:y\n\nevent: z\n\ndata: 2\n\n", vec![named("y", "1"), data("2")]),
+            ("event: x\nevent:\ndata: 1\n\n", vec![data("1")]),
             ("data\n\n", vec![data("")]),
             ("data:  two\n\n", vec![data(" two")]),
             ("", vec![]),
@@ -186,6 +242,25 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(parse([text.as_bytes()]), (expected.clone(), None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn records_have_every_field_in_every_split() {
+        let text = "\u{feff}: hello\nevent: endpoint\ndata: /m?é\n\nid: 7\r\nretry: 500\r\nretry: x\r\n\r\n\
+                    id: a\0b\ndata: a\rdata: b\r\rnonsense\n\n";
+        let expected = [
+            Record { event: Some("endpoint".to_owned()), data: Some("/m?é".into()), ..Record::default() },
+            Record { id: Some("7".to_owned()), retry: Some(500), ..Record::default() },
+            Record { data: Some("a\nb".into()), ..Record::default() },
+            Record { stray: "nonsense".into(), ..Record::default() },
+        ];
+        for size in [1, 2, 3, 7, 1000] {
+            let (mut records, mut whole) = (Records::with_limit(1000), VecDeque::new());
+            for piece in text.as_bytes().chunks(size) {
+                records.feed(piece, &mut whole).unwrap();
+            }
+            assert_eq!(whole, expected, "{size}");
         }
     }
 
@@ -213,7 +288,7 @@ mod tests {
         fn the_same_events_come_out_of_every_chunking(
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
-                    "data: ", "data:", "{\"a\":1}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", ": c", "id: 1",
+                    "data: ", "data:", "event: e", "{\"a\":1}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", ": c", "id: 1",
                     "é", "\u{feff}", "{", "<html>", " ", "x",
                 ]),
                 0..40,

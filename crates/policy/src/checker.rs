@@ -1,19 +1,18 @@
 //! Safety checkers: a second look at calls that the rules would let through.
 
 mod allowed_path;
-mod turns;
+pub(crate) mod turns;
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use pollux_domain::content::Content;
+use pollux_domain::text::shortened;
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 pub(crate) use self::allowed_path::allowed_path;
-use crate::engine::Engine;
-use crate::request::{Decision, Request, RuleSource, Verdict};
+pub use crate::request::ExternalCheck;
+use crate::request::{Decision, RuleSource};
 use crate::rule::{Condition, Modes};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::ToolMatch;
@@ -27,6 +26,9 @@ const MAX_LIMIT: Duration = Duration::from_secs(30);
 /// What is said where `security.enableConseca` is on.
 pub(crate) const NO_CONSECA: &str =
     "`security.enableConseca` asks for the safety checker `conseca`, which this version does not have";
+
+/// Characters of a checker's text that people and the model read.
+const MAX_ANSWER: usize = 2000;
 
 /// Version of the protocol that external checkers speak.
 const PROTOCOL: &str = "1.0.0";
@@ -53,23 +55,6 @@ pub(crate) struct CheckerRule {
     pub(crate) required_context: Vec<String>,
     pub(crate) config: Option<Value>,
     pub(crate) source: RuleSource,
-}
-
-/// An external checker that the caller has to ask before the call may run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExternalCheck {
-    /// A plain name, fit for a file's.
-    pub name: String,
-    /// The program and its arguments; without them it is what the user installed under the name.
-    pub command: Option<Vec<String>>,
-    /// Whether it wants the working directory and the workspace.
-    pub wants_environment: bool,
-    /// Whether it wants the conversation.
-    pub wants_history: bool,
-    pub config: Option<Value>,
-    /// How long it may take.
-    pub limit: Duration,
-    pub source: RuleSource,
 }
 
 impl CheckerRule {
@@ -186,22 +171,16 @@ impl CheckAnswer {
             Some(Value::String(word)) if word == "deny" => Decision::Deny,
             Some(Value::String(word)) if word == "ask_user" => Decision::Ask,
             Some(other) => {
-                return Err(malformed(format!("its decision is {}", shortened(&other.to_string()))));
+                return Err(malformed(format!(
+                    "its decision is {}",
+                    shortened(&other.to_string(), MAX_ANSWER)
+                )));
             }
             None => return Err(malformed("it holds no decision".to_owned())),
         };
         let reason = ["reason", "error"].iter().find_map(|key| value.get(key).and_then(Value::as_str));
         let fallback = || format!("the safety checker `{name}` says {}", decision.as_str());
-        Ok(Self { decision, reason: reason.map_or_else(fallback, shortened) })
-    }
-}
-
-/// A text of a checker that people and the model read.
-fn shortened(text: &str) -> String {
-    const MOST: usize = 2000;
-    match text.char_indices().nth(MOST) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(MOST).chain(['…']).collect(),
+        Ok(Self { decision, reason: reason.map_or_else(fallback, |reason| shortened(reason, MAX_ANSWER)) })
     }
 }
 
@@ -212,41 +191,6 @@ pub trait CheckerPort: Send + Sync {
         check: &'a ExternalCheck,
         request: &'a CheckRequest<'a>,
     ) -> BoxFuture<'a, Result<CheckAnswer, CheckFailure>>;
-}
-
-impl Engine {
-    /// Asks the external checkers that a verdict names, in their order: one that denies or gives no usable
-    /// answer denies, one that wants to ask asks, and none can make the verdict milder.
-    pub async fn checked(
-        &self,
-        mut verdict: Verdict,
-        request: &Request<'_>,
-        history: &[Arc<Content>],
-        port: &dyn CheckerPort,
-    ) -> Verdict {
-        let checks = std::mem::take(&mut verdict.checks);
-        if checks.is_empty() {
-            return verdict;
-        }
-        let wanted = checks.iter().any(|check| check.wants_history);
-        let turns = if wanted { turns::of(history) } else { Vec::new() };
-        let workspaces = self.workspaces();
-        let question = CheckRequest {
-            tool: request.tool,
-            args: request.args,
-            directory: workspaces.first().map_or(Path::new("/"), PathBuf::as_path),
-            workspaces,
-            history: &turns,
-        };
-        for check in &checks {
-            if verdict.decision == Decision::Deny {
-                break;
-            }
-            let answer = port.check(check, &question).await;
-            self.apply_check(&mut verdict, check, answer, request.interactive);
-        }
-        verdict
-    }
 }
 
 /// Where paths lead once links are followed; the caller may look at the disk, this crate does not.

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{ANY_FOLDERS, ANY_NAME};
+use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
 /// So many names are looked at for one decision.
 pub(crate) const MOST_NAMES: usize = 100_000;

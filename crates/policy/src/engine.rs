@@ -1,6 +1,7 @@
 //! Decides on calls.
 
 mod call;
+mod checks;
 mod index;
 mod prefix;
 mod protection;
@@ -15,10 +16,10 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 
 use self::call::{Call, Hit};
-use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, ExternalCheck, Resolver};
+use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, Resolver};
 use crate::disk::Disk;
 use crate::file::Problem;
-use crate::request::{Decision, Request, RuleSource, Verdict};
+use crate::request::{Decision, ExternalCheck, Request, RuleSource, Verdict};
 use crate::rule::{About, Rule, Unreadable};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
@@ -154,12 +155,6 @@ impl Engine {
         self.denies_commands = self.rules.iter().any(|rule| {
             rule.decision == Decision::Deny && !rule.condition.is_always() && rule.tool.covers_shell()
         });
-    }
-
-    /// The same rules with other facts about the workspace.
-    pub fn moved_to(mut self, options: Options) -> Self {
-        self.options = options;
-        self
     }
 
     /// What is wrong with the files that were loaded.

@@ -22,6 +22,7 @@ pub mod settings_rules;
 pub mod shell;
 mod tier;
 mod tool_name;
+mod wildcard;
 
 pub use file::{Problem, Severity};
 pub use tier::Tier;

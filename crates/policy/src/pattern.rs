@@ -29,8 +29,8 @@ pub(crate) enum PatternError {
 /// An expression in JavaScript's syntax, searched for anywhere in a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    /// Knows all of the syntax, but may try every way through a text.
-    regex: regress::Regex,
+    /// Knows all of the syntax, but may try every way through a text; made when first needed.
+    regex: Arc<OnceLock<Option<regress::Regex>>>,
     /// Takes time in proportion to the text; made when first needed, `None` if the syntax is beyond it.
     linear: Arc<OnceLock<Option<regex::Regex>>>,
     source: String,
@@ -82,13 +82,13 @@ impl Pattern {
         if text.chars().count() > MAX_PATTERN {
             return Err(PatternError::Unsafe);
         }
-        let regex = regress::Regex::with_flags(source, flags)
-            .map_err(|error| PatternError::Invalid(error.to_string()))?;
+        // Which letters differ in case only is costly to find out and says nothing about the syntax.
+        regress::Regex::new(source).map_err(|error| PatternError::Invalid(error.to_string()))?;
         if repeats_ambiguously(source) {
             return Err(PatternError::Unsafe);
         }
         Ok(Self {
-            regex,
+            regex: Arc::default(),
             linear: Arc::default(),
             source: source.to_owned(),
             ignores_case: flags.contains('i'),
@@ -103,6 +103,11 @@ impl Pattern {
             regex::RegexBuilder::new(&source).case_insensitive(self.ignores_case).build().ok()
         });
         made.as_ref()
+    }
+
+    fn full(&self) -> Option<&regress::Regex> {
+        let flags = if self.ignores_case { "i" } else { "" };
+        self.regex.get_or_init(|| regress::Regex::with_flags(&self.source, flags).ok()).as_ref()
     }
 
     /// Whether going back through a text of this length could take too long.
@@ -121,7 +126,10 @@ impl Pattern {
         let found = match self.linear() {
             Some(regex) => regex.is_match(subject),
             None if self.may_take_long(subject.len()) => return Found::Unknown,
-            None => self.regex.find(subject).is_some(),
+            None => match self.full() {
+                Some(regex) => regex.find(subject).is_some(),
+                None => return Found::Unknown,
+            },
         };
         if found { Found::Yes } else { Found::No }
     }
@@ -404,7 +412,7 @@ mod tests {
             let pattern = Pattern::for_args(source).unwrap();
             assert!(pattern.linear().is_some(), "{source}");
             for subject in subjects {
-                let found = pattern.regex.find(subject).is_some();
+                let found = pattern.full().unwrap().find(subject).is_some();
                 assert_eq!(pattern.find(subject) == Found::Yes, found, "{source} on {subject:?}");
             }
         }

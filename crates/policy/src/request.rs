@@ -1,12 +1,13 @@
 //! What is asked and what is answered.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
+use serde_json::Value;
 
-use crate::checker::ExternalCheck;
 use crate::shell::Understanding;
 
 /// A call to be decided on.
@@ -91,4 +92,21 @@ pub struct RuleSource {
     pub label: String,
     /// Tier plus priority, as in `4.95`.
     pub priority: f64,
+}
+
+/// An external checker that the caller has to ask before the call may run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExternalCheck {
+    /// A plain name, fit for a file's.
+    pub name: String,
+    /// The program and its arguments; without them it is what the user installed under the name.
+    pub command: Option<Vec<String>>,
+    /// Whether it wants the working directory and the workspace.
+    pub wants_environment: bool,
+    /// Whether it wants the conversation.
+    pub wants_history: bool,
+    pub config: Option<Value>,
+    /// How long it may take.
+    pub limit: Duration,
+    pub source: RuleSource,
 }

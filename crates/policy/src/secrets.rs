@@ -1,5 +1,31 @@
 //! Files that people keep secrets in. They are not read for the model without being asked for.
 
+/// Whole names, apart from `.env` and its kin.
+const NAMES: &[&str] = &[
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".htpasswd",
+    ".vault-token",
+    ".git-credentials",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
+    "id_dsa",
+];
+/// What agents keep their sign-ins in, below a home.
+const SIGN_INS: &[&str] = &[
+    "oauth_creds.json",
+    "gemini-credentials.json",
+    "mcp-oauth-tokens.json",
+    "mcp-oauth-tokens-v2.json",
+    "a2a-oauth-tokens.json",
+];
+/// Endings of keys.
+const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".ppk", ".kdbx"];
+
 /// Whether a file of this name, or a folder on its way, is one that keeps secrets.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -9,30 +35,15 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
         ["example", "sample", "template", "dist", "defaults"].iter().any(|word| kind.contains(word))
     });
     let is_variables = matches!(name.as_str(), ".env" | ".envrc") || (kind.is_some() && !is_example);
-    let is_credentials = matches!(
-        name.as_str(),
-        ".netrc"
-            | ".npmrc"
-            | ".pypirc"
-            | ".pgpass"
-            | ".my.cnf"
-            | ".htpasswd"
-            | ".vault-token"
-            | ".git-credentials"
-            | "id_rsa"
-            | "id_ed25519"
-            | "id_ecdsa"
-            | "id_dsa"
-            | "oauth_creds.json"
-            | "gemini-credentials.json"
-            | "mcp-oauth-tokens.json"
-            | "mcp-oauth-tokens-v2.json"
-            | "a2a-oauth-tokens.json"
-    );
-    let is_key = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".ppk", ".kdbx"]
-        .iter()
-        .any(|end| name.ends_with(end));
+    let is_credentials = NAMES.contains(&name.as_str()) || SIGN_INS.contains(&name.as_str());
+    let is_key = ENDINGS.iter().any(|end| name.ends_with(end));
     is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
+}
+
+/// Names of secrets that a repository may hold, to hold a pattern against.
+pub(crate) fn samples() -> impl Iterator<Item = String> {
+    let named = [".env", ".env.local", ".envrc"].iter().chain(NAMES).map(|name| (*name).to_owned());
+    named.chain(ENDINGS.iter().map(|end| format!("a{end}")))
 }
 
 /// Whether everything in a folder of this name is private: keys and clouds below a home.
@@ -68,6 +79,11 @@ mod tests {
         for name in [".env.example", ".env.sample", "env", "main.rs", "id_rsa.pub", "keys.md"] {
             assert!(!is_secret_name(name), "{name}");
         }
+    }
+
+    #[test]
+    fn every_sample_is_a_secret() {
+        assert_eq!(samples().filter(|name| !is_secret_name(name)).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod variables;
 mod word;
 mod wrapper;
 
+pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub use danger::is_dangerous;
 pub use names::program_names;
 pub use reach::{Touch, touches};
@@ -94,11 +95,6 @@ impl Pattern {
         self.text.starts_with(['-', '*', '?', '[', ANY_NAME, ANY_FOLDERS])
     }
 }
-
-/// Any name or part of a name, with a leading dot as well.
-pub const ANY_NAME: char = '\u{2}';
-/// Any folders, one in another, or none.
-pub const ANY_FOLDERS: char = '\u{3}';
 
 /// A redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]

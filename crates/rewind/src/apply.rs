@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pollux_domain::hex;
+
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -15,7 +17,7 @@ use crate::path::RelPath;
 use crate::plan::{Action, Step};
 use crate::rights::Rights;
 use crate::scope::TEMP_PREFIX;
-use crate::store::{Store, hex};
+use crate::store::Store;
 
 /// Whether conflicting steps are executed too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +206,7 @@ fn must_go(step: &Step) -> bool {
 fn temp_name(path: &RelPath) -> Vec<u8> {
     let hash: [u8; 32] = Sha256::digest(path.bytes()).into();
     let mut name = TEMP_PREFIX.to_vec();
-    name.extend(hex(&hash).bytes().take(16));
+    name.extend(hex::encode(&hash).bytes().take(16));
     name
 }
 

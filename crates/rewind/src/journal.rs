@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::id::SessionId;
+use pollux_domain::sync::Locked as _;
 
 mod log;
 mod point;
@@ -406,6 +407,6 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }

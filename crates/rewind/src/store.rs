@@ -6,10 +6,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pollux_config::files::{self, FileError, Mode};
+use pollux_domain::hex;
+use pollux_domain::sync::Locked as _;
 use rustix::fs::{AtFlags, CWD, linkat};
 use sha2::{Digest as _, Sha256};
 
@@ -211,17 +213,17 @@ impl Store {
     }
 
     fn object_path(&self, hash: &Hash) -> PathBuf {
-        let hex = hex(hash);
+        let hex = hex::encode(hash);
         let (shard, rest) = hex.split_at_checked(2).unwrap_or_default();
         self.folder.join("objects").join(shard).join(rest)
     }
 
     fn link_path(&self, key: &Hash) -> PathBuf {
-        self.folder.join("links").join(hex(key))
+        self.folder.join("links").join(hex::encode(key))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Hash, u64>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.locked()
     }
 }
 
@@ -244,7 +246,7 @@ pub(crate) fn sweep(folder: &Path, is_needed: impl Fn(&Hash) -> bool) {
         }
     }
     for link in fs::read_dir(folder.join("links")).into_iter().flatten().flatten() {
-        if !link.file_name().to_str().and_then(unhex).is_some_and(|key| is_needed(&key)) {
+        if !link.file_name().to_str().and_then(hash_of).is_some_and(|key| is_needed(&key)) {
             let _ = fs::remove_file(link.path());
         }
     }
@@ -264,7 +266,7 @@ fn list(objects: &Path) -> HashMap<Hash, u64> {
 }
 
 fn named(shard: &std::ffi::OsStr, rest: &std::ffi::OsStr) -> Option<Hash> {
-    unhex(&format!("{}{}", shard.to_str()?, rest.to_str()?))
+    hash_of(&format!("{}{}", shard.to_str()?, rest.to_str()?))
 }
 
 fn copy_hashed(from: &mut File, into: &mut impl Write) -> io::Result<(Hash, u64)> {
@@ -281,16 +283,7 @@ fn copy_hashed(from: &mut File, into: &mut impl Write) -> io::Result<(Hash, u64)
     }
 }
 
-pub(crate) fn hex(hash: &Hash) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
-    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-pub(crate) fn unhex(text: &str) -> Option<Hash> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect();
-    let bytes: Vec<u8> =
-        digits?.chunks_exact(2).map(|pair| pair.iter().fold(0, |sum, d| sum << 4 | d)).collect();
-    if text.len() == 64 { bytes.try_into().ok() } else { None }
+/// The hash that 64 digits stand for.
+pub(crate) fn hash_of(text: &str) -> Option<Hash> {
+    hex::decode(text)?.try_into().ok()
 }

@@ -19,7 +19,7 @@ use pollux_config::paths::sha256_hex;
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use crate::load::SessionKind;
+use crate::kind::SessionKind;
 
 /// The field that says what was taken out.
 pub(crate) const FIELD: &str = "polluxBlobs";

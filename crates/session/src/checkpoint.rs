@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::content::Content;
+use pollux_domain::percent;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -127,39 +128,14 @@ fn names(temp: &Path, tag: &str) -> Vec<PathBuf> {
     names
 }
 
-/// As JavaScript's `encodeURIComponent`.
+/// As upstream writes it.
 fn encoded(tag: &str) -> String {
-    let mut name = String::new();
-    for byte in tag.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
-            name.push(char::from(byte));
-        } else {
-            name.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    name
+    percent::encode(tag.as_bytes(), percent::COMPONENT)
 }
 
 /// What is no encoding stays as it is.
 fn decoded(name: &str) -> String {
-    let bytes = name.as_bytes();
-    let mut text = Vec::new();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        let value = pair.filter(|_| *byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match value {
-            Some(value) => {
-                text.push(value);
-                at += 3;
-            }
-            None => {
-                text.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(text).unwrap_or_else(|_| name.to_owned())
+    String::from_utf8(percent::decode(name)).unwrap_or_else(|_| name.to_owned())
 }
 
 #[cfg(test)]

@@ -108,13 +108,13 @@ impl Builder {
     }
 
     fn reply(&mut self, message: ReplyMessage) {
-        let ReplyMessage { id, parts, mut calls, .. } = message;
+        let ReplyMessage { id, parts, mut calls, origin, .. } = message;
         let parts = reply_parts(&id, parts, &mut calls);
         if parts.is_empty() {
             return;
         }
         self.close_calls();
-        let content = Content::model(parts);
+        let content = Content { origin, ..Content::model(parts) };
         self.open = OpenCalls::of(&content, calls);
         self.push(RestoredTurn { message_id: Some(id), content });
     }
@@ -161,17 +161,14 @@ fn reply_parts(id: &str, mut parts: Vec<Part>, calls: &mut [StoredCall]) -> Vec<
     // An answer in a model's turn has no place in a conversation.
     parts.retain(|part| !matches!(part.body, Body::Response(_)));
     parts.extend(calls.iter_mut().map(|call| {
-        let mut part = Part::call(FunctionCall {
-            id: Some(call.id.as_str().to_owned()),
-            name: call.name.clone(),
-            args: std::mem::take(&mut call.args),
-        });
-        part.thought_signature = call.signature.take();
+        let id = Some(call.id.as_str().to_owned());
+        let mut part = Part::call(FunctionCall::new(id, call.name.clone(), std::mem::take(&mut call.args)));
+        part.seal = call.seal.take();
         part
     }));
     parts
 }
 
 fn is_worth_sending(part: &Part) -> bool {
-    !part.is_blank() && !matches!(part.body, Body::Thought(_))
+    !part.is_blank() && !matches!(part.body, Body::Reasoning { seal: None, .. })
 }

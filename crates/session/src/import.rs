@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::blobs::{Blobs, Guard};
 use crate::document;
 use crate::load::{self, Folded, LoadError, StoredSession, load};
-use crate::recorder::{NewSession, extension};
+use crate::record::{NewSession, extension};
 
 /// Why a file was not imported. A caller puts its own prefix before the text.
 #[derive(Debug, thiserror::Error)]

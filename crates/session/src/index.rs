@@ -9,7 +9,8 @@ use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::load::{self, FileStamp, LoadError, SessionKind, kind_of, time_of};
+use crate::kind::{SessionKind, kind_of};
+use crate::load::{self, FileStamp, LoadError, time_of};
 use crate::raw;
 use crate::stream::Stream;
 use crate::title::clean;
@@ -197,12 +198,13 @@ impl Tally {
         if let Some(tokens) = view.field("tokens").and_then(|tokens| raw::fields(tokens.get())) {
             let count = |key: &str| tokens.get(key).and_then(|count| count.get().parse().ok()).unwrap_or(0);
             self.usage.add(Usage {
-                prompt: count("input"),
-                candidates: count("output"),
+                input: count("input"),
+                output: count("output"),
                 cached: count("cached"),
-                thoughts: count("thoughts"),
-                tool: count("tool"),
+                reasoning: count("thoughts"),
+                tool_input: count("tool"),
                 total: count("total"),
+                ..Usage::default()
             });
         }
         if let Some(model) = view.string("model").filter(|model| !self.models.contains(model)) {

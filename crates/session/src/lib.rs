@@ -17,6 +17,7 @@ mod find_project;
 mod history;
 mod import;
 mod index;
+mod kind;
 mod listing;
 mod load;
 mod lock;
@@ -24,6 +25,7 @@ mod message;
 mod projects;
 mod prompt_log;
 mod raw;
+mod record;
 mod recorder;
 mod redo;
 mod retention;
@@ -47,11 +49,12 @@ pub use find_project::{NameMatch, ProjectCandidate, ProjectSearch, Proof, defaul
 pub use history::{RestoredTurn, history, into_history};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
+pub use kind::SessionKind;
 pub use listing::{
     Listing, SelectError, SessionInfo, exists, files_of, list, list_projects, list_text, relative_time,
     select, select_anywhere, session_files, subagent_files, subagents,
 };
-pub use load::{LoadError, RepairNote, SessionKind, StoredSession, load};
+pub use load::{LoadError, RepairNote, StoredSession, load};
 pub use message::encode::display as display_json;
 pub use message::{
     Compression, Message, MessageId, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage,
@@ -59,10 +62,8 @@ pub use message::{
 pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
-pub use recorder::{
-    CallRecord, CallResult, ForkError, NewSession, RecordError, Recorder, ReplyRecord, ResumeError,
-    new_message_id,
-};
+pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
+pub use recorder::{ForkError, RecordError, Recorder, ResumeError, new_message_id};
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
     delete_leftovers, leftovers, plan,

@@ -20,7 +20,8 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
 use crate::index::{IndexRecord, glimpse, summarise};
-use crate::load::{SessionKind, StoredSession};
+use crate::kind::SessionKind;
+use crate::load::StoredSession;
 use crate::message::{Message, UserMessage, UserText, user_text_kind};
 use crate::projects::KnownProject;
 use crate::recorder::sanitised;

@@ -18,6 +18,7 @@ use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::blobs::{self, Blobs};
+use crate::kind::{SessionKind, kind_of};
 use crate::message::{Message, MessageFields, message_from_json};
 use crate::redo;
 use crate::stream::Stream;
@@ -68,23 +69,6 @@ impl StoredSession {
             extra: self.extra.clone(),
             stamp: self.stamp,
             layout: self.layout,
-        }
-    }
-}
-
-/// Whose conversation a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionKind {
-    #[default]
-    Main,
-    Subagent,
-}
-
-impl SessionKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Subagent => "subagent",
         }
     }
 }
@@ -314,13 +298,6 @@ fn stored(path: &Path, decoded: Decoded, stamp: FileStamp) -> StoredSession {
         extra: meta,
         stamp,
         layout,
-    }
-}
-
-pub(crate) fn kind_of(meta: &JsonObject) -> SessionKind {
-    match meta.get("kind").and_then(Value::as_str) {
-        Some("subagent") => SessionKind::Subagent,
-        _ => SessionKind::Main,
     }
 }
 

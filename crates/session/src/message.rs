@@ -3,15 +3,18 @@
 mod decode;
 pub(crate) mod encode;
 mod fields;
+mod own;
 
 pub(crate) use decode::message_from_json;
 pub(crate) use fields::MessageFields;
 
+use std::sync::Arc;
+
 use pollux_domain::JsonObject;
-use pollux_domain::content::{Body, Part};
+use pollux_domain::content::{Body, Part, Seal};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::id::CallId;
-use pollux_domain::model::Usage;
+use pollux_domain::model::{Origin, Usage};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::Display;
 use serde_json::Value;
@@ -51,8 +54,10 @@ pub struct ReplyMessage {
     pub time: Option<Timestamp>,
     pub parts: Vec<Part>,
     pub thoughts: Vec<(Thought, Option<Timestamp>)>,
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     pub model: Option<String>,
+    /// Who said it, where the file says more than that it was Gemini.
+    pub origin: Option<Arc<Origin>>,
     pub calls: Vec<StoredCall>,
     /// Fields this program does not know.
     pub extra: JsonObject,
@@ -84,7 +89,7 @@ pub struct StoredCall {
     pub id: CallId,
     pub name: String,
     pub args: JsonObject,
-    pub signature: Option<String>,
+    pub seal: Option<Seal>,
     pub status: StoredStatus,
     /// What the model got for it; empty if there is no result.
     pub result: Vec<Part>,
@@ -146,7 +151,7 @@ impl Message {
                 !message.calls.is_empty()
                     || !message.thoughts.is_empty()
                     || message.parts.iter().any(|part| match &part.body {
-                        Body::Text(text) | Body::Thought(text) => !text.trim().is_empty(),
+                        Body::Text(text) | Body::Reasoning { text, .. } => !text.trim().is_empty(),
                         _ => true,
                     })
             }

@@ -17,71 +17,23 @@ pub use resume::ResumeError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
-use pollux_domain::event::{CallStatus, Severity, Thought};
+use pollux_domain::event::{CallStatus, Severity};
 use pollux_domain::id::{CallId, SessionId};
-use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
-use pollux_domain::tool::Display;
 
 use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
-use crate::load::{SessionKind, StoredSession};
+use crate::load::StoredSession;
 use crate::lock::Lock;
 use crate::message::{MessageId, encode};
+use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
 use medium::WriteFailure;
 use new_file::{NewFile, free_path};
 use resume::Unconverted;
-
-/// A session that is about to begin.
-#[derive(Debug, Clone)]
-pub struct NewSession {
-    pub id: SessionId,
-    pub project_hash: String,
-    /// Where the file goes; created if need be.
-    pub chats_dir: PathBuf,
-    pub format: SessionFormat,
-    pub kind: SessionKind,
-    pub now: Timestamp,
-}
-
-/// A reply of the model, complete and valid.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReplyRecord {
-    /// What was said; calls are in `calls`.
-    pub parts: Vec<Part>,
-    pub thoughts: Vec<(Thought, Timestamp)>,
-    pub usage: Option<Usage>,
-    pub model: String,
-    pub calls: Vec<CallRecord>,
-}
-
-/// A call as the model asked for it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallRecord {
-    pub id: CallId,
-    pub name: String,
-    pub args: JsonObject,
-    pub signature: Option<String>,
-    pub display_name: String,
-    pub description: String,
-    pub markdown: bool,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallResult {
-    pub id: CallId,
-    pub status: CallStatus,
-    /// What the model gets.
-    pub result: Vec<Part>,
-    /// What people see.
-    pub display: Display,
-}
 
 /// How a call ended, as it goes into the file.
 #[derive(Debug)]
@@ -362,13 +314,6 @@ impl Recorder {
 /// A fresh id for a message.
 pub fn new_message_id() -> MessageId {
     uuid::Uuid::new_v4().to_string()
-}
-
-pub(crate) fn extension(format: SessionFormat) -> &'static str {
-    match format {
-        SessionFormat::Json => "json",
-        SessionFormat::Jsonl => "jsonl",
-    }
 }
 
 /// An id made safe for file names, as upstream does it.

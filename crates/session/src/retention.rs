@@ -18,7 +18,7 @@ use pollux_domain::time::Timestamp;
 
 use crate::delete::artefacts;
 use crate::index::IndexRecord;
-use crate::load::SessionKind;
+use crate::kind::SessionKind;
 use crate::recorder::sanitised;
 
 const HOUR: i64 = 3_600_000;

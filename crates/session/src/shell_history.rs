@@ -32,7 +32,7 @@ pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryE
     let _lock = FileLock::acquire(&path)?;
     let mut commands = parse(&files::read_text(&path)?.unwrap_or_default());
     // A command of several lines is read back on one.
-    let command = one_line(command);
+    let command = joined_lines(command);
     commands.retain(|known| *known != command);
     commands.push(command);
     let surplus = commands.len().saturating_sub(MAX_COMMANDS);
@@ -41,7 +41,7 @@ pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryE
     Ok(())
 }
 
-fn one_line(command: &str) -> String {
+fn joined_lines(command: &str) -> String {
     command.lines().map(|line| line.trim_end_matches('\r')).collect::<Vec<_>>().join(" ")
 }
 

@@ -20,16 +20,6 @@ pub(crate) fn clean(text: &str) -> String {
     }
 }
 
-/// At most `max` characters, the last three being dots if something was cut.
-pub(crate) fn shorten(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(max.saturating_sub(3)).collect();
-    short.push_str("...");
-    short
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,8 +43,6 @@ mod tests {
 
     #[test]
     fn long_titles_are_cut_by_characters() {
-        assert_eq!(shorten(&"ü".repeat(100), 100), "ü".repeat(100));
-        assert_eq!(shorten(&"ü".repeat(101), 100), format!("{}...", "ü".repeat(97)));
         assert_eq!(clean(&"x".repeat(5000)).len(), 1003);
     }
 }

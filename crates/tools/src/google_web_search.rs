@@ -92,7 +92,7 @@ impl Call {
             system: None,
             contents: vec![Arc::new(Content::user_text(query))],
             tools: Arc::from([]),
-            settings: JsonObject::new(),
+            settings: Default::default(),
             grounding: Grounding::Search,
         };
         let reply = match self.model.generate(request).await {

@@ -9,8 +9,10 @@ use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+
+use pollux_domain::sync::Locked as _;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -118,7 +120,7 @@ impl IgnoreRules {
     fn load(&self, file: &Path, rooted_at: &Path) -> Option<Arc<Gitignore>> {
         let metadata = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
         let stamp = (metadata.modified().ok(), metadata.len());
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.locked();
         if let Some(loaded) = files.get(file).filter(|loaded| loaded.stamp == stamp) {
             return Some(Arc::clone(&loaded.rules));
         }

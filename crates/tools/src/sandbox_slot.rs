@@ -1,7 +1,8 @@
 //! The sandbox that commands start in, which may change while a session runs.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use pollux_domain::sync::SharedLocked as _;
 use pollux_exec::sandbox::Sandbox;
 
 /// Shared by everything that starts commands for the model: what is set here counts from the next command on.
@@ -15,11 +16,11 @@ impl SandboxSlot {
 
     /// The sandbox of a command that starts now.
     pub fn get(&self) -> Option<Arc<Sandbox>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read_locked().clone()
     }
 
     /// Every command that starts from now on runs in this one.
     pub fn set(&self, sandbox: Option<Arc<Sandbox>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = sandbox;
+        *self.0.write_locked() = sandbox;
     }
 }

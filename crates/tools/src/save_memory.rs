@@ -78,7 +78,7 @@ impl Tool for SaveMemory {
     }
 
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
-        let fact = one_line(Arguments(args).text("fact")?.unwrap_or_default());
+        let fact = as_list_item(Arguments(args).text("fact")?.unwrap_or_default());
         if fact.is_empty() {
             return Err(ArgError("Parameter \"fact\" must be a non-empty string.".to_owned()));
         }
@@ -90,7 +90,7 @@ impl Tool for SaveMemory {
 }
 
 /// One line without a list mark: a fact cannot bring headings or further items with it.
-fn one_line(fact: &str) -> String {
+fn as_list_item(fact: &str) -> String {
     let plain: String = fact.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
     words.join(" ").trim_start_matches(['-', ' ']).to_owned()
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn a_fact_is_one_line_without_a_mark() {
-        assert_eq!(one_line(" - -- likes\n## Heading\r\n- tea\u{1b}[0m "), "likes ## Heading - tea [0m");
-        assert_eq!(one_line("\n-\n"), "");
-        assert_eq!(one_line("well-known"), "well-known");
+        assert_eq!(as_list_item(" - -- likes\n## Heading\r\n- tea\u{1b}[0m "), "likes ## Heading - tea [0m");
+        assert_eq!(as_list_item("\n-\n"), "");
+        assert_eq!(as_list_item("well-known"), "well-known");
         let fact = "@oauth_creds.json is (@b) of me@example.com @";
         assert_eq!(without_imports(fact), "\\@oauth_creds.json is (@b) of me@example.com \\@");
     }

@@ -278,7 +278,7 @@ fn request(alias: &str, text: String, grounding: Grounding) -> ModelRequest {
         system: None,
         contents: vec![Arc::new(Content::user_text(text))],
         tools: Arc::from([]),
-        settings: JsonObject::new(),
+        settings: Default::default(),
         grounding,
     }
 }

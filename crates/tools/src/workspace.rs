@@ -16,10 +16,12 @@ mod saving;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
+
+use pollux_domain::sync::SharedLocked as _;
 
 pub(crate) use beneath::{Entry, EntryKind, Folder};
-pub(crate) use location::shortened;
+pub(crate) use location::short_path;
 pub(crate) use opening::OpenError;
 pub(crate) use saving::SaveError;
 
@@ -168,7 +170,7 @@ impl Workspace {
     /// Opens a folder for reading and searching; nothing in it can be written.
     pub fn open_for_reading(&self, folder: &Path) {
         let Ok(real) = readable(folder) else { return };
-        let mut readable = self.readable.write().unwrap_or_else(PoisonError::into_inner);
+        let mut readable = self.readable.write_locked();
         if !readable.contains(&real) {
             readable.push(real);
         }
@@ -176,7 +178,7 @@ impl Workspace {
 
     /// The folder opened for reading that holds a real path.
     fn readable_base(&self, real: &Path) -> Option<PathBuf> {
-        let readable = self.readable.read().unwrap_or_else(PoisonError::into_inner);
+        let readable = self.readable.read_locked();
         let holds = |folder: &&PathBuf| real.strip_prefix(folder).is_ok_and(|below| !blocked_below(below));
         readable.iter().find(holds).cloned()
     }
@@ -301,7 +303,7 @@ impl Workspace {
 
     /// The relative path in at most 35 characters, for titles.
     pub(crate) fn short(&self, path: &Path) -> String {
-        shortened(&self.relative(path))
+        short_path(&self.relative(path))
     }
 }
 

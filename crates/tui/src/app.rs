@@ -14,12 +14,10 @@ mod title;
 mod todos;
 mod view;
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{Answer, ApprovalMode};
 use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
@@ -38,7 +36,7 @@ use crate::places::Places;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
-use self::dialogs::{Standing, Typing};
+use self::dialogs::Questions;
 use self::footer::Tally;
 use self::page::Page;
 use self::status::Status;
@@ -167,45 +165,78 @@ struct Toast {
 #[derive(Debug)]
 pub struct App {
     settings: Settings,
-    header: Header,
+    greeting: Greeting,
     pub footer: Footer,
     pub facts: Facts,
     places: Places,
     transcript: Transcript,
     composer: Composer,
-    /// Questions in the order in which they came; the first is shown.
-    dialogs: VecDeque<Standing>,
-    typing: Typing,
-    requests: Vec<Arc<ApprovalRequest>>,
-    /// Questions of calls that were answered since the first of those that wait came.
-    answered: usize,
+    questions: Questions,
     /// What was typed while the model was at work.
     queue: Vec<Submission>,
-    todos: Todos,
+    session: SessionState,
+    notices: Notices,
+    view: ViewState,
+    window: Window,
+    ending: Ending,
+}
+
+/// What is said first.
+#[derive(Debug)]
+struct Greeting {
+    header: Header,
+    /// The header can no longer change.
+    complete: bool,
+    /// It is in the scrollback.
+    printed: bool,
+}
+
+/// What the session's events tell, apart from the conversation.
+#[derive(Debug)]
+struct SessionState {
     status: Status,
+    todos: Todos,
+    tally: Tally,
     mode: ApprovalMode,
+    /// The model that answered last.
+    model: String,
+}
+
+/// What is said for a moment.
+#[derive(Debug, Default)]
+struct Notices {
     toast: Option<Toast>,
     /// The key that leaves was pressed once.
     leaving: Option<Instant>,
+}
+
+/// What the person chose to see.
+#[derive(Debug, Default)]
+struct ViewState {
     /// Long outputs are shown whole.
     expanded: bool,
     /// Markdown as it is written.
     raw: bool,
-    /// The header can no longer change, and whether it was printed.
-    settled: bool,
-    greeted: bool,
+    /// The list of shortcuts is open.
     shortcuts: bool,
+    /// The conversation, when the whole screen is ours.
+    page: Page,
+}
+
+/// The terminal's window.
+#[derive(Debug)]
+struct Window {
     focused: bool,
     /// The terminal looks elsewhere, and something happened: a title and a line.
     attention: Option<(String, String)>,
-    tally: Tally,
-    /// The conversation, when the whole screen is ours.
-    page: Page,
-    /// The model that answered last.
-    answering: String,
+}
+
+/// The end of it all.
+#[derive(Debug, Default)]
+struct Ending {
     /// What is said when everything is over.
     farewell: Vec<Item>,
-    ended: bool,
+    over: bool,
 }
 
 impl App {
@@ -214,34 +245,25 @@ impl App {
         composer.set_vim(settings.vim);
         let mut app = Self {
             settings,
-            header,
+            greeting: Greeting { header, complete: false, printed: false },
             footer,
             facts: Facts::default(),
             places: Places::default(),
             transcript: Transcript::default(),
             composer,
-            dialogs: VecDeque::new(),
-            typing: Typing::default(),
-            requests: Vec::new(),
-            answered: 0,
+            questions: Questions::default(),
             queue: Vec::new(),
-            todos: Todos::default(),
-            status: Status::default(),
-            mode,
-            toast: None,
-            leaving: None,
-            expanded: false,
-            raw: false,
-            settled: false,
-            greeted: false,
-            shortcuts: false,
-            focused: true,
-            attention: None,
-            tally: Tally::default(),
-            page: Page::default(),
-            answering: String::new(),
-            farewell: Vec::new(),
-            ended: false,
+            session: SessionState {
+                status: Status::default(),
+                todos: Todos::default(),
+                tally: Tally::default(),
+                mode,
+                model: String::new(),
+            },
+            notices: Notices::default(),
+            view: ViewState::default(),
+            window: Window { focused: true, attention: None },
+            ending: Ending::default(),
         };
         app.transcript.thoughts = app.settings.thoughts;
         app.set_conditions();
@@ -288,18 +310,18 @@ impl App {
         self.transcript = Transcript::default();
         self.transcript.thoughts = self.settings.thoughts;
         self.transcript.places = self.places.clone();
-        self.todos = Todos::default();
-        self.page = Page::default();
-        self.tally = Tally::default();
+        self.session.todos = Todos::default();
+        self.view.page = Page::default();
+        self.session.tally = Tally::default();
     }
 
     /// Whether the model is at work.
     pub fn is_busy(&self) -> bool {
-        self.status.is_busy()
+        self.session.status.is_busy()
     }
 
     pub fn mode(&self) -> ApprovalMode {
-        self.mode
+        self.session.mode
     }
 
     /// The last answer, as the model wrote it.
@@ -345,7 +367,7 @@ impl App {
             }
             false => self.transcript.push(Item::Prompt(typed.to_owned())),
         }
-        self.status.begin(now);
+        self.session.status.begin(now);
         self.set_conditions();
     }
 
@@ -361,33 +383,33 @@ impl App {
 
     /// Nothing goes on any more.
     pub fn rest(&mut self) {
-        self.status.rest();
+        self.session.status.rest();
         self.set_conditions();
     }
 
     /// It is known how the model is reached; the greeting is complete.
     pub fn signed_in(&mut self, text: impl Into<String>) {
-        self.header.sign_in = text.into();
-        self.settled = true;
+        self.greeting.header.sign_in = text.into();
+        self.greeting.complete = true;
     }
 
     /// Something to be said when everything is over.
     pub fn farewell(&mut self, item: Item) {
-        self.farewell.push(item);
+        self.ending.farewell.push(item);
     }
 
     /// The last frame: what was said stays, what is for typing goes.
     pub fn end(&mut self) {
         self.rest();
-        self.ended = true;
+        self.ending.over = true;
         if !self.settings.alternate {
-            std::mem::take(&mut self.farewell).into_iter().for_each(|item| self.transcript.push(item));
+            std::mem::take(&mut self.ending.farewell).into_iter().for_each(|item| self.transcript.push(item));
         }
     }
 
     /// Whether somebody who looks elsewhere should be told something: a title and a line.
     pub fn take_attention(&mut self) -> Option<(String, String)> {
-        self.attention.take().filter(|_| !self.focused)
+        self.window.attention.take().filter(|_| !self.window.focused)
     }
 
     /// Whether the whole screen is ours.
@@ -396,12 +418,12 @@ impl App {
     }
 
     pub fn set_focused(&mut self, focused: bool) {
-        self.focused = focused;
+        self.window.focused = focused;
     }
 
     /// Whether the person looks at this terminal, as far as it tells.
     pub fn is_focused(&self) -> bool {
-        self.focused
+        self.window.focused
     }
 
     /// What was typed ahead goes back into the prompt, before what stands there. Nothing is sent.
@@ -429,33 +451,33 @@ impl App {
 
     /// Folds in what a session tells.
     pub fn event(&mut self, event: &Event, now: Instant) {
-        self.status.take(event, now);
-        self.todos.take(event);
+        self.session.status.take(event, now);
+        self.session.todos.take(event);
         self.transcript.take(event, now);
-        self.tally.take(event);
+        self.session.tally.take(event);
         match event {
             Event::RequestSent(sent)
                 if self.settings.model_in_chat
                     && sent.role == RequestRole::Main
-                    && self.answering != sent.model =>
+                    && self.session.model != sent.model =>
             {
-                self.answering.clone_from(&sent.model);
+                self.session.model.clone_from(&sent.model);
                 self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
             }
             Event::ApprovalWanted(request) => {
                 let line = format!("{} waits for an answer", one_line(&request.display_name));
-                self.attention = Some(("Action required".to_owned(), line));
+                self.window.attention = Some(("Action required".to_owned(), line));
                 self.ask(request);
             }
             Event::ApprovalSettled { call, .. } => self.settle(call),
-            Event::ModeChanged { mode, .. } => self.mode = *mode,
+            Event::ModeChanged { mode, .. } => self.session.mode = *mode,
             // Where it is hidden it stays so.
             Event::ModelChanged(model) if !self.footer.model.is_empty() => {
                 self.footer.model.clone_from(model)
             }
             Event::TurnEnded(_) => {
                 let line = self.transcript.answer().lines().next().unwrap_or_default();
-                self.attention = Some(("Done".to_owned(), one_line(line)));
+                self.window.attention = Some(("Done".to_owned(), one_line(line)));
                 self.settle_all();
             }
             _ => {}
@@ -465,9 +487,9 @@ impl App {
     }
 
     fn set_conditions(&mut self) {
-        self.composer.conditions.busy = self.status.is_busy();
+        self.composer.conditions.busy = self.session.status.is_busy();
         self.composer.conditions.queued = !self.queue.is_empty();
-        self.composer.conditions.yolo = self.mode == ApprovalMode::Yolo;
+        self.composer.conditions.yolo = self.session.mode == ApprovalMode::Yolo;
     }
 
     /// The terminal marks what is pasted.
@@ -487,20 +509,24 @@ impl App {
 
     /// A word for a moment.
     pub fn toast(&mut self, text: impl Into<String>, now: Instant) {
-        self.toast = Some(Toast { text: text.into(), until: now + TOAST, again: false });
+        self.notices.toast = Some(Toast { text: text.into(), until: now + TOAST, again: false });
     }
 
     /// A word about what the same key does if it comes again.
     fn toast_again(&mut self, text: impl Into<String>, now: Instant) {
-        self.toast = Some(Toast { text: text.into(), until: now + TOAST, again: true });
+        self.notices.toast = Some(Toast { text: text.into(), until: now + TOAST, again: true });
     }
 
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        let toast = self.toast.as_ref().map(|toast| toast.until);
+        let toast = self.notices.toast.as_ref().map(|toast| toast.until);
         let question = self.takes_keys_at();
         // Nothing turns while a question stands.
-        let wheel = self.dialogs.is_empty().then(|| self.status.next_tick(now, self.settings.show.wheel));
+        let wheel = self
+            .questions
+            .standing
+            .is_empty()
+            .then(|| self.session.status.next_tick(now, self.settings.show.wheel));
         [toast, question, wheel.flatten()].into_iter().flatten().min()
     }
 }

@@ -23,7 +23,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::keys::{Command, KeyMap};
-pub use completion::{Candidates, Item, Kind, Wanted};
+pub use completion::{Candidates, Kind, Wanted};
+pub use popup::Item;
 pub use view::Look;
 pub use vim::VimMode;
 

@@ -18,7 +18,7 @@ use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
 pub use item::{Item, Look};
-pub(crate) use panel::shortened;
+pub(crate) use panel::cut_to_width;
 pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
 pub use tool_box::about;

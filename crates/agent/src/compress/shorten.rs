@@ -11,28 +11,27 @@ const LEAST: usize = 40;
 pub(super) fn content(content: &Content, tokens: u64) -> Content {
     let share = tokens / (content.parts.len().max(1) as u64);
     let share = usize::try_from(share).unwrap_or(usize::MAX);
-    Content { role: content.role, parts: content.parts.iter().map(|part| shortened(part, share)).collect() }
+    Content::new(content.role, content.parts.iter().map(|part| shortened(part, share)).collect())
 }
 
 fn shortened(part: &Part, tokens: usize) -> Part {
     let body = match &part.body {
         Body::Text(text) => Body::Text(cut(text, tokens)),
-        Body::Call(call) => Body::Call(FunctionCall {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            args: fields(&call.args, tokens),
-        }),
+        Body::Call(call) => {
+            let args = fields(&call.args, tokens);
+            Body::Call(FunctionCall::new(call.id.clone(), call.name.clone(), args))
+        }
         Body::Response(response) => Body::Response(FunctionResponse {
             id: response.id.clone(),
             name: response.name.clone(),
             response: fields(&response.response, tokens).into(),
             parts: Vec::new(),
         }),
-        Body::Thought(_) | Body::InlineData(_) | Body::FileData { .. } | Body::Other(_) => {
+        Body::Reasoning { .. } | Body::InlineData(_) | Body::FileData { .. } | Body::Other(_) => {
             return Part::text("[left out]");
         }
     };
-    Part { body, thought_signature: part.thought_signature.clone(), extra: JsonObject::new() }
+    Part { body, seal: part.seal.clone(), extra: JsonObject::new() }
 }
 
 fn fields(fields: &JsonObject, tokens: usize) -> JsonObject {
@@ -74,11 +73,7 @@ mod tests {
     #[test]
     fn calls_keep_their_names_and_long_values_lose_their_middle() {
         let args = json!({"path": "a.rs", "text": "x".repeat(9_000), "list": ["y".repeat(9_000)]});
-        let call = FunctionCall {
-            id: Some("1".into()),
-            name: "write".into(),
-            args: args.as_object().unwrap().clone(),
-        };
+        let call = FunctionCall::new(Some("1".into()), "write", args.as_object().unwrap().clone());
         let short = content(&Content::model(vec![Part::call(call)]), 300);
         let call = short.calls().next().unwrap();
         assert_eq!((call.id.as_deref(), call.name.as_str()), (Some("1"), "write"));

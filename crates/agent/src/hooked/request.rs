@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use pollux_domain::event::Event;
-use pollux_domain::model::{ModelRequest, ReplyChunk};
+use pollux_domain::model::{ModelRequest, ReplyChunk, Setting, ToolChoice};
 use pollux_hooks::{
     AfterModel, BeforeModel, BeforeToolSelection, LlmRequest, LlmResponse, ToolConfig, ToolMode, Verdict,
 };
 use pollux_policy::canonical_tool_name;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::reply::Reply;
@@ -121,17 +120,23 @@ fn narrow(request: &mut ModelRequest, config: &ToolConfig) {
     let is_declared = |name: &&&str| request.tools.iter().any(|spec| spec.name == **name);
     let named: Vec<&&str> = allowed.iter().filter(is_declared).collect();
     let calling = match config.mode {
-        ToolMode::Auto => json!({"mode": "AUTO"}),
-        ToolMode::None => json!({"mode": "NONE"}),
-        ToolMode::Any if named.is_empty() => json!({"mode": "ANY"}),
-        ToolMode::Any => json!({"mode": "ANY", "allowedFunctionNames": named}),
+        ToolMode::Auto => ToolChoice::Auto,
+        ToolMode::None => ToolChoice::None,
+        ToolMode::Any => match named.as_slice() {
+            [] => ToolChoice::Required,
+            [one] => ToolChoice::Only((**one).to_owned()),
+            several => {
+                let names = several.iter().map(|name| (**name).to_owned()).collect();
+                ToolChoice::Allowed { names, required: true }
+            }
+        },
     };
-    request.settings.insert("toolConfig".to_owned(), json!({"functionCallingConfig": calling}));
+    request.settings.tool_choice = Setting::Set(calling);
     if config.mode == ToolMode::Auto && !config.allowed.is_empty() {
         let kept = request.tools.iter().filter(|spec| allowed.contains(&spec.name.as_str()));
         request.tools = kept.map(Arc::clone).collect();
         if request.tools.is_empty() {
-            request.settings.shift_remove("toolConfig");
+            request.settings.tool_choice = Setting::Inherit;
         }
     }
 }
@@ -139,7 +144,6 @@ fn narrow(request: &mut ModelRequest, config: &ToolConfig) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::JsonObject;
     use pollux_domain::model::RequestRole;
     use pollux_domain::tool::{ToolKind, ToolSpec};
     use serde_json::Value;
@@ -162,31 +166,33 @@ mod tests {
             system: None,
             contents: Vec::new(),
             tools: Arc::from([spec("glob"), spec("grep_search")]),
-            settings: JsonObject::new(),
+            settings: Default::default(),
             grounding: Default::default(),
         }
     }
 
-    fn narrowed(mode: ToolMode, allowed: &[&str]) -> (Value, Vec<String>) {
+    fn narrowed(mode: ToolMode, allowed: &[&str]) -> (Setting<ToolChoice>, Vec<String>) {
         let mut request = request();
         let allowed = allowed.iter().map(|name| (*name).to_owned()).collect();
         narrow(&mut request, &ToolConfig { mode, allowed });
         let names = request.tools.iter().map(|spec| spec.name.clone()).collect();
-        (request.settings.get("toolConfig").cloned().unwrap_or_default(), names)
+        (request.settings.tool_choice, names)
     }
 
     #[test]
     fn tools_are_named_where_one_must_be_chosen_and_left_out_where_one_may() {
-        let calling = |calling: Value| json!({"functionCallingConfig": calling});
         let all = || vec!["glob".to_owned(), "grep_search".to_owned()];
-        assert_eq!(narrowed(ToolMode::Auto, &[]), (calling(json!({"mode": "AUTO"})), all()));
+        assert_eq!(narrowed(ToolMode::Auto, &[]), (Setting::Set(ToolChoice::Auto), all()));
         assert_eq!(
             narrowed(ToolMode::Auto, &["search_file_content"]),
-            (calling(json!({"mode": "AUTO"})), vec!["grep_search".to_owned()])
+            (Setting::Set(ToolChoice::Auto), vec!["grep_search".to_owned()])
         );
-        assert_eq!(narrowed(ToolMode::Auto, &["nosuch"]), (Value::Null, vec![]));
-        let any = json!({"mode": "ANY", "allowedFunctionNames": ["glob"]});
-        assert_eq!(narrowed(ToolMode::Any, &["glob", "nosuch"]), (calling(any), all()));
-        assert_eq!(narrowed(ToolMode::None, &["glob"]), (calling(json!({"mode": "NONE"})), all()));
+        assert_eq!(narrowed(ToolMode::Auto, &["nosuch"]), (Setting::Inherit, vec![]));
+        let only = ToolChoice::Only("glob".to_owned());
+        assert_eq!(narrowed(ToolMode::Any, &["glob", "nosuch"]), (Setting::Set(only), all()));
+        let both = ToolChoice::Allowed { names: all(), required: true };
+        assert_eq!(narrowed(ToolMode::Any, &["glob", "grep_search"]), (Setting::Set(both), all()));
+        assert_eq!(narrowed(ToolMode::Any, &[]), (Setting::Set(ToolChoice::Required), all()));
+        assert_eq!(narrowed(ToolMode::None, &["glob"]), (Setting::Set(ToolChoice::None), all()));
     }
 }

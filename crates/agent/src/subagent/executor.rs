@@ -225,17 +225,15 @@ fn instructions(host: &Host, prompt: &Prompt, own: Option<String>) -> PromptInpu
     }
 }
 
-/// The model that is asked: beside a Gemini model a Gemini model, beside others the main one.
+/// The model that is asked: one of the main model's provider, or the main one where it has no other.
 fn model_name(choice: &ModelChoice, main: &str, client: &dyn ModelClient) -> String {
-    let id = client.resolve(main).id;
-    let id = id.strip_prefix("models/").unwrap_or(&id);
-    match choice {
-        ModelChoice::Named(name) => name.clone(),
-        ModelChoice::Flash if id.starts_with("gemini-") => "flash".to_owned(),
-        ModelChoice::Investigator if id.starts_with("gemini-3") => "flash".to_owned(),
-        ModelChoice::Investigator if id.starts_with("gemini-") => "gemini-2.5-pro".to_owned(),
-        ModelChoice::Inherit | ModelChoice::Flash | ModelChoice::Investigator => main.to_owned(),
-    }
+    let other = match choice {
+        ModelChoice::Named(name) => Some(name.clone()),
+        ModelChoice::Flash => client.resolve(main).small,
+        ModelChoice::Investigator => client.resolve(main).investigator,
+        ModelChoice::Inherit => None,
+    };
+    other.unwrap_or_else(|| main.to_owned())
 }
 
 fn recorder(host: &Host, id: &SessionId) -> Recorder {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{FunctionCall, Part};
 use pollux_domain::event::{Event, Op, TurnEnd};
+use pollux_domain::model::FinishReason;
 use pollux_domain::tool::{Display, Effect, ToolErrorKind, ToolKind, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -210,9 +211,13 @@ async fn context_near_a_file_comes_with_the_first_look_at_it() {
 async fn a_model_that_uses_one_id_for_every_call_gets_answers_that_can_be_told_apart() {
     let call = |n: u64| {
         let args = json!({"n": n}).as_object().unwrap().clone();
-        Part::call(FunctionCall { id: Some("call_1".into()), name: "echo".into(), args })
+        Part::call(FunctionCall::new(Some("call_1".into()), "echo", args))
     };
-    let lines = vec![ends(vec![call(1), call(2)], "STOP"), ends(vec![call(3)], "STOP"), says("done")];
+    let lines = vec![
+        ends(vec![call(1), call(2)], FinishReason::Stop),
+        ends(vec![call(3)], FinishReason::Stop),
+        says("done"),
+    ];
     let mut scene = Scene::new(lines);
     assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
     let requests = scene.model.requests.lock().unwrap();
@@ -254,4 +259,28 @@ async fn a_call_that_does_not_heed_a_cancel_does_not_hold_the_turn() {
     assert!(matches!(scene.end().await, TurnEnd::Cancelled));
     assert!(matches!(scene.prompt("again").await, TurnEnd::Finished(_)));
     assert_eq!(scene.turns(1).len(), 5);
+}
+
+#[tokio::test]
+async fn a_call_whose_arguments_are_no_json_is_answered_and_never_run() {
+    let bad = Part::call(FunctionCall::from_text(Some("1".into()), "echo", "{\"n\": 1"));
+    let good = Part::call(FunctionCall::from_text(Some("2".into()), "echo", "{\"n\": 2}"));
+    let lines = vec![ends(vec![bad, good], FinishReason::Stop), says("done")];
+    let ran = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&ran);
+    let echo = tool("echo", ToolKind::Read, Effect::Read(vec![]), move |args, _| {
+        seen.lock().unwrap().push(args.clone());
+        Box::pin(async { ToolOutcome::text("ran", Display::Nothing) })
+    });
+    let mut scene = Scene::with(Options { lines, tools: vec![echo], ..Options::default() });
+    assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
+    let answers = scene.answers(1);
+    let told = answers[0]["error"].as_str().unwrap();
+    assert!(told.contains("not a valid JSON object") && told.contains("{\"n\": 1"), "{told}");
+    assert_eq!(answers[1], json!({"output": "ran"}));
+    assert_eq!(ran.lock().unwrap().len(), 1);
+    let requests = scene.model.requests.lock().unwrap();
+    let replayed: Vec<_> =
+        requests.last().unwrap().contents.iter().flat_map(|content| content.calls()).collect();
+    assert!(replayed[0].args.is_empty(), "sent back without arguments");
 }

@@ -13,8 +13,8 @@ use pollux_domain::content::{Content, FunctionCall, Part};
 use pollux_domain::event::{Event, Op, OpResult, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{
-    Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyEvent,
-    ReplyStream, Usage,
+    Dialect, Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk,
+    ReplyEvent, ReplyStream, Usage,
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
@@ -61,7 +61,10 @@ impl ReplyStream for Silent {
 
 impl ModelClient for ScriptedModel {
     fn resolve(&self, name: &str) -> ModelInfo {
-        ModelInfo { id: name.to_owned(), context_window: self.window, nested_media: false }
+        ModelInfo {
+            context_window: self.window,
+            ..ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"))
+        }
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
@@ -91,23 +94,23 @@ impl ModelClient for ScriptedModel {
     }
 }
 
-fn chunk(parts: Vec<Part>, finish: Option<&str>) -> Result<ReplyEvent, ModelError> {
+fn chunk(parts: Vec<Part>, finish: Option<FinishReason>) -> Result<ReplyEvent, ModelError> {
     Ok(ReplyEvent::Chunk(ReplyChunk {
         parts,
-        finish: finish.map(|word| Finish { reason: FinishReason::parse(word), message: None }),
-        usage: Some(Usage { prompt: 100, candidates: 10, total: 110, ..Default::default() }),
+        finish: finish.map(|reason| Finish { reason, message: None }),
+        usage: Some(Usage { input: 100, output: 10, total: 110, ..Default::default() }),
         ..Default::default()
     }))
 }
 
 /// A reply of text, in two chunks.
 pub(crate) fn says(text: &str) -> Line {
-    vec![chunk(vec![Part::text(text)], None), chunk(vec![], Some("STOP"))]
+    vec![chunk(vec![Part::text(text)], None), chunk(vec![], Some(FinishReason::Stop))]
 }
 
 /// A reply that calls tools.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> Line {
-    vec![chunk(calls.iter().map(|(name, args)| call_part(name, args)).collect(), Some("STOP"))]
+    vec![chunk(calls.iter().map(|(name, args)| call_part(name, args)).collect(), Some(FinishReason::Stop))]
 }
 
 /// A reply that stops in the middle.
@@ -116,7 +119,7 @@ pub(crate) fn stops_after(parts: Vec<Part>) -> Line {
 }
 
 /// A reply that ends with this reason.
-pub(crate) fn ends(parts: Vec<Part>, finish: &str) -> Line {
+pub(crate) fn ends(parts: Vec<Part>, finish: FinishReason) -> Line {
     vec![chunk(parts, Some(finish))]
 }
 
@@ -126,7 +129,7 @@ pub(crate) fn breaks(parts: Vec<Part>, error: ModelError) -> Line {
 
 pub(crate) fn call_part(name: &str, args: &Value) -> Part {
     let args = args.as_object().cloned().unwrap_or_default();
-    Part::call(FunctionCall { id: None, name: name.to_owned(), args })
+    Part::call(FunctionCall::new(None, name, args))
 }
 
 type Body = Arc<dyn Fn(JsonObject, ToolContext) -> BoxFuture<'static, ToolOutcome> + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, Op, TurnEnd};
-use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::model::{FinishReason, ModelError, ModelErrorKind};
 use pollux_domain::tool::{Display, Effect, ToolKind, ToolOutcome};
 use serde_json::json;
 use std::sync::Arc;
@@ -56,10 +56,10 @@ async fn nothing_of_a_cut_attempt_runs_and_its_text_is_declared_void() {
 #[tokio::test(start_paused = true)]
 async fn empty_replies_are_asked_again_with_a_nudge_and_then_reported() {
     let mut scene = Scene::new(vec![
-        ends(vec![], "MALFORMED_FUNCTION_CALL"),
-        ends(vec![], "STOP"),
-        ends(vec![], "STOP"),
-        ends(vec![], "STOP"),
+        ends(vec![], FinishReason::MalformedFunctionCall),
+        ends(vec![], FinishReason::Stop),
+        ends(vec![], FinishReason::Stop),
+        ends(vec![], FinishReason::Stop),
     ]);
     let started = tokio::time::Instant::now();
     let end = scene.prompt("hi").await;

@@ -11,7 +11,7 @@ use pollux_agent::{AgentPort, OwnServers, StartedServers};
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, ApprovalMode, Person};
 use pollux_domain::event::{ActivityKind, CallOutcome, Event, Op, TurnEnd};
-use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole};
+use pollux_domain::model::{Dialect, ModelError, ModelErrorKind, RequestRole};
 use pollux_domain::remote_agent::{RemoteAgent, RemoteError};
 use pollux_domain::tool::{Display, Effect, RunFailure, Tool, ToolKind, ToolOutcome, ToolSource};
 use pollux_extend::agents::{Registry, Sources};
@@ -108,7 +108,7 @@ async fn an_agent_reaches_its_goal_and_the_report_goes_to_whoever_asked() {
         assert_eq!(names(0), ["echo", "invoke_agent"].map(String::from));
         assert_eq!(names(1), ["echo", "complete_task"].map(String::from), "no agents, and the end last");
         assert_eq!((requests[0].role, requests[1].role), (RequestRole::Main, RequestRole::Subagent));
-        assert_eq!(requests[1].settings["temperature"], 0.3);
+        assert_eq!(requests[1].settings.words_of(&Dialect::GEMINI).unwrap()["temperature"], 0.3);
         let system = requests[1].system.as_deref().unwrap();
         assert!(system.starts_with("You are a scout. Task: find the door"), "{system}");
         assert!(system.contains("`complete_task`"));

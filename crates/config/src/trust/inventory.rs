@@ -7,11 +7,13 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pollux_domain::hex;
+
 use sha2::{Digest, Sha256};
 
 use super::announcement::{self, Announcement};
 use super::shown;
-use crate::paths::{GEMINI_DIR, hex, sha256_hex};
+use crate::paths::{GEMINI_DIR, sha256_hex};
 
 /// More files than this cannot be looked over before every start.
 const MAX_FILES: usize = 4096;
@@ -304,7 +306,7 @@ impl Walk {
                 bytes
             });
         }
-        Ok(Some(Content { hash: hex(&hasher.finalize()), bytes: kept }))
+        Ok(Some(Content { hash: hex::encode(&hasher.finalize()), bytes: kept }))
     }
 
     /// Scripts of the folder that a command names: changing one changes what runs.

@@ -5,8 +5,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Blob, Body, Content, FunctionCall, FunctionResponse, Part, Role};
+use super::{BadArgs, Blob, Body, Content, FunctionCall, FunctionResponse, Part, Role, Seal};
 use crate::JsonObject;
+
+/// The key of a part or a record under which the program keeps what is its own. Never sent to a provider.
+pub const POLLUX: &str = "pollux";
 
 /// A value that cannot be read as a part.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -35,9 +38,13 @@ impl Part {
             Body::Text(text) => {
                 fields.insert("text".into(), json!(text));
             }
-            Body::Thought(text) => {
+            Body::Reasoning { text, summary, seal } => {
                 fields.insert("text".into(), json!(text));
                 fields.insert("thought".into(), json!(true));
+                if !summary || seal.is_some() {
+                    let seal = seal.as_ref().map(Seal::to_json);
+                    fields.insert(POLLUX.into(), json!({"summary": summary, "seal": seal}));
+                }
             }
             Body::Call(call) => {
                 fields.insert("functionCall".into(), call.to_json());
@@ -56,9 +63,13 @@ impl Part {
             }
             Body::Other(other) => fields.extend(other.clone()),
         }
-        if let Some(signature) = &self.thought_signature {
-            fields.insert("thoughtSignature".into(), json!(signature));
-        }
+        match &self.seal {
+            Some(seal) => match seal.signature() {
+                Some(signature) => fields.insert("thoughtSignature".into(), json!(signature)),
+                None => fields.insert(POLLUX.into(), json!({"partSeal": seal.to_json()})),
+            },
+            None => None,
+        };
         fields.extend(self.extra.clone());
         Value::Object(fields)
     }
@@ -109,24 +120,28 @@ impl Content {
             _ => Role::Model,
         };
         let parts = value.get("parts").and_then(Value::as_array).cloned().unwrap_or_default();
-        Self { role, parts: parts.into_iter().filter_map(|part| Part::from_json(part).ok()).collect() }
+        Self::new(role, parts.into_iter().filter_map(|part| Part::from_json(part).ok()).collect())
     }
 }
 
 fn from_object(mut fields: JsonObject) -> Part {
-    let thought_signature = match fields.get("thoughtSignature") {
-        Some(Value::String(signature)) => Some(signature.clone()),
+    let mut seal = match fields.get("thoughtSignature") {
+        Some(Value::String(signature)) => Some(Seal::gemini(signature.clone())),
         _ => None,
     };
-    if thought_signature.is_some() {
+    if seal.is_some() {
         fields.remove("thoughtSignature");
+    }
+    if let Some(own) = fields.get(POLLUX).and_then(|own| own.get("partSeal")).and_then(Seal::from_json) {
+        fields.remove(POLLUX);
+        seal = Some(own);
     }
     let body = take_body(&mut fields);
     match body {
         // A map that was emptied keeps its room, and a long conversation has very many of them.
-        Some(body) if fields.is_empty() => Part { body, thought_signature, extra: JsonObject::new() },
-        Some(body) => Part { body, thought_signature, extra: fields },
-        None => Part { body: Body::Other(fields), thought_signature, extra: JsonObject::new() },
+        Some(body) if fields.is_empty() => Part { body, seal, extra: JsonObject::new() },
+        Some(body) => Part { body, seal, extra: fields },
+        None => Part { body: Body::Other(fields), seal, extra: JsonObject::new() },
     }
 }
 
@@ -159,7 +174,9 @@ fn take_body(fields: &mut JsonObject) -> Option<Body> {
     match fields.get("thought") {
         Some(Value::Bool(true)) => {
             fields.remove("thought");
-            Some(Body::Thought(text))
+            let own = fields.remove(POLLUX).unwrap_or_default();
+            let summary = own.get("summary").and_then(Value::as_bool).unwrap_or(true);
+            Some(Body::Reasoning { text, summary, seal: own.get("seal").and_then(Seal::from_json) })
         }
         Some(Value::Bool(false)) => {
             fields.remove("thought");
@@ -170,12 +187,20 @@ fn take_body(fields: &mut JsonObject) -> Option<Body> {
 }
 
 fn read_call(mut fields: JsonObject) -> FunctionCall {
+    let id = take_string(&mut fields, "id").filter(|id| !id.is_empty());
     let name = take_string(&mut fields, "name").filter(|name| !name.trim().is_empty());
-    FunctionCall {
-        id: take_string(&mut fields, "id").filter(|id| !id.is_empty()),
-        // Upstream's name for a call that names nothing; it then fails as an unknown tool.
-        name: name.unwrap_or_else(|| "generic_tool".to_owned()),
-        args: take_object(&mut fields, "args"),
+    // Upstream's name for a call that names nothing; it then fails as an unknown tool.
+    let name = name.unwrap_or_else(|| "generic_tool".to_owned());
+    match fields.remove("args") {
+        Some(Value::Object(args)) => FunctionCall::new(id, name, args),
+        None | Some(Value::Null) => FunctionCall::new(id, name, JsonObject::new()),
+        // Some gateways leave arguments as the text that they were streamed in.
+        Some(Value::String(text)) => FunctionCall::from_text(id, name, &text),
+        Some(other) => {
+            let bad = BadArgs { raw: other.to_string(), error: "expected a JSON object".to_owned() };
+            let call = FunctionCall::new(id, name, JsonObject::new());
+            FunctionCall { bad_args: Some(Box::new(bad)), ..call }
+        }
     }
 }
 
@@ -209,6 +234,7 @@ fn take_object(fields: &mut JsonObject, key: &str) -> JsonObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::SealKind;
 
     #[test]
     fn every_known_part_survives_a_round_trip_with_its_unknown_fields() {
@@ -224,6 +250,37 @@ mod tests {
         for case in cases {
             assert_eq!(Part::from_json(case.clone()).unwrap().to_json(), case);
         }
+    }
+
+    #[test]
+    fn foreign_seals_are_kept_under_the_reserved_key() {
+        let seal = || Seal { kind: SealKind::AnthropicThinking, data: json!({"signature": "x"}) };
+        let reasoning = |summary, seal| Part::from(Body::Reasoning { text: "why".into(), summary, seal });
+        let mut sealed_text = Part::text("a");
+        sealed_text.seal = Some(Seal { kind: SealKind::OpenAiReasoning, data: json!([1]) });
+        for part in
+            [reasoning(false, Some(seal())), reasoning(false, None), reasoning(true, None), sealed_text]
+        {
+            assert_eq!(Part::from_json(part.to_json()).unwrap(), part);
+        }
+        let plain = reasoning(true, None).to_json();
+        assert_eq!(plain, json!({"text": "why", "thought": true}));
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_bad_and_written_as_none() {
+        let read = |args: Value| {
+            let value = json!({"functionCall": {"name": "ls", "args": args}});
+            Part::from_json(value).unwrap().as_call().unwrap().clone()
+        };
+        assert_eq!(read(json!("{\"a\": 1}")).args["a"], 1);
+        assert_eq!(read(json!("")).bad_args, None);
+        for args in [json!("{\"a\": "), json!([1]), json!(7)] {
+            let call = read(args.clone());
+            assert!(call.args.is_empty() && call.bad_args.is_some(), "{args}");
+            assert_eq!(Part::call(call).to_json()["functionCall"]["args"], json!({}));
+        }
+        assert_eq!(read(json!("{\"a\": ")).bad_args.unwrap().raw, "{\"a\": ");
     }
 
     #[test]

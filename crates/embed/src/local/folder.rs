@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use pollux_config::files::{self, Mode};
+use pollux_domain::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -244,5 +245,5 @@ pub(crate) fn sha256_file(path: &Path) -> io::Result<String> {
         }
         hash.update(&block[..count]);
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(&hash.finalize()))
 }

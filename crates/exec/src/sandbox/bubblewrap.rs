@@ -3,15 +3,17 @@
 //! The process numbers stay those of the machine, so that a later command can end what an earlier one left
 //! running. Processes outside cannot be looked into nevertheless: they belong to another user namespace.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use pollux_config::search_path::SearchPath;
+
 use super::landlock::Restriction;
 use super::places::Places;
-use super::{LevelError, SandboxRequest, find_programs, tripwire};
+use super::{LevelError, SandboxRequest, tripwire};
 
 /// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
 const KEPT_OF_RUN: &[&str] = &[
@@ -46,9 +48,11 @@ enum Mount {
 
 impl Bubblewrap {
     pub(super) fn find(places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
-        let is_safe = |file: &Path| is_safe_program(file, places);
-        let program = find_programs(Path::new("bwrap"), &request.search_path)
-            .find(|file| is_safe(file))
+        // Neither a command nor a stranger can have written it, and it is not one of those that pile up in homes.
+        let open: Vec<PathBuf> =
+            places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
+        let program = SearchPath::new(Some(OsStr::new(&request.search_path)), &open)
+            .find_guarded("bwrap")
             .ok_or(LevelError::NotInstalled("bwrap"))?;
         tripwire::remove_old_placeholders(&places.protected);
         let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
@@ -103,21 +107,6 @@ impl Drop for Bubblewrap {
         // Not worth a word: it is temporary and harmless.
         let _ = fs::remove_dir_all(&self.scratch);
     }
-}
-
-/// Whether a file may be trusted to make the sandbox: neither a command in it nor a stranger can have written
-/// it, and it is not one of the programs that pile up in homes.
-fn is_safe_program(file: &Path, places: &Places) -> bool {
-    let Ok(file) = fs::canonicalize(file) else { return false };
-    let open = places.writable.iter().chain(&places.temp).chain(&places.homes);
-    let own = rustix::process::getuid().as_raw();
-    let is_guarded = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|meta| (meta.uid() == 0 || meta.uid() == own) && meta.mode() & 0o022 == 0)
-    };
-    !open.into_iter().any(|tree| file.starts_with(tree))
-        && is_guarded(&file)
-        && file.parent().is_some_and(is_guarded)
 }
 
 /// Every path that differs from the read-only root, parents first, so that the deeper one counts.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use crate::process;
+use crate::process_table::{self, ProcessEntry};
 
 /// What the kernel tells of a process and no process can take back.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Tick {
 /// confines itself can look the same; who asks has to bear a "yes" too many.
 pub(super) fn is_any_alive(since: Tick) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    let table = process::processes();
+    let table = process_table::processes();
     let Some(own_marks) = Marks::of(own) else { return false };
     // Orphans are given to one of these; our own children may still be about to die.
     let mut ancestors = vec![1, own];
@@ -44,7 +44,7 @@ pub(super) fn is_any_alive(since: Tick) -> bool {
         ancestors.push(entry.parent);
         next = entry.parent;
     }
-    let is_orphan = |entry: &&process::ProcessEntry| {
+    let is_orphan = |entry: &&ProcessEntry| {
         entry.is_alive && entry.id != own && entry.started >= since.0 && ancestors.contains(&entry.parent)
     };
     let mut marks = table.iter().filter(is_orphan).filter_map(|entry| Marks::of(entry.id));
@@ -92,7 +92,7 @@ mod tests {
         let after = Tick::now();
         let id = i32::try_from(child.id()).unwrap();
         let started =
-            process::processes().iter().find(|entry| entry.id == id).map(|entry| Tick(entry.started));
+            process_table::processes().iter().find(|entry| entry.id == id).map(|entry| Tick(entry.started));
         child.kill().unwrap();
         child.wait().unwrap();
         let started = started.unwrap();

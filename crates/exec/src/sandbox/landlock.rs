@@ -105,11 +105,7 @@ impl Restriction {
 
     /// Everything that needs no mounts.
     pub(super) fn full(places: &Places, network: bool) -> Result<Self, LevelError> {
-        let abi = abi().map_err(LevelError::NotInKernel)?;
-        if abi < ABI_OF_TRUNCATE {
-            return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
-        }
-        let filter = syscalls::filter(network).ok_or(LevelError::OtherSystem)?;
+        let filter = check(network)?;
         let scopes = scopes();
         let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
         for (path, access) in rules(places)? {
@@ -144,6 +140,20 @@ impl Restriction {
         }
         Ok(())
     }
+}
+
+/// Whether the kernel has what a full restriction needs; the filter that belongs to it.
+pub(super) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
+    let abi = abi().map_err(LevelError::NotInKernel)?;
+    if abi < ABI_OF_TRUNCATE {
+        return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
+    }
+    syscalls::filter(network).ok_or(LevelError::OtherSystem)
+}
+
+/// Whether the kernel keeps signals and abstract sockets inside.
+pub(super) fn has_scopes() -> bool {
+    scopes() != 0
 }
 
 /// Every path with the rights below it. There are no exceptions to a rule, so what is hidden is left out by

@@ -163,7 +163,7 @@ impl Places {
         for root in &roots {
             places.add_root(root, &homes);
         }
-        let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| real(&home.join(cache))));
+        let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| real_below(home, cache)));
         let caches = caches.filter(|cache| cache.exists() && refuse_broad(cache, &homes).is_ok());
         places.writable.extend(allowed.into_iter().chain(caches));
         places.writable = distinct(places.writable.drain(..));
@@ -203,10 +203,11 @@ fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
-    let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name)));
-    let own = GEMINI_SECRETS.iter().map(|name| gemini_dir.join(name));
-    let sockets = SOCKETS.iter().map(PathBuf::from);
-    distinct(of_homes.chain(own).chain(sockets).map(|path| real(&path)))
+    let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| real_below(home, name)));
+    let gemini_dir = real(gemini_dir);
+    let own = GEMINI_SECRETS.iter().map(|name| real_below(&gemini_dir, name));
+    let sockets = SOCKETS.iter().map(|path| real(Path::new(path)));
+    distinct(of_homes.chain(own).chain(sockets))
 }
 
 /// The folder of the repository that a directory belongs to. Git must write it to commit, even if the
@@ -238,6 +239,21 @@ fn real(path: &Path) -> PathBuf {
         (Some(parent), Some(name)) => real(parent).join(name),
         _ => path.to_owned(),
     }
+}
+
+/// The same for a name below a folder that is a real path. Most of these names do not exist, which one look tells.
+fn real_below(folder: &Path, name: &str) -> PathBuf {
+    let whole = folder.join(name);
+    let mut path = folder.to_owned();
+    for part in Path::new(name) {
+        path.push(part);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => return real(&whole),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    whole
 }
 
 fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {

@@ -44,7 +44,12 @@ fn a_link_is_hidden_at_the_place_it_leads_to() {
     let request = request(&base);
     fs::create_dir(base.join("vault")).unwrap();
     std::os::unix::fs::symlink(base.join("vault"), base.join("home/.aws")).unwrap();
-    assert!(Places::survey(&request).unwrap().hidden.contains(&base.join("vault")));
+    std::os::unix::fs::symlink(base.join("vault"), base.join("home/.config")).unwrap();
+    std::os::unix::fs::symlink(base.join("gone"), base.join("home/.kube")).unwrap();
+    let hidden = Places::survey(&request).unwrap().hidden;
+    assert!(hidden.contains(&base.join("vault")));
+    assert!(hidden.contains(&base.join("vault/gh")) && !hidden.contains(&base.join("home/.config/gh")));
+    assert!(hidden.contains(&base.join("home/.kube")));
 }
 
 #[test]
@@ -115,6 +120,20 @@ fn a_level_that_cannot_be_had_is_named_with_its_reason() {
     if cfg!(target_os = "linux") {
         assert_eq!(error, "no sandbox works on this machine: bubblewrap: `bwrap` is not installed");
     }
+}
+
+#[test]
+fn a_sandbox_that_was_opened_lazily_confines_its_first_command() {
+    let (_folder, base) = scratch();
+    let request = SandboxRequest { level: Some(Level::Landlock), ..request(&base) };
+    let (Ok(lazy), Ok(tried)) = (Sandbox::open_lazily(&request), Sandbox::open(&request)) else { return };
+    assert!(lazy.starter.made.get().is_none() && tried.starter.made.get().is_some());
+    assert_eq!(lazy.confinement(), tried.confinement());
+    lazy.try_out().unwrap();
+    let secret = base.join("home/.ssh/key");
+    fs::write(&secret, "").unwrap();
+    let reading = lazy.starter().unwrap().run(move || fs::read(secret));
+    assert_eq!(reading.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::{CommandFile, Origin, shortened};
+use pollux_domain::text::with_dots;
+
+use super::{CommandFile, Origin};
 
 /// Most files that are taken from one folder, and how deep it may be.
 const MAX_FILES: usize = 2_000;
@@ -128,7 +130,7 @@ fn name(below: &Path) -> String {
     });
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let clean = |segment: &str| segment.chars().map(|c| if allowed(c) { c } else { '_' }).collect::<String>();
-    segments.map(|segment| shortened(clean(&segment), SEGMENT)).collect::<Vec<_>>().join(":")
+    segments.map(|segment| with_dots(&clean(&segment), SEGMENT)).collect::<Vec<_>>().join(":")
 }
 
 #[cfg(test)]

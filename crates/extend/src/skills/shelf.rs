@@ -1,9 +1,10 @@
 //! The skills of a session, which may be looked for anew while it lives.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pollux_domain::BoxFuture;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::{Tool, ToolSource};
 use tokio_util::sync::CancellationToken;
 
@@ -69,7 +70,7 @@ impl Shelf {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }
 

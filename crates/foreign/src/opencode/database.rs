@@ -5,21 +5,22 @@
 //! copy.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use pollux_domain::percent;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, Result, Row};
 use tempfile::TempDir;
 
 use super::part::{self, Message, Speaker};
+use crate::entry::{Branches, ForeignEntry, Stamp};
 use crate::folder;
 use crate::session::{Facts, Record, Teller};
-use crate::store::{Branches, ForeignEntry, Stamp};
 
 /// A larger one is read without what is only in its log.
 const MAX_COPY: u64 = 512 * 1024 * 1024;
@@ -212,27 +213,14 @@ fn open(path: &Path, copies: &Copies) -> Result<Connection> {
 fn open_as(path: &Path, how: &str) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{}?{how}", escaped(path)), flags)?;
+    let connection = Connection::open_with_flags(
+        format!("file:{}?{how}", percent::encode(path.as_os_str().as_encoded_bytes(), percent::PATH)),
+        flags,
+    )?;
     connection.busy_timeout(BUSY)?;
     // Nothing is read before the first query.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
-}
-
-/// The path as part of a URI.
-fn escaped(path: &Path) -> String {
-    let mut uri = String::new();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte))
-            }
-            _ => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
 }
 
 /// A private copy of the database with its log; `None` if it is too large or cannot be made.
@@ -242,7 +230,7 @@ fn copied(path: &Path, log_path: &Path, log: Stamp, copies: &Copies) -> Option<P
         return None;
     }
     let key = Stamp { size: stamp.size ^ log.size, modified_ns: log.modified_ns, mark: stamp.mark };
-    let mut made = copies.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut made = copies.0.locked();
     let is_current = made.get(path).is_some_and(|(known, _)| *known == key);
     if !is_current {
         let folder = tempfile::tempdir().ok()?;

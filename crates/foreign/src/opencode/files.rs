@@ -7,9 +7,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::part::{self, Message};
+use crate::entry::{Branches, ForeignEntry};
 use crate::folder;
 use crate::session::{Facts, Record, Teller};
-use crate::store::{Branches, ForeignEntry};
 
 /// A larger message or part holds a picture.
 const MAX_FILE: u64 = 16 * 1024 * 1024;

@@ -36,7 +36,7 @@ fn replies_and_calls_become_one_text_turn_between_prompts() {
             ),
             Message::Reply(reply) => {
                 assert!(reply.calls.is_empty(), "a call without its tool cannot be answered");
-                assert!(reply.parts.iter().all(|part| part.thought_signature.is_none()));
+                assert!(reply.parts.iter().all(|part| part.seal.is_none()));
                 format!(
                     "model {}",
                     reply.parts.iter().filter_map(|part| part.spoken_text()).collect::<String>()

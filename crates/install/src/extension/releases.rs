@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pollux_domain::percent;
 use pollux_net::client::{ClientError, ClientOptions, client};
 use pollux_net::transport::describe;
 use serde_json::Value;
@@ -74,7 +75,7 @@ impl Releases<'_> {
     ) -> Result<Option<Release>, ReleaseError> {
         let base = format!("{}/repos/{}/{}/releases", self.api, repo.owner, repo.repo);
         if let Some(tag) = tag {
-            let tag: String = tag.bytes().map(encoded).collect();
+            let tag = percent::encode(tag.as_bytes(), percent::PATH);
             return self.json(&format!("{base}/tags/{tag}")).await?.as_ref().map(release).transpose();
         }
         if !pre_releases && let Some(latest) = self.json(&format!("{base}/latest")).await? {
@@ -188,15 +189,6 @@ fn failed(url: &str, error: &pollux_net::client::HttpError) -> ReleaseError {
     ReleaseError::Transport { url: url.to_owned(), reason: describe(error).message }
 }
 
-fn encoded(byte: u8) -> String {
-    match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    }
-}
-
 fn release(found: &Value) -> Result<Release, ReleaseError> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let tag = text(found, "tag_name").unwrap_or_default();
@@ -274,6 +266,6 @@ mod tests {
 
     #[test]
     fn a_tag_is_part_of_a_path_and_nothing_else() {
-        assert_eq!("v1?x=#\n é".bytes().map(encoded).collect::<String>(), "v1%3Fx%3D%23%0A%20%C3%A9");
+        assert_eq!(percent::encode("v1?x=#\n é".as_bytes(), percent::PATH), "v1%3Fx%3D%23%0A%20%C3%A9");
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use pollux_domain::hex;
 use pollux_extend::extension::METADATA;
 use ring::digest;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ impl Contents {
     pub fn of(folder: &Path) -> Self {
         let mut walk = Walk { found: Self::default(), rest: digest::Context::new(&digest::SHA256) };
         walk.folder(folder, "", 0, false);
-        walk.found.rest = super::hex(walk.rest.finish().as_ref());
+        walk.found.rest = hex::encode(walk.rest.finish().as_ref());
         walk.found
     }
 
@@ -187,7 +188,7 @@ fn hash(path: &Path, meta: &fs::Metadata) -> String {
     } else if meta.is_file() && read_into(path, &mut context).is_err() {
         return "unreadable".to_owned();
     }
-    super::hex(context.finish().as_ref())
+    hex::encode(context.finish().as_ref())
 }
 
 fn read_into(path: &Path, context: &mut digest::Context) -> io::Result<()> {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, FileError, FileLock, Mode};
 use pollux_config::groups::Secret;
 use pollux_config::paths::sha256_hex;
+use pollux_domain::hex;
 use pollux_net::credentials::{CredentialStore, FileReason};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::{IntegrityError, hex};
+use super::IntegrityError;
 
 pub(super) const KEY_FILE: &str = "integrity.key";
 /// Upstream's names.
@@ -68,7 +69,7 @@ impl SigningKey {
 
     pub(super) fn sign(&self, text: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.reveal().as_bytes());
-        hex(hmac::sign(&key, text.as_bytes()).as_ref())
+        hex::encode(hmac::sign(&key, text.as_bytes()).as_ref())
     }
 }
 
@@ -154,5 +155,5 @@ impl<'a> Keys<'a> {
 fn new_key() -> Result<Secret, IntegrityError> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).map_err(|_| IntegrityError::NoRandomness)?;
-    Ok(Secret::new(hex(&bytes)))
+    Ok(Secret::new(hex::encode(&bytes)))
 }

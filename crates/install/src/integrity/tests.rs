@@ -19,7 +19,7 @@ fn what_upstream_signed_is_verified() {
         serde_json::from_str(&files::read_text(&dir.path().join(REGISTER)).unwrap().unwrap()).unwrap();
     let sign = |text: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.as_bytes());
-        hex(ring::hmac::sign(&key, text.as_bytes()).as_ref())
+        pollux_domain::hex::encode(ring::hmac::sign(&key, text.as_bytes()).as_ref())
     };
     assert_eq!(register["store"]["x"]["signature"], sign(&hash(&metadata)));
     assert_eq!(register["signature"], sign(&canonical(&register["store"])));

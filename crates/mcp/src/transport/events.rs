@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use pollux_net::sse::{Record, Records};
 use reqwest::Response;
 use sse_stream::{Error as SseError, Sse};
 
@@ -13,71 +14,29 @@ use super::MAX_MESSAGE;
 #[error("an event is longer than {} MB", MAX_MESSAGE >> 20)]
 pub(crate) struct TooLong;
 
-/// Takes bytes in any split and gives whole events.
-#[derive(Default)]
+/// Takes bytes in any split and gives whole events, as the protocol's library knows them.
 pub(crate) struct Parser {
-    line: Vec<u8>,
-    event: Sse,
-    size: usize,
-    after_return: bool,
-    begun: bool,
+    records: Records,
+    whole: VecDeque<Record>,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self { records: Records::with_limit(MAX_MESSAGE), whole: VecDeque::new() }
+    }
 }
 
 impl Parser {
     /// Takes the next bytes and appends the events that they complete.
     pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut VecDeque<Sse>) -> Result<(), TooLong> {
-        for &byte in bytes {
-            if std::mem::take(&mut self.after_return) && byte == b'\n' {
-                continue;
-            }
-            match byte {
-                b'\r' | b'\n' => {
-                    self.after_return = byte == b'\r';
-                    self.end_line(events);
-                }
-                byte => {
-                    self.line.push(byte);
-                    if self.line.len() + self.size > MAX_MESSAGE {
-                        return Err(TooLong);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn end_line(&mut self, events: &mut VecDeque<Sse>) {
-        let line = String::from_utf8_lossy(&self.line).into_owned();
-        self.line.clear();
-        let line = if std::mem::replace(&mut self.begun, true) {
-            &line
-        } else {
-            line.trim_start_matches('\u{feff}')
-        };
-        if line.is_empty() {
-            self.size = 0;
-            let event = std::mem::take(&mut self.event);
-            if event.event.is_some() || event.data.is_some() || event.id.is_some() || event.retry.is_some() {
-                events.push_back(event);
-            }
-            return;
-        }
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match name {
-            "event" => self.event.event = Some(value.to_owned()),
-            "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
-            "retry" => self.event.retry = value.parse().ok().or(self.event.retry),
-            "data" => match &mut self.event.data {
-                Some(data) => {
-                    data.push('\n');
-                    data.push_str(value);
-                }
-                None => self.event.data = Some(value.to_owned()),
-            },
-            _ => return,
-        }
-        self.size += line.len();
+        let fed = self.records.feed(bytes, &mut self.whole);
+        events.extend(self.whole.drain(..).filter(Record::has_fields).map(|record| Sse {
+            event: record.event,
+            data: record.data.map(|data| String::from_utf8_lossy(&data).into_owned()),
+            id: record.id,
+            retry: record.retry,
+        }));
+        fed.map_err(|_| TooLong)
     }
 }
 

@@ -18,7 +18,7 @@ use super::error::IndexError;
 use super::identity::Identity;
 use super::rows;
 use crate::lock::{OwnedLock, Patience};
-use crate::memory::Setup;
+use crate::setup::Setup;
 use crate::source::{Listed, Source, Stamp, notes};
 use crate::state::{self, StateError};
 use crate::workspace::{self, Belonging, Space, WorkspaceId};

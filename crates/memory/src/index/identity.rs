@@ -5,9 +5,9 @@ use pollux_domain::embedding::Origin;
 use rusqlite::{Connection, OptionalExtension, Result};
 use serde_json::{Value, json};
 
-use crate::memory::Setup;
 use crate::redaction;
 use crate::settings::{ChunkMode, Chunking};
+use crate::setup::Setup;
 
 const KEY: &str = "memory_index_meta_v1";
 /// Raise it when texts are cut differently.

@@ -1,9 +1,10 @@
 //! Bringing the index up to date: file by file, and only what changed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Purpose};
+use pollux_domain::sync::Locked as _;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -12,7 +13,7 @@ use super::reindex;
 use super::rows::Prepared;
 use super::writer::{Change, Writer};
 use crate::lock::OwnedLockError;
-use crate::memory::Setup;
+use crate::setup::Setup;
 use crate::source::{Listed, Source};
 
 /// Texts that are embedded at a time; how many depends on how long the last ones took.
@@ -129,7 +130,7 @@ impl Job {
         let reason = if force {
             Some("asked for".to_owned())
         } else {
-            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = self.writer.locked();
             writer.outdated(&self.setup)
         };
         match reason {
@@ -152,7 +153,7 @@ impl Job {
         work: impl FnOnce(&mut Writer, &Setup) -> Result<T, IndexError> + Send + 'static,
     ) -> Result<T, IndexError> {
         let (writer, setup) = (self.writer.clone(), self.setup.clone());
-        blocking(move || work(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), &setup)).await
+        blocking(move || work(&mut writer.locked(), &setup)).await
     }
 
     pub(crate) async fn update(&mut self, scope: Scope, progress: &Progress<'_>) -> Result<(), IndexError> {
@@ -222,7 +223,7 @@ impl Job {
     fn start_writing(&self, ready: Ready) -> JoinHandle<Result<(), IndexError>> {
         let (writer, setup) = (self.writer.clone(), self.setup.clone());
         tokio::task::spawn_blocking(move || {
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = writer.locked();
             writer.write(&ready.files, &setup)?;
             writer.stamp(&ready.touched, setup.clock.now().millis())
         })

@@ -17,7 +17,7 @@ use crate::authorship::Authorship;
 use crate::chunk;
 use crate::forgotten::Forgotten;
 use crate::lock::{OwnedLock, Patience};
-use crate::memory::Setup;
+use crate::setup::Setup;
 use crate::source::notes::Reading;
 use crate::source::sessions::Sorted;
 use crate::source::{Document, Listed, Provenance, Source, notes, sessions};

@@ -44,7 +44,7 @@ fn windows_and_nesting_follow_the_concrete_model() {
     let catalogue = Catalogue::built_in();
     let facts = |name: &str| {
         let info = catalogue.info(name);
-        (info.context_window, info.nested_media)
+        (info.context_window, info.caps.media_in_results)
     };
     assert_eq!(facts("gemma-4-31b-it"), (256_000, false));
     assert_eq!(facts("models/gemma-4-26b-a4b-it"), (256_000, false));

@@ -4,102 +4,53 @@ mod body;
 
 use std::time::Duration;
 
-use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::model::ModelErrorKind;
 use pollux_net::backoff::{Cause, please_retry_in, retry_delay};
 use serde_json::Value;
 
+use crate::http::{Failure, Verdict};
 use body::Facts;
 pub(super) use body::web_page;
 
-/// Nobody waits longer than this for a server; the number is upstream's.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const CAPACITY_REASONS: &[&str] = &["MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"];
 
-/// An error of the API.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ApiError {
-    pub(crate) error: ModelError,
-    pub(crate) retry: Retry,
+/// Reads the body of an answer with an error status.
+pub(crate) fn from_response(
+    status: u16,
+    reason: &str,
+    body: &[u8],
+    retry_after: Option<Duration>,
+) -> Failure {
+    let mut facts = Facts::from_body(status, reason, body);
+    // A body may quote another server's code, but the one that answered decides.
+    facts.code = status;
+    judge(facts, retry_after)
 }
 
-/// Whether the same request may be tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retry {
-    Never,
-    After {
-        cause: Cause,
-        /// What the server asked for.
-        hint: Option<Duration>,
-    },
+/// Finds `{"error": …}` in place of a reply, also wrapped in an array.
+pub(crate) fn in_body(value: &Value) -> Option<Failure> {
+    Facts::from_json(value).map(|facts| judge(facts, None))
 }
 
-impl ApiError {
-    /// Reads the body of an answer with an error status.
-    pub(crate) fn from_response(
-        status: u16,
-        reason: &str,
-        body: &[u8],
-        retry_after: Option<Duration>,
-    ) -> Self {
-        let mut facts = Facts::from_body(status, reason, body);
-        // A body may quote another server's code, but the one that answered decides.
-        facts.code = status;
-        judge(facts, retry_after)
-    }
-
-    /// Finds `{"error": …}` in place of a reply, also wrapped in an array.
-    pub(crate) fn in_body(value: &Value) -> Option<Self> {
-        Facts::from_json(value).map(|facts| judge(facts, None))
-    }
-}
-
-fn judge(facts: Facts, retry_after: Option<Duration>) -> ApiError {
+fn judge(facts: Facts, retry_after: Option<Duration>) -> Failure {
     let hint = wanted_delay(&facts).max(retry_after);
     let verdict = match facts.code {
         400 if is_key_problem(&facts) => Verdict::never(ModelErrorKind::Auth),
-        401 | 403 => Verdict::never(ModelErrorKind::Auth),
-        404 => Verdict::never(ModelErrorKind::NotFound),
+        400 => Verdict::never(overflow(&facts.message).unwrap_or(ModelErrorKind::BadRequest)),
         429 | 499 | 503 => quota(&facts, hint),
-        408 | 500.. => Verdict::retry(ModelErrorKind::Server, Cause::Transient),
-        _ => Verdict::never(ModelErrorKind::BadRequest),
+        code => Verdict::of_status(code),
     };
-    let mut message = facts.message;
-    let retry = match (verdict.retry, hint) {
-        (Some(_), Some(asked)) if asked > LONGEST_WAIT => {
-            message.push_str(&format!(" (the server asks to wait {})", in_words(asked)));
-            Retry::Never
-        }
-        (Some(cause), asked) => Retry::After { cause, hint: asked.or(verdict.default_delay) },
-        (None, _) => Retry::Never,
-    };
-    let waits_too_long = retry == Retry::Never && verdict.retry.is_some();
-    let kind = match verdict.kind {
-        ModelErrorKind::RateLimited if waits_too_long => ModelErrorKind::QuotaExhausted,
-        kind => kind,
-    };
-    if let Some(advice) = verdict.advice {
-        message.push_str(advice);
-    }
-    ApiError { error: ModelError::new(kind, Some(facts.code), message), retry }
+    verdict.into_failure(facts.code, facts.message, hint)
 }
 
-/// What is made of an error before the server's wishes are looked at.
-struct Verdict {
-    kind: ModelErrorKind,
-    retry: Option<Cause>,
-    /// Taken when the server names no delay.
-    default_delay: Option<Duration>,
-    advice: Option<&'static str>,
-}
-
-impl Verdict {
-    fn never(kind: ModelErrorKind) -> Self {
-        Self { kind, retry: None, default_delay: None, advice: None }
+/// `The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).`
+fn overflow(message: &str) -> Option<ModelErrorKind> {
+    if !message.contains("token count") || !message.contains("exceeds the maximum number of tokens") {
+        return None;
     }
-
-    fn retry(kind: ModelErrorKind, cause: Cause) -> Self {
-        Self { kind, retry: Some(cause), default_delay: None, advice: None }
-    }
+    let mut numbers =
+        message.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
+    Some(ModelErrorKind::ContextOverflow { asked: numbers.next(), limit: numbers.next() })
 }
 
 /// The rows are upstream's, in its order.
@@ -161,11 +112,6 @@ fn is_key_problem(facts: &Facts) -> bool {
 
 fn wanted_delay(facts: &Facts) -> Option<Duration> {
     facts.retry_delays().filter_map(retry_delay).max().or_else(|| please_retry_in(&facts.message))
-}
-
-fn in_words(delay: Duration) -> String {
-    let minutes = delay.as_secs().div_ceil(60);
-    if minutes < 120 { format!("{minutes} minutes") } else { format!("{} hours", minutes.div_ceil(60)) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The conversation as it is sent: borrowed, cleaned, signed, and with the model's own call ids.
 
 use pollux_domain::JsonObject;
-use pollux_domain::content::{Body, Content, FunctionCall, FunctionResponse, Part, Role};
+use pollux_domain::content::{Body, Content, FunctionCall, FunctionResponse, POLLUX, Part, Role};
 use pollux_domain::id::CallId;
+use pollux_domain::model::Dialect;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Stands for a signature that never was, and makes the API accept the call; the word is the API's.
@@ -22,9 +23,11 @@ struct Sent<'a> {
     signature: Option<&'a str>,
     /// Whether media of a function response stay inside it.
     nested_media: bool,
+    /// Fields that are not known here came from this API and go back to it.
+    own: bool,
 }
 
-/// Makes a history fit to send: no thoughts, no empty parts or turns, alternating roles, responses before
+/// Makes a history fit to send: no reasoning, no seals of others, nothing of the program's own, no empty parts or turns, alternating roles, responses before
 /// whatever else a turn holds, and a signature on the first call of each model turn under way.
 ///
 /// Upstream drops a whole model turn for one empty part; only that part is dropped here, because the turn
@@ -52,14 +55,15 @@ pub(crate) fn hygiene<'a>(
 }
 
 fn sendable(content: &Content, nested_media: bool) -> Vec<Sent<'_>> {
+    let own = content.origin.as_ref().is_none_or(|origin| origin.dialect == Dialect::GEMINI);
     let mut signed_thought = false;
     let mut parts = Vec::with_capacity(content.parts.len());
     for part in &content.parts {
         match &part.body {
-            Body::Thought(_) => signed_thought |= part.thought_signature.is_some(),
-            Body::Other(fields) if fields.is_empty() && part.thought_signature.is_none() => {}
+            Body::Reasoning { .. } => signed_thought |= part.signature().is_some(),
+            Body::Other(fields) if fields.is_empty() && part.signature().is_none() => {}
             _ if part.is_blank() => {}
-            _ => parts.push(Sent { part, signature: part.thought_signature.as_deref(), nested_media }),
+            _ => parts.push(Sent { part, signature: part.signature(), nested_media, own }),
         }
     }
     if signed_thought {
@@ -90,7 +94,7 @@ fn responses_first<'a>(turn: &mut Turn<'a>, nested_media: bool) {
         })
         .flatten()
         .filter(|media| !stays_inside(media, nested_media))
-        .map(|part| Sent { part, signature: part.thought_signature.as_deref(), nested_media })
+        .map(|part| Sent { part, signature: part.signature(), nested_media, own: true })
         .collect();
     parts.extend(siblings);
     parts.extend(rest);
@@ -132,7 +136,7 @@ impl Serialize for Sent<'_> {
         let mut map = serializer.serialize_map(None)?;
         match &self.part.body {
             Body::Text(text) => map.serialize_entry("text", text)?,
-            Body::Thought(text) => {
+            Body::Reasoning { text, .. } => {
                 map.serialize_entry("text", text)?;
                 map.serialize_entry("thought", &true)?;
             }
@@ -157,13 +161,16 @@ impl Serialize for Sent<'_> {
         if let Some(signature) = self.signature {
             map.serialize_entry("thoughtSignature", signature)?;
         }
-        entries(&mut map, &self.part.extra)?;
+        if self.own {
+            entries(&mut map, &self.part.extra)?;
+        }
         map.end()
     }
 }
 
 fn entries<M: SerializeMap>(map: &mut M, fields: &JsonObject) -> Result<(), M::Error> {
-    fields.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+    let sent = fields.iter().filter(|(key, _)| *key != POLLUX);
+    sent.into_iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
 }
 
 struct Pair<'a>(&'static str, &'a str, &'static str, &'a str);
@@ -205,7 +212,7 @@ impl Serialize for Response<'_> {
             .parts
             .iter()
             .filter(|media| stays_inside(media, self.nested_media))
-            .map(|part| Sent { part, signature: None, nested_media: true })
+            .map(|part| Sent { part, signature: None, nested_media: true, own: true })
             .collect();
         if !inside.is_empty() {
             map.serialize_entry("parts", &inside)?;

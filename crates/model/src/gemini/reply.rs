@@ -2,15 +2,15 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
-use pollux_domain::model::{Citation, Finish, FinishReason, ReplyChunk, Usage};
+use pollux_domain::model::{Citation, Finish, ReplyChunk, Usage};
 use serde_json::{Value, json};
 
-use super::error::ApiError;
-use super::grounding;
+use super::{error, finish, grounding};
+use crate::http::Failure;
 
 /// Reads one response object. An `error` object in its place is the API's error.
-pub(crate) fn read(value: Value) -> Result<ReplyChunk, ApiError> {
-    if let Some(error) = ApiError::in_body(&value) {
+pub(crate) fn read(value: Value) -> Result<ReplyChunk, Failure> {
+    if let Some(error) = error::in_body(&value) {
         return Err(error);
     }
     Ok(chunk(value))
@@ -30,8 +30,9 @@ fn chunk(mut value: Value) -> ReplyChunk {
     };
     ReplyChunk {
         parts: parts(&mut candidate),
-        finish: finish(&candidate),
+        finish: ending(&candidate),
         usage,
+        origin: None,
         model_version,
         blocked,
         citations: citations(&candidate),
@@ -71,22 +72,23 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
     }
 }
 
-fn finish(candidate: &Value) -> Option<Finish> {
+fn ending(candidate: &Value) -> Option<Finish> {
     let reason = candidate.get("finishReason")?.as_str()?;
     let message = candidate.get("finishMessage").and_then(Value::as_str).map(str::to_owned);
-    Some(Finish { reason: FinishReason::parse(reason), message })
+    Some(Finish { reason: finish::read(reason), message })
 }
 
 fn usage(value: &Value) -> Option<Usage> {
     let fields = value.as_object()?;
     let count = |key: &str| fields.get(key).and_then(number).unwrap_or(0);
     Some(Usage {
-        prompt: count("promptTokenCount"),
-        candidates: count("candidatesTokenCount"),
+        input: count("promptTokenCount"),
+        output: count("candidatesTokenCount"),
         cached: count("cachedContentTokenCount"),
-        thoughts: count("thoughtsTokenCount"),
-        tool: count("toolUsePromptTokenCount"),
+        reasoning: count("thoughtsTokenCount"),
+        tool_input: count("toolUsePromptTokenCount"),
         total: count("totalTokenCount"),
+        ..Usage::default()
     })
 }
 
@@ -153,11 +155,11 @@ pub(crate) fn to_json(chunk: &ReplyChunk) -> Value {
 
 fn usage_json(usage: Usage) -> Value {
     let counts = [
-        ("promptTokenCount", usage.prompt),
-        ("candidatesTokenCount", usage.candidates),
+        ("promptTokenCount", usage.input),
+        ("candidatesTokenCount", usage.output),
         ("cachedContentTokenCount", usage.cached),
-        ("thoughtsTokenCount", usage.thoughts),
-        ("toolUsePromptTokenCount", usage.tool),
+        ("thoughtsTokenCount", usage.reasoning),
+        ("toolUsePromptTokenCount", usage.tool_input),
         ("totalTokenCount", usage.total),
     ];
     let kept = counts.into_iter().filter(|(key, count)| *count > 0 || *key == "totalTokenCount");
@@ -168,6 +170,7 @@ fn usage_json(usage: Usage) -> Value {
 mod tests {
     use super::*;
     use pollux_domain::content::Body;
+    use pollux_domain::model::FinishReason;
 
     #[test]
     fn a_full_chunk_is_read_and_written_back() {
@@ -186,11 +189,19 @@ mod tests {
         });
         let chunk = read(value).unwrap();
         assert_eq!(chunk.parts.len(), 3);
-        assert_eq!(chunk.parts[1].body, Body::Thought("b".into()));
+        assert_eq!(chunk.parts[1].body, Body::Reasoning { text: "b".into(), summary: true, seal: None });
         assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);
         assert_eq!(
             chunk.usage,
-            Some(Usage { prompt: 5, candidates: 7, cached: 1, thoughts: 2, tool: 3, total: 18 })
+            Some(Usage {
+                input: 5,
+                output: 7,
+                cached: 1,
+                reasoning: 2,
+                tool_input: 3,
+                total: 18,
+                ..Usage::default()
+            })
         );
         assert_eq!(chunk.citations, [Citation { title: Some("X".into()), uri: "https://x".into() }]);
         assert_eq!(chunk.grounding.as_ref().unwrap().sources[0].uri.as_deref(), Some("https://g"));

@@ -2,7 +2,7 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
-use pollux_domain::model::{Grounding, ModelRequest};
+use pollux_domain::model::{Grounding, ModelRequest, ToolChoice};
 use pollux_domain::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -73,8 +73,9 @@ impl<'a> GenerateBody<'a> {
     /// `settings` are the model's own generation settings with the request's over them.
     pub(crate) fn new(request: &'a ModelRequest, mut settings: JsonObject, nested_media: bool) -> Self {
         let mut tools = Vec::new();
-        if !request.tools.is_empty() {
-            let declarations = request.tools.iter().map(|tool| Declaration::new(tool)).collect();
+        let offered = request.tools.iter().filter(|tool| is_offered(tool, request));
+        let declarations: Vec<_> = offered.map(|tool| Declaration::new(tool)).collect();
+        if !declarations.is_empty() {
             tools.push(ToolEntry::Functions { declarations });
         }
         if let Some(Value::Array(more)) = settings.shift_remove("tools") {
@@ -113,6 +114,14 @@ impl<'a> Declaration<'a> {
     }
 }
 
+/// A model that may choose cannot be given names; what is not allowed is not declared to it.
+fn is_offered(tool: &ToolSpec, request: &ModelRequest) -> bool {
+    match request.settings.tool_choice.value() {
+        Some(ToolChoice::Allowed { names, required: false }) => names.contains(&tool.name),
+        _ => true,
+    }
+}
+
 /// The server's own tool, unless the model's settings name it already, as those of upstream's aliases do.
 fn grounding_entry(grounding: Grounding, present: &[ToolEntry<'_>]) -> Option<ToolEntry<'static>> {
     let key = match grounding {
@@ -131,7 +140,7 @@ fn contents(request: &ModelRequest) -> impl Iterator<Item = &Content> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::model::RequestRole;
+    use pollux_domain::model::{RequestRole, Setting};
     use pollux_domain::tool::ToolKind;
     use std::sync::Arc;
 
@@ -151,7 +160,7 @@ mod tests {
             system: Some("Be kind.".into()),
             contents: vec![Arc::new(Content::user_text("context")), Arc::new(Content::user_text("prompt"))],
             tools: Arc::new([Arc::new(tool)]),
-            settings: JsonObject::new(),
+            settings: Default::default(),
             grounding: Grounding::None,
         }
     }
@@ -197,6 +206,20 @@ mod tests {
         assert_eq!(body["safetySettings"], json!([1]));
         assert_eq!(body["cachedContent"], "c");
         assert_eq!(body["labels"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn tools_that_are_not_allowed_are_not_declared_where_the_model_may_choose() {
+        let declared = |names: &[&str], required| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut request = request();
+            request.settings.tool_choice = Setting::Set(ToolChoice::Allowed { names, required });
+            let body = GenerateBody::new(&request, JsonObject::new(), false);
+            serde_json::to_value(body).unwrap().get("tools").is_some()
+        };
+        assert!(declared(&["read_file"], false));
+        assert!(!declared(&["other"], false));
+        assert!(declared(&["other"], true));
     }
 
     #[test]

@@ -91,6 +91,7 @@ pub(crate) async fn drain(mut stream: Box<dyn ReplyStream>) -> Told {
             match event {
                 Ok(ReplyEvent::Chunk(chunk)) => told.chunks.push(chunk),
                 Ok(ReplyEvent::Waiting(wait)) => told.waits.push(wait),
+                Ok(ReplyEvent::CallProgress { .. } | ReplyEvent::Alive) => {}
                 Err(error) => told.error = Some(error),
             }
         }

@@ -44,7 +44,7 @@ async fn chunks_without_candidates_or_content_do_no_harm() {
     assert_eq!(told.text(), "one two");
     assert_eq!(told.error, None);
     let last = told.chunks.last().unwrap();
-    assert_eq!(last.usage, Some(Usage { prompt: 4, total: 9, ..Usage::default() }));
+    assert_eq!(last.usage, Some(Usage { input: 4, total: 9, ..Usage::default() }));
     assert_eq!(last.model_version.as_deref(), Some("v"));
 }
 

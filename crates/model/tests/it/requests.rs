@@ -7,7 +7,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::content::{Content, FunctionResponse, Part};
 use pollux_domain::id::CallId;
-use pollux_domain::model::{Grounding, ModelClient, ModelRequest};
+use pollux_domain::model::{Dialect, GenerationSettings, Grounding, ModelClient, ModelRequest};
 use pollux_model::gemini::{GeminiClient, GeminiSetupError};
 use pollux_test_support::{FakeGemini, reply};
 use serde_json::json;
@@ -128,7 +128,7 @@ async fn aliases_keep_their_settings_and_a_requests_own_settings_win() {
     let settings = json!({"maxOutputTokens": 7, "responseMimeType": "application/json"});
     let request = ModelRequest {
         model: "classifier".into(),
-        settings: settings.as_object().unwrap().clone(),
+        settings: GenerationSettings::in_words_of(Dialect::GEMINI, settings.as_object().unwrap().clone()),
         ..prompt("hi")
     };
     let chunk = gemini(&server).generate(request).await.unwrap();

@@ -2,15 +2,17 @@
 
 #[cfg(all(feature = "keychain", target_os = "macos"))]
 mod macos;
-#[cfg(any(test, feature = "memory-keychain"))]
 pub(crate) mod memory;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod secret_service;
 
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use pollux_domain::hex;
+use pollux_domain::sync::Locked as _;
 
 use crate::random;
 
@@ -119,7 +121,7 @@ impl TimedKeychain {
     /// Writes, reads and deletes an entry that means nothing.
     pub(super) fn probe(&self, service: &str) -> Result<(), KeychainError> {
         let random: [u8; 8] = random::bytes().map_err(|error| KeychainError::Failed(error.to_string()))?;
-        let account = format!("{PROBE_PREFIX}{}", random::hex(&random));
+        let account = format!("{PROBE_PREFIX}{}", hex::encode(&random));
         let service = service.to_owned();
         self.ask(move |keychain| {
             keychain.set(&service, &account, "test")?;
@@ -141,7 +143,7 @@ impl TimedKeychain {
             let _ = sender.send(result);
         });
         // Held while waiting: one question at a time is all that the thread can answer.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.locked();
         let line = open(&mut state)?;
         let gone = || KeychainError::Failed("its thread ended".to_owned());
         let result = match line.send(job) {

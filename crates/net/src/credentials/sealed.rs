@@ -3,12 +3,12 @@
 //! The key is made of public values (host and user name), which hides the file from a casual look and from
 //! other machines, and no more; the format is upstream's.
 
+use pollux_domain::hex;
+
 use aes_gcm::aead::consts::{U12, U16};
 use aes_gcm::aead::{Aead, KeyInit};
 use aes_gcm::aes::Aes256;
 use aes_gcm::{AesGcm, Nonce};
-
-use crate::random::hex;
 
 const PASSWORD: &[u8] = b"gemini-cli-oauth";
 const TAG_BYTES: usize = 16;
@@ -37,9 +37,9 @@ pub(super) fn open(text: &str, key: &Key) -> Option<Vec<u8>> {
     if fields.next().is_some() {
         return None;
     }
-    let iv = unhex(iv)?;
-    let mut sealed = unhex(cipher)?;
-    sealed.extend(unhex(tag).filter(|tag| tag.len() == TAG_BYTES)?);
+    let iv = hex::decode(iv)?;
+    let mut sealed = hex::decode(cipher)?;
+    sealed.extend(hex::decode(tag).filter(|tag| tag.len() == TAG_BYTES)?);
     if let Ok(iv) = <[u8; 12]>::try_from(iv.as_slice()) {
         return AesGcm::<Aes256, U12>::new(&key.0.into()).decrypt(&Nonce::from(iv), sealed.as_slice()).ok();
     }
@@ -51,22 +51,7 @@ pub(super) fn open(text: &str, key: &Key) -> Option<Vec<u8>> {
 pub(super) fn seal(plain: &[u8], key: &Key, iv: [u8; 12]) -> Option<String> {
     let sealed = AesGcm::<Aes256, U12>::new(&key.0.into()).encrypt(&Nonce::from(iv), plain).ok()?;
     let (cipher, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
-    Some(format!("{}:{}:{}", hex(&iv), hex(tag), hex(cipher)))
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.as_bytes();
-    if !bytes.len().is_multiple_of(2) {
-        return None;
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    bytes
-        .chunks_exact(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect()
+    Some(format!("{}:{}:{}", hex::encode(&iv), hex::encode(tag), hex::encode(cipher)))
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ async fn post_json(
 ) -> Result<(u16, Value), GoogleError> {
     let mut request = Request::new(Method::POST, url.clone());
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(value) = crate::server_access::bearer(bearer) {
+    if let Some(value) = crate::bearer::bearer(bearer) {
         request.headers_mut().insert(reqwest::header::AUTHORIZATION, value);
     }
     *request.body_mut() = Some(body.to_string().into());

@@ -1,6 +1,7 @@
 //! Rights: what a sign-in has, what a server wants, and what to do about the difference.
 
 use pollux_domain::JsonObject;
+use pollux_domain::sync::Locked as _;
 use serde_json::Value;
 
 use super::{OAuth, OAuthServer, TokenError, discovery, key};
@@ -79,7 +80,7 @@ impl OAuth {
         let mut wanted = wanted.to_vec();
         wanted.sort();
         let wish = format!("{}\n{}", key(server), wanted.join(" "));
-        self.widened.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(wish)
+        self.widened.locked().insert(wish)
     }
 }
 

@@ -127,22 +127,26 @@ fn invalid_message(kind: &str, message: &str) -> String {
 fn api_error(error: &ModelError) -> RunError {
     RunError {
         kind: "API_ERROR",
-        code: api_code(error.kind),
+        code: api_code(&error.kind),
         upstream_class: "Error",
         message: sanitized(&error.marked()),
         status: error.status,
-        hint: api_hint(error.kind),
+        hint: api_hint(&error.kind),
     }
 }
 
-fn api_code(kind: ModelErrorKind) -> &'static str {
+fn api_code(kind: &ModelErrorKind) -> &'static str {
     match kind {
         ModelErrorKind::Auth => "AUTH",
-        ModelErrorKind::BadRequest => "BAD_REQUEST",
+        ModelErrorKind::BadRequest
+        | ModelErrorKind::ContextOverflow { .. }
+        | ModelErrorKind::Unsupported { .. } => "BAD_REQUEST",
+        ModelErrorKind::PolicyBlocked => "POLICY_BLOCKED",
+        ModelErrorKind::Billing => "BILLING",
         ModelErrorKind::NotFound => "NOT_FOUND",
         ModelErrorKind::RateLimited => "RATE_LIMIT",
         ModelErrorKind::QuotaExhausted => "QUOTA_EXHAUSTED",
-        ModelErrorKind::Server => "SERVER_ERROR",
+        ModelErrorKind::Server | ModelErrorKind::Overloaded | ModelErrorKind::Loading => "SERVER_ERROR",
         ModelErrorKind::Network => "NETWORK_ERROR",
         ModelErrorKind::Cut => "STREAM_CUT",
         ModelErrorKind::Malformed => "MALFORMED_REPLY",
@@ -150,7 +154,7 @@ fn api_code(kind: ModelErrorKind) -> &'static str {
     }
 }
 
-fn api_hint(kind: ModelErrorKind) -> Option<&'static str> {
+fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
     match kind {
         ModelErrorKind::Auth => {
             Some("check `GEMINI_API_KEY`, or what `pollux config get security.auth.selectedType` says")
@@ -162,7 +166,13 @@ fn api_hint(kind: ModelErrorKind) -> Option<&'static str> {
         }
         ModelErrorKind::Network => Some("check the connection and, if you use one, the proxy"),
         ModelErrorKind::BadRequest
+        | ModelErrorKind::ContextOverflow { .. }
+        | ModelErrorKind::Unsupported { .. }
+        | ModelErrorKind::PolicyBlocked
+        | ModelErrorKind::Billing
         | ModelErrorKind::Server
+        | ModelErrorKind::Overloaded
+        | ModelErrorKind::Loading
         | ModelErrorKind::Cut
         | ModelErrorKind::Malformed
         | ModelErrorKind::Script => None,

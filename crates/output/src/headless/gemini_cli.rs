@@ -116,10 +116,10 @@ fn stream_tokens(usage: Usage) -> JsonObject {
     let mut object = Map::new();
     for (key, count) in [
         ("total_tokens", usage.total),
-        ("input_tokens", usage.prompt),
-        ("output_tokens", usage.candidates),
+        ("input_tokens", usage.input),
+        ("output_tokens", usage.output),
         ("cached", usage.cached),
-        ("input", usage.prompt.saturating_sub(usage.cached)),
+        ("input", usage.input.saturating_sub(usage.cached)),
     ] {
         object.insert(key.into(), count.into());
     }
@@ -207,13 +207,13 @@ fn api_counts(counts: ApiCounts) -> JsonObject {
 
 fn tokens(usage: Usage) -> Value {
     json!({
-        "input": usage.prompt.saturating_sub(usage.cached),
-        "prompt": usage.prompt,
-        "candidates": usage.candidates,
+        "input": usage.input.saturating_sub(usage.cached),
+        "prompt": usage.input,
+        "candidates": usage.output,
         "total": usage.total,
         "cached": usage.cached,
-        "thoughts": usage.thoughts,
-        "tool": usage.tool,
+        "thoughts": usage.reasoning,
+        "tool": usage.tool_input,
     })
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn debug_line(event: &Event) -> Option<String> {
                     finish.as_ref().map_or("no finish reason", |f| f.reason.as_str()).to_owned()
                 }
             };
-            let (sent, got) = (ended.usage.prompt, ended.usage.candidates);
+            let (sent, got) = (ended.usage.input, ended.usage.output);
             format!("reply after {} ms: {how}; {sent} tokens in, {got} out", ended.duration.as_millis())
         }
         Event::CallFinished(report) => {

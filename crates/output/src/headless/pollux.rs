@@ -147,8 +147,8 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
                     "latencyMs": millis(model.api.latency),
                 },
                 "tokens": {
-                    "prompt": usage.prompt,
-                    "candidates": usage.candidates,
+                    "prompt": usage.input,
+                    "candidates": usage.output,
                     "total": usage.total,
                     "cached": usage.cached,
                 },

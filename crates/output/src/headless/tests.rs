@@ -84,8 +84,8 @@ fn sent() -> Event {
 
 fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
     let worked = error.is_none();
-    let usage = Usage { prompt: 100, candidates: 20, cached: 40, thoughts: 7, tool: 0, total: 127 };
-    Event::RequestEnded(RequestEnded {
+    let usage = Usage { input: 100, output: 20, cached: 40, reasoning: 7, total: 127, ..Usage::default() };
+    Event::RequestEnded(Box::new(RequestEnded {
         model: "m-x".into(),
         model_version: None,
         role: RequestRole::Main,
@@ -98,7 +98,7 @@ fn ended(error: Option<ModelError>, invalid: Option<&'static str>) -> Event {
         invalid: invalid.map(str::to_owned),
         context_tokens: 0,
         window: 0,
-    })
+    }))
 }
 
 fn requested(name: &str) -> Event {

@@ -83,11 +83,11 @@ impl Metrics {
         self.observe("api.request.latency", json!({"model": model}), ended.duration);
         if ended.error.is_none() {
             for (kind, tokens) in [
-                ("input", ended.usage.prompt),
-                ("output", ended.usage.candidates),
-                ("thought", ended.usage.thoughts),
+                ("input", ended.usage.input),
+                ("output", ended.usage.output),
+                ("thought", ended.usage.reasoning),
                 ("cache", ended.usage.cached),
-                ("tool", ended.usage.tool),
+                ("tool", ended.usage.tool_input),
             ] {
                 self.count("token.usage", json!({"model": model, "type": kind}), tokens);
             }

@@ -54,20 +54,20 @@ fn call(outcome: CallOutcome) -> Event {
 }
 
 fn ended(error: Option<ModelError>) -> Event {
-    Event::RequestEnded(RequestEnded {
+    Event::RequestEnded(Box::new(RequestEnded {
         model: "m-x".into(),
         model_version: Some("m-x-001".into()),
         role: RequestRole::Main,
         prompt_id: "s1".into(),
         duration: Duration::from_millis(120),
-        usage: Usage { prompt: 10, candidates: 5, total: 15, ..Usage::default() },
+        usage: Usage { input: 10, output: 5, total: 15, ..Usage::default() },
         finish: None,
         text: "the answer".into(),
         error,
         invalid: None,
         context_tokens: 0,
         window: 0,
-    })
+    }))
 }
 
 fn events() -> Vec<Event> {

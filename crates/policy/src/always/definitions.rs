@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pollux_config::files::{self, FileError, FileLock, Mode};
 use pollux_domain::JsonObject;
+use pollux_domain::sync::Locked as _;
 use serde_json::Value;
 
 /// The file beside the saved answers.
@@ -36,7 +37,7 @@ impl Definitions {
         saved: Option<&Path>,
     ) -> Result<(), FileError> {
         {
-            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut session = self.session.locked();
             for (tool, definition) in tools {
                 session.insert((server.to_owned(), tool.clone()), definition.clone());
             }
@@ -50,7 +51,7 @@ impl Definitions {
     /// Judges a tool that an answer allows; `saved` names the file if the answer is from there.
     pub fn standing(&self, server: &str, tool: &str, definition: &str, saved: Option<&Path>) -> Standing {
         let key = (server.to_owned(), tool.to_owned());
-        let known = self.session.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self.session.locked().get(&key).cloned();
         let known = known.or_else(|| {
             let found = read(&beside(saved?));
             found.get(server)?.get(tool)?.as_str().map(str::to_owned)

@@ -2,11 +2,13 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::Content;
 use pollux_domain::tool::Effect;
 
 use super::*;
 use crate::engine::Options;
 use crate::load::{Sources, load};
+use crate::request::{Request, Verdict};
 
 const CHECKERS: &str = r#"
 [[safety_checker]]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const MOST: usize = 1024 * 1024;
 
 /// One turn for each thing the model said, with what it was told before; the newest that fit.
-pub(super) fn of(history: &[Arc<Content>]) -> Vec<Value> {
+pub(crate) fn of(history: &[Arc<Content>]) -> Vec<Value> {
     let mut turns = Vec::new();
     let mut asked: Option<String> = None;
     for content in history {
@@ -57,7 +57,7 @@ mod tests {
     fn what_was_asked_stands_beside_what_was_said() {
         let args = json!({"path": "a"}).as_object().cloned().unwrap();
         let mut call = Part::text("");
-        call.body = Body::Call(FunctionCall { id: None, name: "x".into(), args });
+        call.body = Body::Call(FunctionCall::new(None, "x", args));
         let history = [
             Content::user_text("context"),
             Content::user_text("do it"),

@@ -343,6 +343,11 @@ pub(super) fn question(name: &str, word: &str) -> Option<bool> {
     table().questions.get(name)?.iter().find(|(asked, _)| *asked == word).map(|(_, trusted)| *trusted)
 }
 
+/// Whether a program only reads, and runs nothing else.
+pub(super) fn is_listed(name: &str) -> bool {
+    program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

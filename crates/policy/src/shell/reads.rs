@@ -54,10 +54,6 @@ pub struct Tree {
     pub without_folders: Vec<String>,
 }
 
-pub(super) fn is_listed(name: &str) -> bool {
-    programs::program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
-}
-
 /// Whether a command only reads, and only files below where it runs, as far as their names tell.
 pub fn is_known_safe(part: &Part) -> bool {
     is_known_safe_within(part, &|path| is_below(path))

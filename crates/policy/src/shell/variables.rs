@@ -363,7 +363,7 @@ pub(super) fn is_command_name(name: &str) -> bool {
         "curl",
     ];
     BUILTINS.contains(&name)
-        || super::reads::is_listed(name)
+        || super::programs::is_listed(name)
         || super::wrapper::is_wrapper(name)
         || name.contains('/')
 }

@@ -197,7 +197,7 @@ priority = 100
 checker = { type = "in-process", name = "allowed-path" }
 "#;
     let place = secretive();
-    let engine = crate::everyday::with_rules(rules).moved_to(place.options());
+    let engine = crate::everyday::with_rules_in(rules, place.options());
     for (command, decision) in [
         ("cat a", Decision::Allow),
         ("cp a c", Decision::Allow),

@@ -1,12 +1,14 @@
 //! The lines of a journal and of its index: the file format and nothing else.
 
+use pollux_domain::hex;
+
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::Reason;
 use crate::entry::{Content, Entry, Node, Stamp};
 use crate::path::RelPath;
 use crate::snapshot::Change;
-use crate::store::{hex, unhex};
+use crate::store::hash_of;
 
 use super::point::Point;
 use super::state::Event;
@@ -95,9 +97,11 @@ impl From<&Entry> for EntryWire {
     fn from(entry: &Entry) -> Self {
         match entry {
             Entry::Folder { mode } => Self::Folder(*mode),
-            Entry::File { mode, len, content: Content::Saved(hash) } => Self::Saved(*mode, *len, hex(hash)),
+            Entry::File { mode, len, content: Content::Saved(hash) } => {
+                Self::Saved(*mode, *len, hex::encode(hash))
+            }
             Entry::File { mode, len, content: Content::Linked { key, mtime } } => {
-                Self::Linked(*mode, *len, hex(key), *mtime)
+                Self::Linked(*mode, *len, hex::encode(key), *mtime)
             }
             Entry::File { mode, len, content: Content::Unsaved { inode, mtime } } => {
                 Self::Unsaved(*mode, *len, *inode, *mtime)
@@ -113,9 +117,9 @@ impl EntryWire {
         let file = |mode, len, content| Entry::File { mode, len, content };
         Some(match self {
             Self::Folder(mode) => Entry::Folder { mode },
-            Self::Saved(mode, len, hash) => file(mode, len, Content::Saved(unhex(&hash)?)),
+            Self::Saved(mode, len, hash) => file(mode, len, Content::Saved(hash_of(&hash)?)),
             Self::Linked(mode, len, key, mtime) => {
-                file(mode, len, Content::Linked { key: unhex(&key)?, mtime })
+                file(mode, len, Content::Linked { key: hash_of(&key)?, mtime })
             }
             Self::Unsaved(mode, len, inode, mtime) => file(mode, len, Content::Unsaved { inode, mtime }),
             Self::Link(target) => Entry::Link { target: bytes(&target)? },
@@ -236,7 +240,8 @@ fn text(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            text.push_str(&format!("\0{byte:02x}"));
+            text.push('\0');
+            text.push_str(&hex::encode(&[*byte]));
         }
     }
     text
@@ -247,7 +252,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
         let (digits, rest) = part.split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(hex::decode(digits)?);
         bytes.extend_from_slice(rest.as_bytes());
     }
     Some(bytes)

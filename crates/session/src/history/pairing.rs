@@ -121,8 +121,8 @@ pub(super) fn name_calls(parts: &mut [Part], message: &str, stored: &[StoredCall
         let id = CallId::from_file(raw.clone());
         if let Some(known) = stored.iter().find(|stored| is_same_call(&id, &call.name, stored.id.as_str())) {
             known.id.as_str().clone_into(raw);
-            if part.thought_signature.is_none() {
-                part.thought_signature.clone_from(&known.signature);
+            if part.seal.is_none() {
+                part.seal.clone_from(&known.seal);
             }
         }
     }

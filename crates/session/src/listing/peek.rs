@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{SessionInfo, said, title};
 use crate::document::{Head, read_head};
-use crate::load::{SessionKind, kind_of, load, stamp_of, time_of};
+use crate::kind::{SessionKind, kind_of};
+use crate::load::{load, stamp_of, time_of};
 use crate::message::{Message, UserText, message_from_json, user_text_kind};
 
 /// The head and the first prompt mostly fit in here; otherwise twice as much is read, and so on.

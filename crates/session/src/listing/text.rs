@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use pollux_domain::text::with_dots;
 use pollux_domain::time::Timestamp;
 
 use super::Listing;
-use crate::title::shorten;
 
 const TITLE_CHARS: usize = 100;
 
@@ -16,7 +16,7 @@ pub fn list_text(listing: &Listing, now: Timestamp) -> String {
     }
     let mut text = format!("\nAvailable sessions for this project ({}):\n", listing.sessions.len());
     for (index, session) in listing.sessions.iter().enumerate() {
-        let title = shorten(&session.title, TITLE_CHARS);
+        let title = with_dots(&session.title, TITLE_CHARS);
         let time = relative_time(session.last_updated, now);
         // Writing to a string cannot fail.
         let _ = writeln!(

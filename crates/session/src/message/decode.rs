@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
-use pollux_domain::content::{FunctionResponse, Part};
+use pollux_domain::content::{FunctionResponse, POLLUX, Part, Seal};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
@@ -12,6 +12,7 @@ use pollux_domain::tool::{DiffStat, Display, FileDiff};
 use serde_json::{Value, json};
 
 use super::fields::{CallFields, MessageFields};
+use super::own;
 use super::{Compression, Message, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage};
 
 /// Reads one message. `id` is the one the reader gave it if the file has none.
@@ -56,11 +57,18 @@ fn reply(id: String, mut fields: JsonObject, read: Option<Vec<CallFields>>) -> R
             objects.collect()
         }
     };
+    let mut parts = parts_from_json(fields.remove("content").unwrap_or_default());
+    // It stays among the fields, so that whoever writes them again keeps it.
+    let kept = fields.get(POLLUX);
+    if let Some(kept) = kept {
+        own::join(kept, &mut parts);
+    }
     ReplyMessage {
+        origin: kept.and_then(own::origin),
         time: take_time(&mut fields),
-        parts: parts_from_json(fields.remove("content").unwrap_or_default()),
+        parts,
         thoughts: take_array(&mut fields, "thoughts").iter().filter_map(thought).collect(),
-        usage: fields.remove("tokens").as_ref().and_then(usage),
+        usage: fields.remove("tokens").as_ref().and_then(usage).map(Box::new),
         model: take_string(&mut fields, "model"),
         calls,
         extra: remaining(fields),
@@ -104,7 +112,9 @@ fn stored_call(message: &str, at: usize, call: CallFields) -> StoredCall {
             Some(Value::Object(args)) => args,
             _ => JsonObject::new(),
         },
-        signature: take_string(&mut fields, "thoughtSignature"),
+        seal: take_string(&mut fields, "thoughtSignature")
+            .map(Seal::gemini)
+            .or_else(|| fields.get(POLLUX).and_then(|own| own.get("seal")).and_then(Seal::from_json)),
         status: status(&mut fields, !result.is_empty()),
         result,
         result_display: fields.remove("resultDisplay").unwrap_or_default(),
@@ -161,12 +171,13 @@ fn thought(value: &Value) -> Option<(Thought, Option<Timestamp>)> {
 fn usage(value: &Value) -> Option<Usage> {
     let count = |key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
     value.is_object().then(|| Usage {
-        prompt: count("input"),
-        candidates: count("output"),
+        input: count("input"),
+        output: count("output"),
         cached: count("cached"),
-        thoughts: count("thoughts"),
-        tool: count("tool"),
+        reasoning: count("thoughts"),
+        tool_input: count("tool"),
         total: count("total"),
+        ..Usage::default()
     })
 }
 

@@ -1,14 +1,15 @@
 //! From what the agent hands over to the JSON of session files.
 
 use pollux_domain::JsonObject;
-use pollux_domain::content::{Body, Part};
+use pollux_domain::content::{Body, POLLUX, Part};
 use pollux_domain::event::Severity;
 use pollux_domain::redact::redacted;
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{Display, FileDiff};
 use serde_json::{Value, json};
 
-use crate::recorder::{CallRecord, CallResult, ReplyRecord};
+use super::own;
+use crate::record::{CallRecord, CallResult, ReplyRecord};
 
 pub(crate) fn user(id: &str, parts: &[Part], typed: Option<&str>, now: Timestamp) -> JsonObject {
     let mut fields = opening(id, "user", now);
@@ -23,19 +24,23 @@ pub(crate) fn user(id: &str, parts: &[Part], typed: Option<&str>, now: Timestamp
 /// Everything of a reply but its calls.
 pub(crate) fn reply(id: &str, reply: &ReplyRecord, now: Timestamp) -> JsonObject {
     let mut fields = opening(id, "gemini", now);
-    fields.insert("content".into(), reply_content(&reply.parts));
+    let (parts, own) = own::split(&reply.parts, reply.origin.as_deref());
+    fields.insert("content".into(), reply_content(&parts));
     let thoughts = reply.thoughts.iter().map(|(thought, time)| {
         json!({"subject": thought.subject, "description": thought.description, "timestamp": time.to_iso()})
     });
     fields.insert("thoughts".into(), thoughts.collect());
     let tokens = reply.usage.map(|usage| {
         json!({
-            "input": usage.prompt, "output": usage.candidates, "cached": usage.cached,
-            "thoughts": usage.thoughts, "tool": usage.tool, "total": usage.total,
+            "input": usage.input, "output": usage.output, "cached": usage.cached,
+            "thoughts": usage.reasoning, "tool": usage.tool_input, "total": usage.total,
         })
     });
     fields.insert("tokens".into(), tokens.unwrap_or_default());
     fields.insert("model".into(), json!(reply.model));
+    if let Some(own) = own {
+        fields.insert(POLLUX.into(), own);
+    }
     fields
 }
 
@@ -45,8 +50,11 @@ pub(crate) fn call(call: &CallRecord, now: Timestamp) -> JsonObject {
     fields.insert("id".into(), json!(call.id.as_str()));
     fields.insert("name".into(), json!(call.name));
     fields.insert("args".into(), Value::Object(call.args.clone()));
-    if let Some(signature) = &call.signature {
-        fields.insert("thoughtSignature".into(), json!(signature));
+    if let Some(seal) = &call.seal {
+        match seal.signature() {
+            Some(signature) => fields.insert("thoughtSignature".into(), json!(signature)),
+            None => fields.insert(POLLUX.into(), json!({"seal": seal.to_json()})),
+        };
     }
     fields.insert("timestamp".into(), json!(now.to_iso()));
     fields.insert("displayName".into(), json!(call.display_name));
@@ -108,7 +116,7 @@ fn reply_content(parts: &[Part]) -> Value {
 
 fn plain_text(part: &Part) -> Option<&str> {
     match &part.body {
-        Body::Text(text) if part.thought_signature.is_none() && part.extra.is_empty() => Some(text),
+        Body::Text(text) if part.seal.is_none() && part.extra.is_empty() => Some(text),
         _ => None,
     }
 }

@@ -15,7 +15,7 @@ use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile, WriteFailure};
 use super::{Form, NewSession, OpenFile, RecordError, extension, sanitised};
-use crate::load::SessionKind;
+use crate::kind::SessionKind;
 use crate::lock::{Lock, LockError};
 
 /// A session without a message, under a name that no reader looks at.

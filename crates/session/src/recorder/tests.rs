@@ -5,12 +5,16 @@ mod kill;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::content::Seal;
+use pollux_domain::tool::Display;
 use serde_json::{Value, json};
 
 use super::medium::Medium;
 use super::new_file::new_form;
 use super::*;
+use crate::kind::SessionKind;
 
 /// A file in memory with limited space and a count of what was written.
 #[derive(Debug, Clone, Default)]
@@ -146,7 +150,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         id: CallId::from_file(*id),
         name: "glob".into(),
         args: args.as_object().cloned().unwrap_or_default(),
-        signature: Some("sig".into()),
+        seal: Some(Seal::gemini("sig")),
         display_name: "Glob".into(),
         description: "*.rs".into(),
         markdown: false,
@@ -156,6 +160,7 @@ fn reply_with(ids: &[&str], args: &Value) -> ReplyRecord {
         thoughts: Vec::new(),
         usage: None,
         model: "m".into(),
+        origin: None,
         calls: calls.collect(),
     }
 }

@@ -33,7 +33,7 @@ fn a_pretty_printed_session_is_read_with_all_it_says() {
     assert_eq!(session.extra["memoryScratchpad"], json!({"version": 1}));
     let [Message::User(user), Message::Reply(reply)] = &session.messages[..] else { panic!("{session:?}") };
     assert_eq!(user.extra["mood"], "curious");
-    assert_eq!(reply.usage.unwrap().total, 6053);
+    assert_eq!(reply.usage.as_ref().unwrap().total, 6053);
     assert_eq!(reply.thoughts[0].0.subject, "Looking");
     assert_eq!(reply.calls[0].status, StoredStatus::Ended(CallStatus::Success));
     assert_eq!(turns(&session).len(), 3);

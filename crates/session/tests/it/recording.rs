@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
-use pollux_domain::content::{Blob, Body, Part};
+use pollux_domain::content::{Blob, Body, FunctionCall, Part, Seal, SealKind};
 use pollux_domain::event::{CallStatus, Severity};
+use pollux_domain::model::{Dialect, Origin, ProviderId};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{DiffStat, Display, FileDiff};
 use pollux_session::{LoadError, Message, Recorder, ResumeError, SessionFormat, StoredStatus, history, load};
@@ -45,7 +47,7 @@ fn displays_content_and_compression_have_their_forms() {
         Part::from(Body::InlineData(Blob { mime_type: "image/png".into(), data_base64: "AA==".into() }));
     let user = recorder.user(&[Part::text("see"), image], Some("see"), at(1)).unwrap();
     let mut signed = Part::text("signed");
-    signed.thought_signature = Some("sig".into());
+    signed.seal = Some(Seal::gemini("sig"));
     let mut answer = reply("", vec![call("a", None), call("b", None)]);
     answer.parts = vec![Part::text("plain"), signed];
     recorder.reply(&answer, at(2)).unwrap();
@@ -371,4 +373,38 @@ proptest! {
             prop_assert_eq!(session.messages.iter().map(summary).collect::<Vec<_>>(), &*expected.messages);
         }
     }
+}
+
+#[test]
+fn a_reply_of_another_provider_comes_back_part_by_part_with_its_seals() {
+    let scratch = Scratch::new();
+    let mut recorder = scratch.recorder("s", SessionFormat::Json, 0);
+    recorder.user(&text("go"), None, at(1)).unwrap();
+    let origin = Arc::new(Origin {
+        provider: ProviderId::new("anthropic"),
+        dialect: Dialect::new("messages"),
+        host: "https://api.example".into(),
+        model: "c".into(),
+        response_id: None,
+        phase: None,
+    });
+    let seal = || Seal { kind: SealKind::AnthropicThinking, data: json!({"signature": "s"}) };
+    let thinking = || Part::from(Body::Reasoning { text: "hm".into(), summary: false, seal: Some(seal()) });
+    let asked = call("read_file__c1", None);
+    let called = Part::call(FunctionCall::new(Some("read_file__c1".into()), "read_file", asked.args.clone()));
+    let mut said = reply("", vec![asked]);
+    said.parts = vec![thinking(), Part::text("I look"), thinking(), called.clone()];
+    said.origin = Some(Arc::clone(&origin));
+    recorder.reply(&said, at(2)).unwrap();
+    recorder.results(&[result("read_file__c1", CallStatus::Success, "ok")], at(3)).unwrap();
+    let path = recorder.path().unwrap().to_owned();
+    drop(recorder);
+
+    let written = json_of(&path)["messages"][1].clone();
+    assert_eq!(written["content"], json!([{"text": "I look"}, called.to_json()]), "readable by upstream");
+    assert_eq!(written["pollux"]["origin"]["provider"], "anthropic");
+    let turns = history(&load(&path).unwrap());
+    assert_eq!(turns[1].content.parts, said.parts);
+    assert_eq!(turns[1].content.origin, Some(origin));
+    assert_eq!(turns[2].content.responses().count(), 1);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pollux_domain::content::{FunctionResponse, Part};
+use pollux_domain::content::{FunctionResponse, Part, Seal};
 use pollux_domain::event::{CallStatus, Thought};
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::Usage;
@@ -87,7 +87,7 @@ pub(crate) fn call(id: &str, signature: Option<&str>) -> CallRecord {
         id: CallId::from_file(id),
         name: "read_file".into(),
         args: json!({"file_path": "a \"b\"\n.txt"}).as_object().unwrap().clone(),
-        signature: signature.map(str::to_owned),
+        seal: signature.map(Seal::gemini),
         display_name: "ReadFile".into(),
         description: "a.txt".into(),
         markdown: true,
@@ -98,8 +98,9 @@ pub(crate) fn reply(words: &str, calls: Vec<CallRecord>) -> ReplyRecord {
     ReplyRecord {
         parts: text(words),
         thoughts: vec![(Thought { subject: "Reading".into(), description: "the file".into() }, at(1))],
-        usage: Some(Usage { prompt: 9, candidates: 2, cached: 1, thoughts: 3, tool: 0, total: 14 }),
+        usage: Some(Usage { input: 9, output: 2, cached: 1, reasoning: 3, total: 14, ..Usage::default() }),
         model: "gemini-3-pro".into(),
+        origin: None,
         calls,
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use pollux_domain::content::Part;
+use pollux_domain::content::Seal;
 use pollux_domain::event::CallStatus;
 use pollux_session::{Message, Recorder, SessionFormat, StoredStatus, history, load};
 use serde_json::Value;
@@ -110,7 +111,7 @@ fn a_result_torn_while_it_is_written_leaves_the_reply_and_its_pending_call() {
         let Message::Reply(reply) = &session.messages[1] else { panic!("no reply") };
         assert_eq!(reply.calls.len(), 1, "cut at {cut}");
         assert_eq!(reply.calls[0].status, StoredStatus::Pending);
-        assert_eq!(reply.calls[0].signature.as_deref(), Some("sig"));
+        assert_eq!(reply.calls[0].seal.as_ref().and_then(Seal::signature), Some("sig"));
         let turns = history(&session);
         let answer = turns[2].content.responses().next().unwrap();
         let told = answer.response.get("output").or(answer.response.get("error")).unwrap().as_str().unwrap();

@@ -1,8 +1,9 @@
 //! How often one host is asked.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Clock;
 
 /// Upstream's numbers.
@@ -25,7 +26,7 @@ impl RateLimit {
     /// Whether one more request is in order, which is then counted.
     pub(super) fn admits(&self, host: &str) -> bool {
         let now = self.clock.now().millis();
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.locked();
         hosts.retain(|_, times| {
             times.retain(|time| now - time < WINDOW_MS);
             !times.is_empty()

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use pollux_domain::percent;
+
 use super::PathRefusal;
 
 /// How many links may be followed; the kernel's own limit.
@@ -27,7 +29,7 @@ pub(super) fn from_model(root: &Path, given: &str) -> Result<PathBuf, PathRefusa
         return Err(PathRefusal::Invalid("Path is too long.".to_owned()));
     }
     let text = match given.strip_prefix("file://") {
-        Some(rest) => percent_decoded(rest),
+        Some(rest) => String::from_utf8_lossy(&percent::decode(rest)).into_owned(),
         None => without_mention(root, given),
     };
     if text.contains('\0') {
@@ -47,29 +49,6 @@ fn without_mention(root: &Path, given: &str) -> String {
         return given.to_owned();
     }
     rest.trim_start_matches('/').to_owned()
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let hex = |byte: &u8| char::from(*byte).to_digit(16);
-        let code = match after {
-            [high, low, ..] if first == b'%' => hex(high).zip(hex(low)).map(|(high, low)| high * 16 + low),
-            _ => None,
-        };
-        match code.and_then(|code| u8::try_from(code).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Joins and takes out `.` and `..`.
@@ -166,7 +145,7 @@ fn is_short_form(name: &str) -> bool {
 }
 
 /// A path in at most 35 characters: its middle is left out.
-pub(crate) fn shortened(path: &str) -> String {
+pub(crate) fn short_path(path: &str) -> String {
     if path.chars().count() <= TITLE_CHARS {
         return path.to_owned();
     }
@@ -224,11 +203,11 @@ mod tests {
 
     #[test]
     fn long_paths_lose_their_middle() {
-        assert_eq!(shortened("src/main.rs"), "src/main.rs");
-        let long = shortened("packages/core/src/services/environment/handler.rs");
+        assert_eq!(short_path("src/main.rs"), "src/main.rs");
+        let long = short_path("packages/core/src/services/environment/handler.rs");
         assert_eq!(long, "packages/.../environment/handler.rs");
-        assert!(shortened(&"x".repeat(90)).chars().count() <= TITLE_CHARS);
-        assert!(shortened(&format!("/{}", "ä".repeat(90))).chars().count() <= TITLE_CHARS);
+        assert!(short_path(&"x".repeat(90)).chars().count() <= TITLE_CHARS);
+        assert!(short_path(&format!("/{}", "ä".repeat(90))).chars().count() <= TITLE_CHARS);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use pollux_domain::BoxFuture;
 use pollux_domain::content::Part;
 use pollux_domain::model::{
-    Grounding, GroundingInfo, GroundingSource, GroundingSupport, ModelClient, ModelError, ModelErrorKind,
-    ModelInfo, ModelRequest, ReplyChunk, ReplyStream, RequestRole, RetrievedPage,
+    Dialect, Grounding, GroundingInfo, GroundingSource, GroundingSupport, ModelClient, ModelError,
+    ModelErrorKind, ModelInfo, ModelRequest, ProviderId, ReplyChunk, ReplyStream, RequestRole, RetrievedPage,
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{Effect, Tool, ToolErrorKind, ToolOutcome};
@@ -48,7 +48,7 @@ impl Model {
 
 impl ModelClient for Model {
     fn resolve(&self, name: &str) -> ModelInfo {
-        ModelInfo { id: name.to_owned(), context_window: 1, nested_media: false }
+        ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"))
     }
 
     fn stream(&self, _: ModelRequest) -> Box<dyn ReplyStream> {

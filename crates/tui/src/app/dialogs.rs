@@ -3,6 +3,7 @@
 //! A question that comes by itself must not be answered by somebody who is writing a prompt. It takes keys at once where
 //! the keyboard was still and the prompt is empty; otherwise keys go on into the prompt until the keyboard rests.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,17 @@ impl From<Dialog> for Standing {
     fn from(dialog: Dialog) -> Self {
         Self { dialog, since: None }
     }
+}
+
+/// The questions that wait.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    /// In the order in which they came; the first is shown.
+    pub(super) standing: VecDeque<Standing>,
+    pub(super) typing: Typing,
+    requests: Vec<Arc<ApprovalRequest>>,
+    /// Questions of calls that were answered since the first of those that wait came.
+    answered: usize,
 }
 
 /// Where a key goes.
@@ -62,12 +74,12 @@ impl App {
             None => picker,
         };
         self.close();
-        self.dialogs.push_back(Dialog::Picker(Box::new(picker)).into());
+        self.questions.standing.push_back(Dialog::Picker(Box::new(picker)).into());
     }
 
     /// The list that is open.
     pub fn picker(&mut self) -> Option<&mut Picker> {
-        self.dialogs.iter_mut().find_map(|standing| match &mut standing.dialog {
+        self.questions.standing.iter_mut().find_map(|standing| match &mut standing.dialog {
             Dialog::Picker(picker) => Some(&mut **picker),
             _ => None,
         })
@@ -75,72 +87,77 @@ impl App {
 
     /// A line to be typed. A list that stays waits behind it.
     pub fn enter(&mut self, entry: Entry) {
-        self.dialogs.retain(|standing| standing.dialog.call().is_some() || standing.dialog.stays());
-        let place = self.dialogs.iter().position(|standing| standing.dialog.call().is_none());
-        self.dialogs.insert(place.unwrap_or(self.dialogs.len()), Dialog::Entry(entry).into());
+        self.questions
+            .standing
+            .retain(|standing| standing.dialog.call().is_some() || standing.dialog.stays());
+        let place = self.questions.standing.iter().position(|standing| standing.dialog.call().is_none());
+        self.questions
+            .standing
+            .insert(place.unwrap_or(self.questions.standing.len()), Dialog::Entry(entry).into());
     }
 
     /// Takes away what [`App::pick`] or [`App::enter`] opened.
     pub fn close(&mut self) {
-        self.dialogs.retain(|standing| standing.dialog.call().is_some());
+        self.questions.standing.retain(|standing| standing.dialog.call().is_some());
     }
 
     /// A call waits for an answer.
     pub(super) fn ask(&mut self, request: &Arc<ApprovalRequest>) {
-        self.requests.push(Arc::clone(request));
-        self.dialogs.push_back(Dialog::approval(request, &self.places).into());
+        self.questions.requests.push(Arc::clone(request));
+        self.questions.standing.push_back(Dialog::approval(request, &self.places).into());
         // A question of a call is asked before a list that somebody opened.
-        self.dialogs.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
+        self.questions.standing.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
         self.count_calls();
     }
 
     /// Says which of how many questions is asked.
     fn count_calls(&mut self) {
-        let waiting = self.dialogs.iter().filter(|standing| standing.dialog.call().is_some()).count();
+        let waiting =
+            self.questions.standing.iter().filter(|standing| standing.dialog.call().is_some()).count();
         if waiting == 0 {
-            self.answered = 0;
+            self.questions.answered = 0;
         }
-        let (which, all) = (self.answered + 1, self.answered + waiting);
-        if let Some(standing) = self.dialogs.front_mut() {
+        let (which, all) = (self.questions.answered + 1, self.questions.answered + waiting);
+        if let Some(standing) = self.questions.standing.front_mut() {
             standing.dialog.set_position(which, all);
         }
     }
 
     /// The question of a call stands no longer.
     pub fn settle(&mut self, call: &CallId) {
-        let before = self.dialogs.len();
-        self.dialogs.retain(|standing| standing.dialog.call() != Some(call));
-        self.answered += before - self.dialogs.len();
+        let before = self.questions.standing.len();
+        self.questions.standing.retain(|standing| standing.dialog.call() != Some(call));
+        self.questions.answered += before - self.questions.standing.len();
         self.count_calls();
-        self.requests.retain(|request| request.call != *call);
+        self.questions.requests.retain(|request| request.call != *call);
     }
 
     /// No call waits any more.
     pub(super) fn settle_all(&mut self) {
-        self.dialogs.retain(|standing| standing.dialog.call().is_none());
-        self.requests.clear();
-        self.answered = 0;
+        self.questions.standing.retain(|standing| standing.dialog.call().is_none());
+        self.questions.requests.clear();
+        self.questions.answered = 0;
     }
 
     /// The call that the person wants to change, as it was asked about.
     pub fn request(&self, call: &CallId) -> Option<&Arc<ApprovalRequest>> {
-        self.requests.iter().find(|request| request.call == *call)
+        self.questions.requests.iter().find(|request| request.call == *call)
     }
 
     /// Whether a call waits for an answer.
     pub(super) fn is_asking(&self) -> bool {
-        self.dialogs.iter().any(|standing| standing.dialog.call().is_some())
+        self.questions.standing.iter().any(|standing| standing.dialog.call().is_some())
     }
 
     /// The person pressed a key here, or elsewhere while another program had the terminal.
     pub fn touched(&mut self, now: Instant) {
-        self.typing.last = Some(now);
+        self.questions.typing.last = Some(now);
     }
 
     /// Whether a key is meant for the question and not for the prompt. While a text stands in the prompt, only keys that
     /// are of no use there count, and Enter after one of them.
     pub(super) fn is_meant_for(&self, place: usize, key: KeyEvent) -> bool {
-        let Some(Standing { dialog, .. }) = self.dialogs.get(place) else { return false };
+        let Some(Standing { dialog, .. }) = self.questions.standing.get(place) else { return false };
         if !dialog.comes_by_itself() {
             return true;
         }
@@ -150,7 +167,7 @@ impl App {
         );
         let commands =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'o'));
-        let enters = key.code == KeyCode::Enter && self.typing.turned;
+        let enters = key.code == KeyCode::Enter && self.questions.typing.turned;
         let is_free = dialog.takes_text() || self.composer.is_empty();
         dialog.takes(key) && (is_free || turns || commands || enters)
     }
@@ -158,40 +175,46 @@ impl App {
     /// A key went to the question.
     pub(super) fn turned_to_question(&mut self, key: KeyEvent) {
         let plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
-        self.typing.turned = matches!(key.code, KeyCode::Up | KeyCode::Down);
-        self.typing.letter = Some(key)
+        self.questions.typing.turned = matches!(key.code, KeyCode::Up | KeyCode::Down);
+        self.questions.typing.letter = Some(key)
             .filter(|key| plain && matches!(key.code, KeyCode::Char('y' | 'n')) && self.composer.is_empty());
     }
 
     /// A key goes into the prompt: the question forgets what was marked, and a letter that it took comes first.
     pub(super) fn turned_to_prompt(&mut self, key: KeyEvent) -> Option<KeyEvent> {
-        self.typing.turned = false;
-        if let Some(standing) = self.dialogs.front_mut().filter(|standing| standing.dialog.comes_by_itself())
+        self.questions.typing.turned = false;
+        if let Some(standing) =
+            self.questions.standing.front_mut().filter(|standing| standing.dialog.comes_by_itself())
         {
             standing.dialog.restart();
         }
-        self.typing.letter.take().filter(|_| super::input::is_text(&key) && key.code != KeyCode::Enter)
+        self.questions
+            .typing
+            .letter
+            .take()
+            .filter(|_| super::input::is_text(&key) && key.code != KeyCode::Enter)
     }
 
     /// Whether a question stands above a text, so that Enter sends the text.
     pub(super) fn is_drafting(&self) -> bool {
         let asks = self
-            .dialogs
+            .questions
+            .standing
             .front()
             .is_some_and(|standing| standing.dialog.comes_by_itself() && !standing.dialog.takes_text());
-        asks && !self.composer.is_empty() && !self.typing.turned
+        asks && !self.composer.is_empty() && !self.questions.typing.turned
     }
 
     /// Keys are the prompt's for as long as the keyboard does not rest.
     pub(super) fn typed_on(&mut self, now: Instant) {
-        self.typing.until = Some(now + STILL);
+        self.questions.typing.until = Some(now + STILL);
     }
 
     /// Notices which question is asked now; a new one waits while somebody types.
     pub(super) fn notice_question(&mut self, now: Instant) {
         let is_writing = !self.composer.is_empty();
-        let typing = &mut self.typing;
-        for (place, standing) in self.dialogs.iter_mut().enumerate() {
+        let typing = &mut self.questions.typing;
+        for (place, standing) in self.questions.standing.iter_mut().enumerate() {
             if place > 0 {
                 standing.since = None;
             } else if standing.since.is_none() {
@@ -208,24 +231,24 @@ impl App {
         self.notice_question(now);
         let is_typing = self.is_typing(now);
         let takes = |standing: &Standing| !is_typing || !standing.dialog.comes_by_itself();
-        self.dialogs.iter().position(takes).map_or(Holder::Prompt, Holder::Dialog)
+        self.questions.standing.iter().position(takes).map_or(Holder::Prompt, Holder::Dialog)
     }
 
     /// Whether a question stands and keys still go into the prompt.
     pub(super) fn is_typing(&self, now: Instant) -> bool {
-        let asks = self.dialogs.front().is_some_and(|standing| standing.dialog.comes_by_itself());
-        asks && self.typing.until.is_some_and(|until| until > now)
+        let asks = self.questions.standing.front().is_some_and(|standing| standing.dialog.comes_by_itself());
+        asks && self.questions.typing.until.is_some_and(|until| until > now)
     }
 
     /// When the question that stands begins to take keys, as long as the screen says that it does not. That may be over
     /// by the time it is asked for.
     pub(super) fn takes_keys_at(&self) -> Option<Instant> {
-        self.typing.until.filter(|_| self.typing.said)
+        self.questions.typing.until.filter(|_| self.questions.typing.said)
     }
 
     /// Whether keys that came together are a text and no answer to the question.
     pub(super) fn is_pasted(&self, place: usize, keys: &[KeyEvent]) -> bool {
-        let dialog = self.dialogs.get(place).map(|standing| &standing.dialog);
+        let dialog = self.questions.standing.get(place).map(|standing| &standing.dialog);
         keys.len() >= PASTE
             && keys.iter().all(super::input::is_text)
             && dialog.is_some_and(|dialog| dialog.comes_by_itself() && !dialog.takes_text())

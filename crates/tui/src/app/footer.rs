@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use crate::theme::Theme;
-use crate::transcript::shortened;
+use crate::transcript::cut_to_width;
 
 /// Something that the footer can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +128,8 @@ impl Tally {
         match event {
             Event::RequestEnded(ended) => {
                 self.tokens += ended.usage.total;
-                if ended.role == RequestRole::Main && ended.usage.prompt > 0 {
-                    self.last = ended.usage.prompt;
+                if ended.role == RequestRole::Main && ended.usage.input > 0 {
+                    self.last = ended.usage.input;
                 }
             }
             Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
@@ -248,13 +248,13 @@ fn fit(columns: &mut Vec<Column>, room: usize, labels: bool) {
     if let Some(widest) = widest.filter(|_| excess > 0) {
         let most = widest.width(labels).saturating_sub(excess).max(4);
         widest.label = "";
-        widest.text = shortened(&widest.text, most);
+        widest.text = cut_to_width(&widest.text, most);
     }
     while total(columns) > room && columns.len() > 1 {
         columns.pop();
     }
     if let Some(only) = columns.first_mut().filter(|only| only.width(labels) > room) {
         only.label = "";
-        only.text = shortened(&only.text, room);
+        only.text = cut_to_width(&only.text, room);
     }
 }

@@ -79,7 +79,7 @@ impl App {
     /// A text that was pasted. `exists` tells whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
         if let Holder::Dialog(place) = self.holder(now)
-            && let Some(standing) = self.dialogs.get_mut(place)
+            && let Some(standing) = self.questions.standing.get_mut(place)
             && (standing.dialog.takes_text() || !standing.dialog.comes_by_itself())
         {
             standing.dialog.paste(text);
@@ -93,7 +93,7 @@ impl App {
     }
 
     fn dialog_key(&mut self, place: usize, key: KeyEvent) -> Vec<Action> {
-        let Some(standing) = self.dialogs.get_mut(place) else { return Vec::new() };
+        let Some(standing) = self.questions.standing.get_mut(place) else { return Vec::new() };
         match standing.dialog.key(key) {
             Verdict::Open => Vec::new(),
             Verdict::Answered { call, answer } => {
@@ -108,18 +108,18 @@ impl App {
             Verdict::Picked { key, with } => {
                 // A letter leaves the list open: there may be more to do in it.
                 if with.is_none() && !standing.dialog.stays() {
-                    self.dialogs.remove(place);
+                    self.questions.standing.remove(place);
                 }
                 vec![Action::Picked { key, with }]
             }
             Verdict::Marked(key) => vec![Action::Marked(key)],
             Verdict::Searched(words) => vec![Action::Searched(words)],
             Verdict::Entered(text) => {
-                self.dialogs.remove(place);
+                self.questions.standing.remove(place);
                 vec![Action::Entered(text)]
             }
             Verdict::Closed => {
-                self.dialogs.remove(place);
+                self.questions.standing.remove(place);
                 vec![Action::Closed]
             }
         }
@@ -127,11 +127,11 @@ impl App {
 
     fn react(&mut self, reaction: Reaction, key: KeyEvent, now: Instant) -> Vec<Action> {
         // The hint to press a key again is about the very next key.
-        let leaving = self.leaving.take();
-        let _ = self.toast.take_if(|toast| toast.again);
+        let leaving = self.notices.leaving.take();
+        let _ = self.notices.toast.take_if(|toast| toast.again);
         match reaction {
             Reaction::Ignored | Reaction::Changed => {
-                self.shortcuts = false;
+                self.view.shortcuts = false;
                 Vec::new()
             }
             Reaction::Submit(submission) => self.submit(submission),
@@ -147,7 +147,7 @@ impl App {
             Reaction::OpenEditor => vec![Action::OpenEditor(self.composer.expanded())],
             Reaction::PasteClipboard => vec![Action::PasteClipboard],
             Reaction::Shortcuts => {
-                self.shortcuts = !self.shortcuts;
+                self.view.shortcuts = !self.view.shortcuts;
                 Vec::new()
             }
             Reaction::ToggleDetails => {
@@ -184,17 +184,17 @@ impl App {
             Some(Command::Quit) => self.quit("Press Ctrl+C again to exit.", leaving, now),
             Some(Command::Exit) => self.quit("Press Ctrl+D again to exit.", leaving, now),
             Some(Command::Cancel) if self.is_busy() => self.cancel(),
-            Some(Command::CycleMode) => vec![Action::SetMode(match self.mode {
+            Some(Command::CycleMode) => vec![Action::SetMode(match self.session.mode {
                 ApprovalMode::Default => ApprovalMode::AutoEdit,
                 ApprovalMode::AutoEdit => ApprovalMode::Plan,
                 ApprovalMode::Plan | ApprovalMode::Yolo => ApprovalMode::Default,
             })],
-            Some(Command::ToggleYolo) => vec![Action::SetMode(match self.mode {
+            Some(Command::ToggleYolo) => vec![Action::SetMode(match self.session.mode {
                 ApprovalMode::Yolo => ApprovalMode::Default,
                 _ => ApprovalMode::Yolo,
             })],
             Some(Command::ShowTodos) => {
-                self.todos.open = !self.todos.open;
+                self.session.todos.open = !self.session.todos.open;
                 Vec::new()
             }
             Some(Command::ShowMoreLines) => {
@@ -203,13 +203,13 @@ impl App {
             }
             Some(Command::ScrollUp) => self.scroll(-1),
             Some(Command::ScrollDown) => self.scroll(1),
-            Some(Command::PageUp) => self.scroll(-self.page.step()),
-            Some(Command::PageDown) => self.scroll(self.page.step()),
+            Some(Command::PageUp) => self.scroll(-self.view.page.step()),
+            Some(Command::PageDown) => self.scroll(self.view.page.step()),
             Some(Command::ScrollHome) => self.scroll(isize::MIN / 2),
             Some(Command::ScrollEnd) => self.scroll(isize::MAX / 2),
             Some(Command::ToggleMouse) if self.settings.alternate => vec![Action::ToggleMouse],
             Some(Command::ToggleMarkdown) => {
-                self.raw = !self.raw;
+                self.view.raw = !self.view.raw;
                 Vec::new()
             }
             Some(Command::ClearScreen) => vec![Action::Redraw],
@@ -220,22 +220,22 @@ impl App {
 
     /// More or fewer lines of output. What the terminal's scrollback has already is written there again, whole.
     fn toggle_details(&mut self) {
-        self.expanded = !self.expanded;
-        if self.expanded && !self.settings.alternate {
+        self.view.expanded = !self.view.expanded;
+        if self.view.expanded && !self.settings.alternate {
             self.transcript.reveal();
         }
     }
 
     fn scroll(&mut self, by: isize) -> Vec<Action> {
-        self.page.scroll(by);
+        self.view.page.scroll(by);
         Vec::new()
     }
 
     /// The mouse's wheel moves the conversation.
     pub fn mouse(&mut self, event: MouseEvent) {
         match event.kind {
-            MouseEventKind::ScrollUp => self.page.scroll(-WHEEL_ROWS),
-            MouseEventKind::ScrollDown => self.page.scroll(WHEEL_ROWS),
+            MouseEventKind::ScrollUp => self.view.page.scroll(-WHEEL_ROWS),
+            MouseEventKind::ScrollDown => self.view.page.scroll(WHEEL_ROWS),
             _ => {}
         }
     }
@@ -258,7 +258,7 @@ impl App {
         if leaving.is_some_and(|before| now.saturating_duration_since(before) < TOAST) {
             return vec![Action::Quit];
         }
-        self.leaving = Some(now);
+        self.notices.leaving = Some(now);
         self.toast_again(again, now);
         Vec::new()
     }

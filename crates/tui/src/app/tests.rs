@@ -5,10 +5,11 @@ mod typing;
 mod views;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::JsonObject;
-use pollux_domain::approval::{Offer, Outcome, Subject, Why};
+use pollux_domain::approval::{ApprovalRequest, Offer, Outcome, Subject, Why};
 use pollux_domain::event::TurnEnd;
 
 use super::*;

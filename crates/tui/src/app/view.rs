@@ -32,17 +32,17 @@ impl App {
     /// The frame for a terminal of this size.
     pub fn frame(&mut self, width: u16, height: u16, now: Instant) -> Frame {
         let width = width.max(1);
-        let _ = self.toast.take_if(|toast| toast.until <= now);
+        let _ = self.notices.toast.take_if(|toast| toast.until <= now);
         self.notice_question(now);
-        self.typing.said = self.is_typing(now);
+        self.questions.typing.said = self.is_typing(now);
         let theme = self.settings.theme.clone();
         let look = Look {
             theme: &theme,
             width,
-            box_lines: if self.expanded { usize::MAX } else { self.settings.box_lines },
+            box_lines: if self.view.expanded { usize::MAX } else { self.settings.box_lines },
             line_numbers: self.settings.line_numbers,
-            raw: self.raw,
-            compact: self.settings.compact && !self.expanded,
+            raw: self.view.raw,
+            compact: self.settings.compact && !self.view.expanded,
             now,
         };
         match self.settings.alternate {
@@ -57,7 +57,7 @@ impl App {
         let theme = self.settings.theme.clone();
         let (line_numbers, compact) = (self.settings.line_numbers, self.settings.compact);
         let look = Look { theme: &theme, width, box_lines: 15, line_numbers, raw: false, compact, now };
-        let finished = self.farewell.drain(..).flat_map(|item| item.lines(look)).collect();
+        let finished = self.ending.farewell.drain(..).flat_map(|item| item.lines(look)).collect();
         Frame { finished, live: Buffer::empty(Rect::new(0, 0, width, 0)), cursor: None }
     }
 
@@ -65,14 +65,14 @@ impl App {
         let mut finished = self.transcript.finished(look);
         // The greeting waits for its last line, but not for long.
         let mut greeting = Vec::new();
-        if !self.greeted {
+        if !self.greeting.printed {
             greeting = self.greeting(look);
-            self.greeted = self.settled || self.ended || !finished.is_empty();
-            if self.greeted {
+            self.greeting.printed = self.greeting.complete || self.ending.over || !finished.is_empty();
+            if self.greeting.printed {
                 finished.splice(0..0, std::mem::take(&mut greeting));
             }
         }
-        if self.ended {
+        if self.ending.over {
             finished.extend(self.transcript.live(look));
             return Frame { finished, live: Buffer::empty(Rect::new(0, 0, look.width, 0)), cursor: None };
         }
@@ -88,18 +88,18 @@ impl App {
     }
 
     fn whole_screen(&mut self, look: Look<'_>, height: u16) -> Frame {
-        self.page.remake(look);
+        self.view.page.remake(look);
         for past in self.transcript.settled() {
-            self.page.add(past, look);
+            self.view.page.add(past, look);
         }
         let (below, mut between) = self.foot(look, height);
         let room = usize::from(height - below.height().min(height));
         let fits = room.saturating_sub(between.len());
         let before = self.greeting(look);
         let after = self.transcript.live(within(look, fits));
-        let mut above = self.page.seen(&before, &after, fits);
+        let mut above = self.view.page.seen(&before, &after, fits);
         above.resize(fits, Line::default());
-        if self.page.is_scrolled() {
+        if self.view.page.is_scrolled() {
             let text = "↓ more below (Ctrl+End)";
             above.pop();
             above.push(Line::from(Span::styled(text, look.theme.warning())));
@@ -111,12 +111,12 @@ impl App {
     }
 
     fn greeting(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        self.header.lines(look.width, look.theme, self.settings.show)
+        self.greeting.header.lines(look.width, look.theme, self.settings.show)
     }
 
     /// What is at the foot of the screen, and what stands right above it.
     fn foot(&mut self, look: Look<'_>, height: u16) -> (Below, Vec<Line<'static>>) {
-        match self.dialogs.is_empty() {
+        match self.questions.standing.is_empty() {
             true => {
                 let between = self.between(look);
                 (self.below(look, height), between)
@@ -157,8 +157,8 @@ impl App {
         let theme = look.theme;
         let mut lines = vec![Line::default()];
         lines.extend(self.queued(look));
-        lines.extend(self.todos.lines(look.width, theme));
-        if let Some(Toast { text, .. }) = &self.toast {
+        lines.extend(self.session.todos.lines(look.width, theme));
+        if let Some(Toast { text, .. }) = &self.notices.toast {
             lines.extend(wrap(
                 &[Span::styled(text.clone(), theme.warning())],
                 look.width,
@@ -166,7 +166,7 @@ impl App {
             ));
         }
         lines.extend(self.status_row(look));
-        if self.shortcuts {
+        if self.view.shortcuts {
             lines.extend(self.shortcut_lines(look));
         }
         lines.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), theme.border())));
@@ -180,7 +180,7 @@ impl App {
         let doing = self.transcript.running().map(|name| format!("Running {name}"));
         let doing = doing.as_deref().or_else(|| self.transcript.thought());
         let show = self.settings.show;
-        if let Some(text) = self.status.line(doing, &self.settings.phrases, look.now, show.wheel) {
+        if let Some(text) = self.session.status.line(doing, &self.settings.phrases, look.now, show.wheel) {
             return wrap(&[Span::styled(text, theme.accent())], look.width, &Margin::default());
         }
         let hint = "? for shortcuts";
@@ -217,7 +217,7 @@ impl App {
 
     fn mode_line(&self, look: Look<'_>) -> Line<'static> {
         let theme = look.theme;
-        let text = match (self.composer.shell_mode(), self.mode) {
+        let text = match (self.composer.shell_mode(), self.session.mode) {
             (true, _) => "  shell mode enabled (esc to disable)",
             (false, ApprovalMode::Default) => "Shift+Tab to accept edits",
             (false, ApprovalMode::AutoEdit) => "auto-accept edits Shift+Tab to plan",
@@ -225,7 +225,7 @@ impl App {
             (false, ApprovalMode::Yolo) if self.footer.unconfined => "YOLO, no sandbox (Ctrl+Y to stop)",
             (false, ApprovalMode::Yolo) => "YOLO (Ctrl+Y to stop)",
         };
-        let style = match self.mode {
+        let style = match self.session.mode {
             ApprovalMode::Yolo if self.footer.unconfined => theme.error(),
             ApprovalMode::Yolo | ApprovalMode::AutoEdit => theme.warning(),
             ApprovalMode::Plan => theme.success(),
@@ -254,7 +254,7 @@ impl App {
                 look.width,
                 look.theme,
                 vim,
-                (&self.facts, &self.tally),
+                (&self.facts, &self.session.tally),
                 height > ROOM_FOR_LABELS,
             ),
         };
@@ -267,7 +267,7 @@ impl App {
     /// The question, with the prompt under it where somebody writes one.
     fn asking(&mut self, look: Look<'_>, height: u16) -> Below {
         let is_typing = self.is_typing(look.now);
-        let own = self.dialogs.iter().position(|standing| !standing.dialog.comes_by_itself());
+        let own = self.questions.standing.iter().position(|standing| !standing.dialog.comes_by_itself());
         // A list that somebody works with stays in sight until the question takes the keys.
         let place = own.filter(|_| is_typing).unwrap_or_default();
         let mut under = self.queued(look);
@@ -292,7 +292,7 @@ impl App {
         under.drain(..under.len().saturating_sub(room));
         let left = height.saturating_sub(taken).saturating_sub(rows_of(&under));
         let room = Room { theme: look.theme, width: look.width, height: left };
-        let mut question = match self.dialogs.get_mut(place) {
+        let mut question = match self.questions.standing.get_mut(place) {
             Some(standing) => standing.dialog.lines(room),
             None => Vec::new(),
         };

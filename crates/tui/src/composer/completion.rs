@@ -7,7 +7,7 @@ mod token;
 use std::ops::Range;
 
 use super::buffer::{Buffer, Pos};
-use super::popup::Popup;
+use super::popup::{Item, Popup};
 
 pub(crate) use token::escape_reference;
 
@@ -43,17 +43,6 @@ pub struct Candidates {
     pub id: u64,
     /// Best first.
     pub items: Vec<Item>,
-}
-
-/// One suggestion.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Item {
-    /// What is put in: a command's name without `/`, a path as it is. Escapes are added here.
-    pub insert: String,
-    pub label: String,
-    pub description: String,
-    /// Enter runs it at once (a command without arguments).
-    pub run: bool,
 }
 
 /// The state of one question and its answer.

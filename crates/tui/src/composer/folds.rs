@@ -6,8 +6,6 @@
 
 use std::borrow::Cow;
 
-use super::paste::lines;
-
 /// Default-ignorable, unassigned, and a cluster of their own (`Grapheme_Cluster_Break=Control`).
 const FIRST: u32 = 0xe01f0;
 const LAST: u32 = 0xe0fff;
@@ -183,6 +181,11 @@ fn index(c: char) -> Option<usize> {
 fn sign(index: usize) -> Option<char> {
     let code = FIRST.checked_add(u32::try_from(index).ok()?)?;
     (code <= LAST).then(|| char::from_u32(code)).flatten()
+}
+
+/// A text whose line ends are all `\n`.
+pub(super) fn lines(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::paste::QUICK;
 use super::{Composer, DOUBLE_TAB, Kind, Pos, Reaction, TWICE, Toast};
 use crate::keys::{Command, Context};
+
+/// Keys that come closer together than this were not typed one by one; must equal upstream's.
+pub(super) const QUICK: Duration = Duration::from_millis(30);
 
 impl Composer {
     /// One key.

@@ -1,16 +1,17 @@
 //! Pastes: paths that were dropped, `@` signs that are only text, and pastes that a terminal does not mark as such.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use pollux_domain::percent;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::buffer::{Buffer, Pos};
 use super::completion::escape_reference;
-use super::input::{is_line_feed, is_within, typed_char};
+use super::folds::lines;
+use super::input::{QUICK, is_line_feed, is_within, typed_char};
 use super::{Composer, Expanded, Reaction, Toast, VimMode};
 
-/// Keys that come closer together than this were not typed one by one; must equal upstream's.
-pub(crate) const QUICK: Duration = Duration::from_millis(30);
 /// As many text keys in one read are a paste.
 const BURST: usize = 16;
 /// Bytes a prompt may have with all pastes in full.
@@ -50,28 +51,12 @@ fn clean(text: &str) -> String {
     });
     let text = bare.unwrap_or(text);
     match text.strip_prefix("file://") {
-        Some(path) => percent_decoded(path.strip_prefix("localhost").unwrap_or(path)),
+        Some(path) => {
+            String::from_utf8_lossy(&percent::decode(path.strip_prefix("localhost").unwrap_or(path)))
+                .into_owned()
+        }
         None => text.to_owned(),
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = tail.first_chunk::<2>().and_then(|pair| std::str::from_utf8(pair).ok());
-        match hex.filter(|_| *first == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Paths as terminals write several of them: separated by blanks, quoted or escaped.
@@ -241,11 +226,6 @@ impl Composer {
         }
         if self.buffer.has_fold() { Reaction::Toast(Toast::MoveToPaste) } else { Reaction::Unhandled }
     }
-}
-
-/// A text whose line ends are all `\n`.
-pub(super) fn lines(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// What a key stands for in text that was not typed.

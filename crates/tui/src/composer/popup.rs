@@ -1,9 +1,18 @@
 //! A list of suggestions: which is selected and which are seen.
 
-use super::completion::Item;
-
 /// Rows of suggestions; must equal upstream's.
 pub(crate) const MOST_ROWS: usize = 8;
+
+/// One suggestion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Item {
+    /// What is put in: a command's name without `/`, a path as it is. Escapes are added here.
+    pub insert: String,
+    pub label: String,
+    pub description: String,
+    /// Enter runs it at once (a command without arguments).
+    pub run: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Popup {

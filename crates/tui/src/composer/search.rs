@@ -6,9 +6,8 @@ use crossterm::event::KeyEvent;
 use pollux_domain::terminal_text::one_line;
 
 use super::buffer::Pos;
-use super::completion::Item;
 use super::input::typed_char;
-use super::popup::Popup;
+use super::popup::{Item, Popup};
 use super::{Composer, Reaction};
 use crate::keys::{Command, Context};
 

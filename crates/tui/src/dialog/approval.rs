@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_domain::text::shortened;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -219,7 +220,10 @@ impl Approval {
             _ => String::new(),
         };
         if !about.is_empty() {
-            spans.push(Span::styled(format!("  {}", shortened(&about)), room.theme.secondary()));
+            spans.push(Span::styled(
+                format!("  {}", shortened(&one_line(&about), HEADING)),
+                room.theme.secondary(),
+            ));
         }
         let (which, all) = self.position;
         if all > 1 {
@@ -280,15 +284,6 @@ fn edited(request: &ApprovalRequest, places: &Places, path: &std::path::Path) ->
     match (word("old_string"), word("new_string")) {
         (Some(old), Some(new)) if !old.is_empty() => format!("{name}: {old} => {new}"),
         _ => name,
-    }
-}
-
-/// The beginning of a text, in one line; all of it is shown below.
-fn shortened(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(HEADING) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
     }
 }
 

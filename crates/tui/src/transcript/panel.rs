@@ -115,7 +115,7 @@ fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>>
         let mut text = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let indent = cell.len() - cell.trim_start_matches(' ').len();
-            let cell = shortened(&format!("{:indent$}{}", "", one_line(cell)), *width);
+            let cell = cut_to_width(&format!("{:indent$}{}", "", one_line(cell)), *width);
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
             match column {
                 0 => text.extend([cell.as_str(), &blanks]),
@@ -153,7 +153,7 @@ fn plot(bars: &[(String, u64, String)], inner: u16, look: Look<'_>) -> Vec<Line<
 }
 
 /// Cut to a width, with a sign that says so.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn cut_to_width(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }

@@ -106,8 +106,8 @@ fn performance(stats: &Stats, wall: Duration) -> Vec<PanelRow> {
 fn usage(stats: &Stats) -> Vec<PanelRow> {
     let row = |name: String, api: &ApiCounts| {
         let usage = &api.usage;
-        let written = usage.candidates + usage.thoughts;
-        vec![name, api.requests.to_string(), grouped(usage.prompt), grouped(usage.cached), grouped(written)]
+        let written = usage.output + usage.reasoning;
+        vec![name, api.requests.to_string(), grouped(usage.input), grouped(usage.cached), grouped(written)]
     };
     let mut table =
         vec![["Model", "Reqs", "Input Tokens", "Cache Reads", "Output Tokens"].map(str::to_owned).to_vec()];
@@ -128,7 +128,7 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
         let saved = format!(
             "{} ({}) of the input came from the cache.",
             grouped(all.cached),
-            percent(all.cached, all.prompt)
+            percent(all.cached, all.input)
         );
         rows.push(PanelRow::Text(saved));
     }
@@ -168,11 +168,11 @@ fn model_panel(stats: &Stats) -> Panel {
     row("Errors", &|api| format!("{} ({})", api.errors, percent(api.errors, api.requests)));
     row("Avg Latency", &|api| time(average(api.latency, api.requests)));
     row("Total", &|api| grouped(api.usage.total));
-    row("  ↳ Input", &|api| grouped(api.usage.prompt.saturating_sub(api.usage.cached)));
+    row("  ↳ Input", &|api| grouped(api.usage.input.saturating_sub(api.usage.cached)));
     row("  ↳ Cache Reads", &|api| grouped(api.usage.cached));
-    row("  ↳ Thoughts", &|api| grouped(api.usage.thoughts));
-    row("  ↳ Tool", &|api| grouped(api.usage.tool));
-    row("  ↳ Output", &|api| grouped(api.usage.candidates));
+    row("  ↳ Thoughts", &|api| grouped(api.usage.reasoning));
+    row("  ↳ Tool", &|api| grouped(api.usage.tool_input));
+    row("  ↳ Output", &|api| grouped(api.usage.output));
     let roles = stats.models.iter().flat_map(|(_, model)| &model.roles).map(|(role, _)| role.as_str());
     let mut roles: Vec<&str> = roles.collect();
     roles.sort_unstable();

@@ -94,6 +94,7 @@ fn record(conversation: Vec<ForeignMessage>, from: String, new: NewSession) -> R
                     thoughts: Vec::new(),
                     usage: None,
                     model: reply.model.clone().unwrap_or_default(),
+                    origin: None,
                     calls: Vec::new(),
                 };
                 recorder.reply(&said, reply.time.unwrap_or(start)).map_err(failed)?;

@@ -10,6 +10,7 @@ use crate::JsonObject;
 use crate::content::AnswerFields;
 use crate::event::{FrontId, RequestId};
 use crate::id::{CallId, SessionId};
+use crate::model::{Dialect, MicroUsd, ProviderId};
 
 /// A type of which values can be made. The rows of a type make its impl, so that no variant is left out.
 pub(super) trait Sample: Sized {
@@ -169,6 +170,12 @@ impl Sample for Duration {
     }
 }
 
+impl Sample for MicroUsd {
+    fn sample(dice: &mut Dice) -> Self {
+        Self(u64::sample(dice))
+    }
+}
+
 macro_rules! ids {
     ($($type:ident $from:ident)*) => {$(
         impl Sample for $type {
@@ -179,4 +186,4 @@ macro_rules! ids {
     )*};
 }
 
-ids!(SessionId from_file CallId from_file RequestId new FrontId new);
+ids!(SessionId from_file CallId from_file RequestId new FrontId new ProviderId new Dialect new);

@@ -13,6 +13,7 @@ use crate::JsonObject;
 use crate::content::AnswerFields;
 use crate::event::{FrontId, RequestId};
 use crate::id::{CallId, SessionId};
+use crate::model::{Dialect, MicroUsd, ProviderId};
 
 /// The caller adds the place.
 fn wrong(problem: &str) -> MalformedEvent {
@@ -210,4 +211,14 @@ macro_rules! ids {
     )*};
 }
 
-ids!(SessionId from_file CallId from_file RequestId new FrontId new);
+ids!(SessionId from_file CallId from_file RequestId new FrontId new ProviderId new Dialect new);
+
+impl Json for MicroUsd {
+    fn write(&self) -> Value {
+        self.0.write()
+    }
+
+    fn read(value: Value) -> Result<Self, MalformedEvent> {
+        u64::read(value).map(Self)
+    }
+}

@@ -5,6 +5,7 @@ use pollux_domain::model::ModelErrorKind::{Auth, BadRequest, NotFound, QuotaExha
 use serde_json::{Value, json};
 
 use super::*;
+use crate::http::Retry;
 
 const NEVER: Option<Option<u64>> = None;
 /// Retried without a wish of the server.
@@ -92,8 +93,7 @@ fn cases() -> Vec<Case> {
 #[test]
 fn every_error_body_is_understood() {
     for (name, status, body, header, kind, retry) in cases() {
-        let found =
-            ApiError::from_response(status, "Reason", body.as_bytes(), header.map(Duration::from_secs));
+        let found = from_response(status, "Reason", body.as_bytes(), header.map(Duration::from_secs));
         assert_eq!(found.error.kind, kind, "{name}");
         assert_eq!(found.error.status, Some(status), "{name}");
         assert!(!found.error.message.trim().is_empty(), "{name}");
@@ -107,8 +107,7 @@ fn every_error_body_is_understood() {
 
 #[test]
 fn the_innermost_message_is_what_people_read() {
-    let message =
-        |status, body: &str| ApiError::from_response(status, "Reason", body.as_bytes(), None).error.message;
+    let message = |status, body: &str| from_response(status, "Reason", body.as_bytes(), None).error.message;
     assert_eq!(message(429, &nested(2)), "innermost: Please retry in 7s.");
     assert_eq!(message(500, "  plain words "), "plain words");
     assert_eq!(message(500, ""), "the server answered 500 Reason");
@@ -123,7 +122,7 @@ fn the_innermost_message_is_what_people_read() {
 
 #[test]
 fn an_error_inside_a_stream_takes_its_status_from_the_body() {
-    let status = |body: Value| ApiError::in_body(&body).map(|found| found.error.status.unwrap());
+    let status = |body: Value| in_body(&body).map(|found| found.error.status.unwrap());
     assert_eq!(status(json!({"error": {"code": 503, "message": "x"}})), Some(503));
     assert_eq!(status(json!([{"error": {"status": "RESOURCE_EXHAUSTED"}}])), Some(429));
     assert_eq!(status(json!({"error": {}})), Some(500));

@@ -163,3 +163,29 @@ proptest! {
         prop_assert!(sent.iter().all(|turn| !turn["parts"].as_array().unwrap().is_empty()));
     }
 }
+
+#[test]
+fn what_is_anothers_or_the_programs_own_is_not_sent() {
+    use pollux_domain::content::{Seal, SealKind};
+    use pollux_domain::model::{Origin, ProviderId};
+    use std::sync::Arc;
+
+    let elsewhere = Origin {
+        provider: ProviderId::new("anthropic"),
+        dialect: Dialect::new("messages"),
+        host: String::new(),
+        model: String::new(),
+        response_id: None,
+        phase: None,
+    };
+    let seal = || Some(Seal { kind: SealKind::AnthropicThinking, data: json!("s") });
+    let thinking = Part::from(Body::Reasoning { text: "hm".into(), summary: false, seal: seal() });
+    let mut text = Part::text("a");
+    text.seal = seal();
+    text.extra = json!({"cache_control": 1, "pollux": {"x": 1}}).as_object().unwrap().clone();
+    let mut turn = Content::model(vec![thinking, text]);
+    let sent = |turn: &Content| serde_json::to_value(hygiene([turn], false)).unwrap()[0]["parts"].clone();
+    assert_eq!(sent(&turn), json!([{"text": "a", "cache_control": 1}]));
+    turn.origin = Some(Arc::new(elsewhere));
+    assert_eq!(sent(&turn), json!([{"text": "a"}]));
+}

@@ -1,7 +1,9 @@
-//! A keychain in memory, for tests of whatever uses one.
+//! A keychain in memory, which forgets everything with its last clone. For tests of whatever uses a keychain.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use pollux_domain::sync::Locked as _;
 
 use super::{Keychain, KeychainError, Opener, PATIENCE, TimedKeychain};
 use crate::credentials::{CredentialStore, StoreOptions};
@@ -24,7 +26,7 @@ impl MemoryKeychain {
     }
 
     pub(crate) fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

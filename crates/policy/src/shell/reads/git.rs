@@ -2,6 +2,7 @@
 
 use super::{How, Read, Reads, files, read, subcommand};
 use crate::disk::finds_any;
+use crate::secrets::samples;
 use crate::shell::arguments::Arguments;
 use crate::shell::{Part, Pattern, git, programs};
 
@@ -25,10 +26,6 @@ pub(super) fn reads(part: &Part, arguments: &[&str]) -> Option<Reads> {
     Some(Reads { all, needs_trust: true, program: None })
 }
 
-/// Names that a pattern must not find.
-const SECRETS: &[&str] =
-    &[".env", ".env.local", ".envrc", ".netrc", ".npmrc", "id_rsa", "id_ed25519", "a.pem", "a.key"];
-
 /// A commit, a file of one, or a file.
 pub(super) fn named(text: &str) -> Option<Read> {
     // Git's own ways to choose files.
@@ -38,7 +35,7 @@ pub(super) fn named(text: &str) -> Option<Read> {
     let path = text.rsplit_once(':').map_or(text, |(_, path)| path);
     // Git expands patterns itself.
     let last = path.rsplit('/').next().unwrap_or_default();
-    if path.contains(['*', '?', '[']) && SECRETS.iter().any(|name| finds_any(last, name)) {
+    if path.contains(['*', '?', '[']) && samples().any(|name| finds_any(last, &name)) {
         return None;
     }
     read(path, How::Contents)

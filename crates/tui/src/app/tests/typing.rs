@@ -187,7 +187,8 @@ fn whoever_pauses_answers() {
         let now = robot.stage.now;
         let press = |code: &KeyCode| robot.stage.app.key(KeyEvent::from(*code), now);
         let actions: Vec<Action> = codes.iter().flat_map(press).collect();
-        let takes_words = robot.stage.app.dialogs.front().is_some_and(|front| front.dialog.takes_text());
+        let takes_words =
+            robot.stage.app.questions.standing.front().is_some_and(|front| front.dialog.takes_text());
         assert!(takes_words || matches!(actions.as_slice(), [Action::Decide { .. }]), "{seed}: {actions:?}");
         // Esc gives the queue back.
         let left = if kind == 0 { format!("{}\n{}", robot.sent, robot.written) } else { robot.written };

@@ -34,8 +34,8 @@ const PRICES: &[Price] = &[
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub(super) fn estimate(model: &str, usage: &Usage) -> Option<f64> {
     let price = PRICES.iter().find(|price| model.starts_with(price.model))?;
-    let fresh = usage.prompt.saturating_sub(usage.cached) + usage.tool;
-    let written = usage.candidates + usage.thoughts;
+    let fresh = usage.input.saturating_sub(usage.cached) + usage.tool_input;
+    let written = usage.output + usage.reasoning;
     let sum = fresh as f64 * price.input + usage.cached as f64 * price.cached + written as f64 * price.output;
     Some(sum / 1_000_000.0)
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_longest_beginning_of_a_name_decides() {
-        let usage = Usage { prompt: 2_000_000, cached: 1_000_000, candidates: 1_000_000, ..Usage::default() };
+        let usage = Usage { input: 2_000_000, cached: 1_000_000, output: 1_000_000, ..Usage::default() };
         let cents = |model: &str| estimate(model, &usage).map(|dollars| (dollars * 1000.0).round());
         assert_eq!(cents("gemini-2.5-flash-lite-preview"), Some(510.0));
         assert_eq!(cents("gemini-2.5-flash"), Some(2830.0));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::model::{ModelError, ModelErrorKind, ReplyChunk, ReplyEvent, ReplyStream, Wait};
+use pollux_domain::model::{ModelError, ModelErrorKind, ReplyEvent, ReplyStream, Wait};
 use pollux_net::backoff::Schedule;
 use pollux_net::sse::{Item, Parser, SseError};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -13,16 +13,15 @@ use reqwest::{Request, Response};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::attempt::{Connection, copy, not_the_api};
-use super::error::{ApiError, Retry};
-use super::reply;
+use super::connection::{Connection, copy};
+use super::{Decoder, Failure};
 
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// How long the end of a stream is awaited once the model has said why it stopped.
 const AFTER_FINISH: Duration = Duration::from_secs(3);
 
 /// A reply under way. Dropping it ends the request.
-pub(super) struct GeminiStream {
+pub(crate) struct HttpStream {
     connection: Arc<Connection>,
     state: State,
     request: Option<Request>,
@@ -38,15 +37,15 @@ pub(super) struct GeminiStream {
 /// Every wait is part of the state, so that a caller may drop the future of `next` and ask again.
 enum State {
     Ready,
-    Connecting(BoxFuture<'static, Result<Response, ApiError>>),
+    Connecting(BoxFuture<'static, Result<Response, Failure>>),
     Sleeping(Instant),
     Reading(Box<Reading>),
     Failed(ModelError),
     Done,
 }
 
-impl GeminiStream {
-    pub(super) fn new(
+impl HttpStream {
+    pub(crate) fn new(
         connection: Arc<Connection>,
         request: Result<Request, ModelError>,
         max_attempts: u32,
@@ -80,7 +79,10 @@ impl GeminiStream {
                     self.state = self.connect();
                 }
                 State::Connecting(sending) => match sending.await {
-                    Ok(response) => self.state = State::Reading(Box::new(Reading::new(response))),
+                    Ok(response) => {
+                        let decoder = self.connection.decoder();
+                        self.state = State::Reading(Box::new(Reading::new(response, decoder)));
+                    }
                     Err(failure) => return Some(self.failed(failure)),
                 },
                 State::Sleeping(until) => {
@@ -88,10 +90,12 @@ impl GeminiStream {
                     self.state = State::Ready;
                 }
                 State::Reading(reading) => match reading.next(&self.connection, self.finished).await {
-                    Ok(Some(chunk)) => {
-                        self.delivered = true;
-                        self.finished |= chunk.finish.is_some();
-                        return Some(Ok(ReplyEvent::Chunk(chunk)));
+                    Ok(Some(event)) => {
+                        if let ReplyEvent::Chunk(chunk) = &event {
+                            self.delivered = true;
+                            self.finished |= chunk.finish.is_some();
+                        }
+                        return Some(Ok(event));
                     }
                     // The reply was complete; that its connection ended badly is nobody's concern.
                     Err(failure) if !(self.finished && failure.error.kind == ModelErrorKind::Cut) => {
@@ -119,7 +123,7 @@ impl GeminiStream {
     }
 
     /// Waits for another attempt, or gives up.
-    fn failed(&mut self, failure: ApiError) -> Result<ReplyEvent, ModelError> {
+    fn failed(&mut self, failure: Failure) -> Result<ReplyEvent, ModelError> {
         let delay = if self.delivered {
             None
         } else {
@@ -141,7 +145,7 @@ impl GeminiStream {
     }
 }
 
-impl ReplyStream for GeminiStream {
+impl ReplyStream for HttpStream {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
         Box::pin(self.advance())
     }
@@ -150,10 +154,13 @@ impl ReplyStream for GeminiStream {
 /// A body being read.
 struct Reading {
     response: Response,
+    decoder: Box<dyn Decoder>,
     parser: Parser,
     items: VecDeque<Item>,
-    /// Chunks of a body that came as a whole.
-    chunks: VecDeque<Value>,
+    /// What was read and not told yet.
+    events: VecDeque<ReplyEvent>,
+    /// Objects of a body that came as a whole.
+    objects: VecDeque<Value>,
     /// The body is JSON and no stream: some gateways do not know `alt=sse`.
     is_json: bool,
     /// The beginning of what was no event.
@@ -164,14 +171,16 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(response: Response) -> Self {
+    fn new(response: Response, decoder: Box<dyn Decoder>) -> Self {
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_json = content_type.is_some_and(|kind| kind.starts_with("application/json"));
         Self {
             response,
+            decoder,
             parser: Parser::default(),
             items: VecDeque::new(),
-            chunks: VecDeque::new(),
+            events: VecDeque::new(),
+            objects: VecDeque::new(),
             is_json,
             stray: None,
             any_byte: false,
@@ -180,31 +189,31 @@ impl Reading {
         }
     }
 
-    async fn next(
-        &mut self,
-        connection: &Connection,
-        finished: bool,
-    ) -> Result<Option<ReplyChunk>, ApiError> {
+    async fn next(&mut self, connection: &Connection, finished: bool) -> Result<Option<ReplyEvent>, Failure> {
         loop {
-            if let Some(chunk) = self.chunks.pop_front() {
-                return reply::read(chunk).map(Some);
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if let Some(object) = self.objects.pop_front() {
+                self.decoder.object(object, &mut self.events)?;
+                continue;
             }
             match self.items.pop_front() {
-                Some(Item::Data(data)) => {
+                Some(Item::Event { name, data }) => {
                     self.any_event = true;
                     if data.trim_ascii() != b"[DONE]" {
-                        return read_event(&data).map(Some);
+                        self.decoder.event(name.as_deref(), &data, &mut self.events)?;
                     }
                 }
                 Some(Item::Stray(text)) => self.note_stray(&text)?,
-                None if self.ended => return self.end(),
+                None if self.ended => return self.end(connection),
                 None if self.is_json => self.read_whole(connection).await?,
                 None => self.read_more(connection, finished).await?,
             }
         }
     }
 
-    async fn read_more(&mut self, connection: &Connection, finished: bool) -> Result<(), ApiError> {
+    async fn read_more(&mut self, connection: &Connection, finished: bool) -> Result<(), Failure> {
         let patience = match (self.any_byte, finished) {
             (false, _) => connection.first_byte(),
             (true, false) => connection.stall(),
@@ -213,7 +222,7 @@ impl Reading {
         };
         let unreadable = |error: SseError| match error {
             SseError::Incomplete => connection.cut(error.to_string()),
-            SseError::TooLong => malformed(error.to_string()),
+            SseError::TooLong => Failure::malformed(error.to_string()),
         };
         match connection.chunk(&mut self.response, patience).await? {
             Some(bytes) => {
@@ -228,30 +237,31 @@ impl Reading {
         }
     }
 
-    async fn read_whole(&mut self, connection: &Connection) -> Result<(), ApiError> {
+    async fn read_whole(&mut self, connection: &Connection) -> Result<(), Failure> {
         let (body, complete) = connection.body(&mut self.response, MAX_BODY_BYTES).await;
         complete?;
         self.ended = true;
         let text = || String::from_utf8_lossy(&body);
         match serde_json::from_slice(&body) {
-            Ok(Value::Array(chunks)) => self.chunks.extend(chunks),
-            Ok(chunk @ Value::Object(_)) => self.chunks.push_back(chunk),
-            Ok(_) => return Err(not_the_api(&text())),
+            Ok(Value::Array(objects)) => self.objects.extend(objects),
+            Ok(object @ Value::Object(_)) => self.objects.push_back(object),
+            Ok(_) => return Err(connection.not_the_api(&text())),
             // A stream under the wrong name is still a stream.
             Err(_) => {
-                self.parser.feed(&body, &mut self.items).map_err(|error| malformed(error.to_string()))?;
+                self.parser
+                    .feed(&body, &mut self.items)
+                    .map_err(|error| Failure::malformed(error.to_string()))?;
                 let last = self.parser.finish().map_err(|error| connection.cut(error.to_string()))?;
                 self.items.extend(last);
             }
         }
-        self.any_event = !self.chunks.is_empty();
+        self.any_event = !self.objects.is_empty();
         Ok(())
     }
 
-    /// Lines outside of events: an error of the API, or somebody else's words.
-    fn note_stray(&mut self, text: &[u8]) -> Result<(), ApiError> {
-        if let Some(error) = serde_json::from_slice(text).ok().as_ref().and_then(ApiError::in_body) {
-            return Err(error);
+    fn note_stray(&mut self, text: &[u8]) -> Result<(), Failure> {
+        if let Some(failure) = self.decoder.stray(text) {
+            return Err(failure);
         }
         if self.stray.is_none() {
             self.stray = Some(String::from_utf8_lossy(text).chars().take(2000).collect());
@@ -259,20 +269,10 @@ impl Reading {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Option<ReplyChunk>, ApiError> {
+    fn end(&mut self, connection: &Connection) -> Result<Option<ReplyEvent>, Failure> {
         match &self.stray {
-            Some(text) if !self.any_event => Err(not_the_api(text)),
+            Some(text) if !self.any_event => Err(connection.not_the_api(text)),
             _ => Ok(None),
         }
     }
-}
-
-fn read_event(data: &[u8]) -> Result<ReplyChunk, ApiError> {
-    let value = serde_json::from_slice(data)
-        .map_err(|error| malformed(format!("an event of the reply is not valid JSON: {error}")))?;
-    reply::read(value)
-}
-
-fn malformed(message: String) -> ApiError {
-    ApiError { error: ModelError::new(ModelErrorKind::Malformed, Some(200), message), retry: Retry::Never }
 }

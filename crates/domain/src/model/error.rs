@@ -1,0 +1,97 @@
+//! Requests that failed.
+
+use std::time::Duration;
+
+use super::ProviderId;
+
+/// A request that failed for good, or a stream that broke.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: ModelErrorKind,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// What happened, for people.
+    pub message: String,
+    /// What helps to look into it; apart, so that results stay small.
+    pub details: Box<ErrorDetails>,
+}
+
+/// What a provider says about a failure beside its message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorDetails {
+    /// The provider that failed.
+    pub provider: Option<ProviderId>,
+    /// The provider's own word for the failure.
+    pub code: Option<String>,
+    /// What support asks for.
+    pub request_id: Option<String>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// What kind of failure it was; decides what may be tried next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// The credentials were refused.
+    Auth,
+    /// The request was refused as it stands.
+    BadRequest,
+    /// The request does not fit the context window; in tokens, where the provider names them.
+    ContextOverflow { asked: Option<u64>, limit: Option<u64> },
+    /// The provider or the model does not know this parameter.
+    Unsupported { param: String },
+    /// A rule of the provider's forbids the request.
+    PolicyBlocked,
+    /// No such model or endpoint.
+    NotFound,
+    /// Too many requests; waiting helps, and the provider has waited already.
+    RateLimited,
+    /// A quota that waiting does not cure.
+    QuotaExhausted,
+    /// The account has to be paid for.
+    Billing,
+    /// The server failed.
+    Server,
+    /// The server has too much to do.
+    Overloaded,
+    /// A local server still loads the model.
+    Loading,
+    /// The connection could not be made or broke.
+    Network,
+    /// The stream stopped before its end, or stalled.
+    Cut,
+    /// What arrived is not what was agreed.
+    Malformed,
+    /// The scripted replies do not fit or are used up.
+    Script,
+}
+
+impl ModelError {
+    /// Builds an error.
+    pub fn new(kind: ModelErrorKind, status: Option<u16>, message: impl Into<String>) -> Self {
+        Self { kind, status, message: message.into(), details: Box::default() }
+    }
+
+    /// Whether a broken stream of this kind may be started again.
+    pub fn stream_may_restart(&self) -> bool {
+        match self.kind {
+            ModelErrorKind::Server
+            | ModelErrorKind::Overloaded
+            | ModelErrorKind::Loading
+            | ModelErrorKind::Network
+            | ModelErrorKind::Cut
+            | ModelErrorKind::Malformed
+            | ModelErrorKind::RateLimited => true,
+            ModelErrorKind::Auth
+            | ModelErrorKind::BadRequest
+            | ModelErrorKind::ContextOverflow { .. }
+            | ModelErrorKind::Unsupported { .. }
+            | ModelErrorKind::PolicyBlocked
+            | ModelErrorKind::NotFound
+            | ModelErrorKind::QuotaExhausted
+            | ModelErrorKind::Billing
+            | ModelErrorKind::Script => false,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What is known of a model before it is asked.
+
+use super::{Dialect, Effort, MicroUsd, ProviderId};
+
+/// What the program must know of a model before it asks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The concrete name that is sent.
+    pub id: String,
+    pub provider: ProviderId,
+    pub dialect: Dialect,
+    /// How many tokens a request may hold.
+    pub context_window: u64,
+    /// How many tokens a reply may have, if that is known.
+    pub max_output: Option<u64>,
+    pub caps: Capabilities,
+    /// What it costs, if that is known.
+    pub prices: Option<Prices>,
+    /// The model of the same provider for small tasks beside this one.
+    pub small: Option<String>,
+    /// The model of the same provider that looks through a code base beside this one.
+    pub investigator: Option<String>,
+    pub source: InfoSource,
+}
+
+impl ModelInfo {
+    /// What is assumed of a model that nothing says anything about: a small window, tools, and nothing else.
+    pub fn unknown(id: impl Into<String>, provider: ProviderId, dialect: Dialect) -> Self {
+        Self {
+            id: id.into(),
+            provider,
+            dialect,
+            context_window: 128_000,
+            max_output: None,
+            caps: Capabilities { tools: true, ..Capabilities::default() },
+            prices: None,
+            small: None,
+            investigator: None,
+            source: InfoSource::Guess,
+        }
+    }
+}
+
+/// Who says what is known of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InfoSource {
+    /// The program's own tables.
+    Catalogue,
+    /// The user's settings.
+    User,
+    /// The server.
+    Server,
+    /// Nobody; it is assumed.
+    Guess,
+}
+
+/// What a model can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It calls tools.
+    pub tools: bool,
+    /// It asks for several calls in one reply.
+    pub parallel: bool,
+    /// It can be made to call, or not to call, a tool.
+    pub tool_choice: bool,
+    pub images: bool,
+    pub pdf: bool,
+    pub audio: bool,
+    /// Media may stand inside the answer to a call.
+    pub media_in_results: bool,
+    pub reasoning: bool,
+    /// The efforts it knows; empty if it cannot be told.
+    pub efforts: Vec<Effort>,
+    /// It keeps to a schema.
+    pub structured: bool,
+    /// It accepts sampling parameters.
+    pub sampling: bool,
+    /// The system may speak in the middle of a conversation.
+    pub mid_system: bool,
+    /// Its reasoning is bound to everything before it, which must not change afterwards.
+    pub sealed_prefix: bool,
+    /// It keeps a list of tasks only if a tool for that is offered.
+    pub wants_todo_list: bool,
+}
+
+/// Prices per million tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prices {
+    pub input: MicroUsd,
+    pub output: MicroUsd,
+    pub cached: MicroUsd,
+    pub cache_write: MicroUsd,
+    /// From this many input tokens on, other prices hold.
+    pub above: Option<(u64, Box<Prices>)>,
+}

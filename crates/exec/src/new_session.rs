@@ -1,0 +1,53 @@
+//! What a child becomes between fork and exec: the leader of a new session that inherits only its streams.
+
+use std::io;
+
+use rustix::process::{Pid, Signal};
+use tokio::process::Command;
+
+/// Makes the child the leader of a new session, lets the kernel end it with us, and lets it inherit nothing
+/// but its three streams.
+pub(crate) fn lead_new_session(command: &mut Command) {
+    let parent = std::process::id();
+    let prepare = move || {
+        rustix::process::setsid()?;
+        #[cfg(target_os = "linux")]
+        {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have died before that took effect.
+            let is_ours = |id: Pid| u32::try_from(id.as_raw_nonzero().get()) == Ok(parent);
+            if !rustix::process::getppid().is_some_and(is_ours) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = parent;
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+    // SAFETY: the closure makes system calls that take numbers, and neither allocates nor locks.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+    keep_standard_streams_only(command.as_std_mut());
+}
+
+/// Lets the child inherit nothing but its three streams: not what was left open for this program.
+///
+/// Where the kernel cannot do it here, the marks that the program set at its start have to do.
+pub(crate) fn keep_standard_streams_only(command: &mut std::process::Command) {
+    #[cfg(target_os = "linux")]
+    {
+        let mark = || {
+            crate::own_process::mark_all_descriptors();
+            Ok(())
+        };
+        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+        // SAFETY: the closure makes one async-signal-safe call and captures nothing.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(command, mark);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}

@@ -1,0 +1,28 @@
+//! How a hook ended.
+
+use std::fmt;
+
+/// How a hook ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    Exited(i32),
+    Signalled(i32),
+    TimedOut {
+        after_ms: u128,
+    },
+    Cancelled,
+    /// Why.
+    NotStarted(String),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit code {code}"),
+            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::NotStarted(why) => write!(f, "not started: {why}"),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Where hooks run and what they share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_domain::time::Clock;
+use pollux_exec::background::Background;
+
+/// What every hook of a run shares.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The environment without secrets: `exec::environment::sanitised`.
+    pub environment: Vec<(String, String)>,
+    /// Knows every process that must not outlive the program.
+    pub background: Arc<Background>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Where an event happens.
+#[derive(Debug, Clone, Default)]
+pub struct Scene {
+    pub session_id: String,
+    /// The session's file.
+    pub transcript_path: Option<PathBuf>,
+    pub cwd: PathBuf,
+    pub plans_dir: Option<PathBuf>,
+}

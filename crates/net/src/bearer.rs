@@ -1,0 +1,16 @@
+//! The header that carries a token.
+
+use pollux_config::groups::Secret;
+use reqwest::header::HeaderValue;
+
+/// A header that no log shows.
+pub fn bearer(token: &Secret) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The token that such a header carries.
+pub fn token_of(value: &HeaderValue) -> Option<Secret> {
+    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
+}
