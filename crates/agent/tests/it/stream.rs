@@ -60,13 +60,14 @@ async fn a_call_says_what_it_is_about_and_when_it_starts() {
     scene.prompt("go").await;
     let place = |fits: &dyn Fn(&Event) -> bool| scene.events.iter().position(fits).unwrap();
     let requested = place(&|event| {
-        matches!(event, Event::CallRequested(asked) if asked.name == "echo" && asked.display_name == "echo"
+        matches!(event, Event::CallRequested(asked) if asked.name == "echo" && asked.display_name == "ECHO"
             && asked.kind != ToolKind::Edit)
     });
-    let started = place(&|event| matches!(event, Event::CallStarted { call } if call.as_str().contains("echo")));
-    let finished = place(&|event| {
-        matches!(event, Event::CallFinished(report) if report.parts.iter().any(|part| part.spoken_text().is_some()))
-    });
+    let started =
+        place(&|event| matches!(event, Event::CallStarted { call } if call.as_str().contains("echo")));
+    let finished = place(
+        &|event| matches!(event, Event::CallFinished(report) if report.parts.iter().any(|part| part.spoken_text().is_some())),
+    );
     assert!(requested < started && started < finished);
     // Prompt and replies have the ids of their records.
     let messages = scene.recorded()["messages"].as_array().unwrap().clone();

@@ -16,7 +16,11 @@ fn log() -> Vec<Event> {
         },
         Event::Text("I **look** at it.".to_owned()),
         Event::StepCommitted,
-        Event::CallRequested(Arc::new(CallRequest::new(report.call.clone(), "write_todos", JsonObject::new()))),
+        Event::CallRequested(Arc::new(CallRequest::new(
+            report.call.clone(),
+            "write_todos",
+            JsonObject::new(),
+        ))),
         Event::CallStarted { call: report.call.clone() },
         Event::CallFinished(Arc::new(report)),
         wanted("rm -rf build"),
@@ -45,5 +49,5 @@ fn a_log_that_was_written_and_read_gives_the_same_screen() {
         assert_eq!(replayed.shown(), live.shown());
     }
     let shown = live.shown();
-    assert!(shown.contains("[in_progress] look") && shown.contains("a folder is missing"), "{shown}");
+    assert!(shown.contains("Set 1 todo(s)") && shown.contains("a folder is missing"), "{shown}");
 }
