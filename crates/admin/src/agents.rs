@@ -17,17 +17,6 @@ pub use arguments::{AgentsCommand, grammar, parse};
 
 use crate::context::Context;
 
-/// The agents in lines, what is wrong with them first.
-pub fn listing(agents: &AgentSet) -> String {
-    let problems = agents.problems().into_iter().map(|problem| format!("{problem}\n"));
-    redacted(&plain(&format!(
-        "{}{}",
-        problems.collect::<String>(),
-        page::text(&agents.rows(), agents.is_on())
-    )))
-    .into_owned()
-}
-
 /// The help; there is one page.
 pub fn help(_page: &str) -> &'static str {
     help::HELP

@@ -77,12 +77,6 @@ pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Fail
     }
 }
 
-/// The hooks in lines, what is wrong with them first.
-pub fn listing(hooks: &HookSet) -> String {
-    let problems = hooks.problems().into_iter().map(|problem| format!("{problem}\n"));
-    redacted(&plain(&format!("{}{}", problems.collect::<String>(), page::text(hooks)))).into_owned()
-}
-
 /// Commands of others are shown: they neither steer the terminal nor spill a key.
 fn show(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     print_result(out, &redacted(&plain(text)))

@@ -103,12 +103,6 @@ pub fn run(command: &PolicyCommand, context: &mut Context<'_>) -> Result<(), Fai
     }
 }
 
-/// The rules in lines, what is wrong with them first.
-pub fn listing(rules: &Rules, view: &PolicyView) -> String {
-    let findings = rules.lint(&[]).into_iter().map(|finding| format!("{}\n", finding.text));
-    plain(&format!("{}{}", findings.collect::<String>(), rules.inventory(view).text())).into_owned()
-}
-
 /// Prints a result in one of its two forms; neither can steer the terminal.
 fn show(
     out: &mut dyn Write,

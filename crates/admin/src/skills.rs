@@ -18,7 +18,6 @@ use pollux_host::prompter::Prompter;
 use pollux_host::skills::Row;
 
 pub use arguments::{SkillScope, SkillSource, SkillsCommand, grammar, parse};
-pub use page::{change, list};
 pub use set::{SkillSet, skill_set};
 
 use crate::context::Context;
@@ -54,7 +53,7 @@ pub fn run(command: &SkillsCommand, context: &mut Context<'_>) -> Result<(), Fai
             if *json {
                 show_json(context.out, &page::list_json(&rows, *all))
             } else {
-                show(context.out, &page::list(&rows, *all, true))
+                show(context.out, &pollux_host::skills::list(&rows, *all, true))
             }
         }
         SkillsCommand::Show { name, json } => match skills.body(name)? {
@@ -85,7 +84,7 @@ pub fn run(command: &SkillsCommand, context: &mut Context<'_>) -> Result<(), Fai
         SkillsCommand::Reload => {
             let (_, problems) = skills.look();
             tell(context.err, &problems);
-            show(context.out, &page::change(0, 0))
+            show(context.out, &pollux_host::skills::change(0, 0))
         }
     }
 }

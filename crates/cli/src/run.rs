@@ -15,7 +15,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_front::signals::Signals;
-use pollux_front::{early_style, open_telemetry, stderr_colour, style};
+use pollux_front::{Captured, Subcommands, early_style, open_telemetry, stderr_colour, style};
 use pollux_host::VERSION;
 use pollux_host::prompter::Prompter;
 use pollux_host::request::{Replies, ReplyOrder, Request};
@@ -36,8 +36,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             note(&notes);
             say(&text)
         }),
-        Launch::DeleteSession { which } => pollux_host::delete_session(which, env).and_then(|text| say(&text)),
-        Launch::Interactive(options) => return pollux_front::run(options, env),
+        Launch::DeleteSession { which } => {
+            pollux_host::delete_session(which, env).and_then(|text| say(&text))
+        }
+        Launch::Interactive(options) => return pollux_front::run(options, env, &Admin),
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();
@@ -71,6 +73,17 @@ fn admin(command: &pollux_admin::Command, options: &Request, env: &Env) -> Resul
         shows_notes: true,
         prompter: Prompter { at_terminal, input: &mut input, screen: &mut screen },
     })
+}
+
+/// The subcommands, as conversations use them.
+struct Admin;
+
+impl Subcommands for Admin {
+    fn run(&self, words: &[&str], request: &Request, env: &Env, prompter: Prompter<'_>) -> Captured {
+        let pollux_admin::Captured { out, err, result } =
+            pollux_admin::run_line(words, request, env, prompter);
+        Captured { out, err, result }
+    }
 }
 
 /// Prints a result.
@@ -241,7 +254,6 @@ fn tour_env(env: &Env, workspace: &DemoWorkspace) -> Env {
 #[cfg(test)]
 mod tests {
     use super::*;
-    
 
     fn env(vars: &[(&str, &str)]) -> Env {
         let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -5,10 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pollux_exec::environment::for_command;
-
 use pollux_host::Loaded;
-use pollux_host::helpers::helper;
+use pollux_host::helpers::{helper, helper_environment};
 
 /// How long such a program may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,8 +34,7 @@ pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static st
             continue;
         }
         let Some(program) = helper(name, &loaded.env) else { continue };
-        let tools = &loaded.groups.tools;
-        let environment = for_command(&loaded.env, &tools.redaction, &tools.shell_pager);
+        let environment = helper_environment(loaded);
         let text = text.to_owned();
         let given = tokio::task::spawn_blocking(move || give(&program, arguments, environment, &text));
         if let Ok(Ok(true)) = tokio::time::timeout(PATIENCE, given).await {

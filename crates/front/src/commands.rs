@@ -36,6 +36,7 @@ use self::table::{ELSEWHERE, find};
 use super::Front;
 
 pub(crate) use self::auth::sign_in;
+pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::reserved;
 pub(crate) use self::table::{Command, Subcommand, listing};
 
@@ -71,7 +72,12 @@ impl Reopen {
     }
 
     /// What it is opened with; `said` if there is something on disk to go on with.
-    pub(super) fn options(&self, turn: &pollux_host::Prepared<'_>, mode: ApprovalMode, said: bool) -> Request {
+    pub(super) fn options(
+        &self,
+        turn: &pollux_host::Prepared<'_>,
+        mode: ApprovalMode,
+        said: bool,
+    ) -> Request {
         let mut options = turn.request.clone();
         let id = &turn.session.id;
         options.session = match &self.session {

@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pollux_config::env::Env;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::terminal_text::one_line;
+use pollux_host::Loaded;
 use pollux_host::Offers;
 use pollux_session::{logged_prompts, shell_history};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
 use self::paths::Paths;
-use pollux_host::Loaded;
 use crate::{Clip, Desk};
 
 pub(crate) use self::editor::editors;

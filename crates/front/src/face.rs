@@ -8,6 +8,7 @@ use pollux_domain::event::{Event, Severity, TurnEnd};
 use pollux_domain::exit::Received;
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
+use pollux_host::Said;
 use pollux_output::Console;
 use pollux_tui::dialog::Manner;
 use pollux_tui::theme::Theme;
@@ -16,7 +17,6 @@ use pollux_tui::transcript::{Item, Panel};
 use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen, footer};
 use crate::signals::Signals;
-use pollux_host::{Said};
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
 const LAST_WORDS: Duration = Duration::from_millis(1500);

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::commands::{Anew, Line, Reopen, Then};
 use self::face::{Face, Input};
 
-pub use self::commands::reserved;
+pub use self::commands::{Captured, Subcommands, reserved};
 pub(crate) use self::commands::{Command, Subcommand, listing};
 pub use self::presentation::{early_style, open_telemetry, stderr_colour, style};
 pub(crate) use self::screen::{Clip, Desk};
@@ -42,17 +42,17 @@ pub(crate) use self::screen::{Clip, Desk};
 const SHOWN: usize = 50;
 
 /// Runs a conversation until the person leaves.
-pub fn run(options: &Request, env: &Env) -> ExitKind {
+pub fn run(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> ExitKind {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
-    let exit = runtime.block_on(attend(options, env));
+    let exit = runtime.block_on(attend(options, env, subcommands));
     runtime.shutdown_background();
     exit
 }
 
-async fn attend(options: &Request, env: &Env) -> ExitKind {
+async fn attend(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> ExitKind {
     let loaded = match pollux_host::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
@@ -61,16 +61,22 @@ async fn attend(options: &Request, env: &Env) -> ExitKind {
         Ok(face) => face,
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
-    let ended = visit(options, env, loaded, &mut face).await;
+    let ended = visit(options, env, loaded, &mut face, subcommands).await;
     start::leave(face, ended)
 }
 
-async fn visit(options: &Request, env: &Env, loaded: pollux_host::Loaded, face: &mut Face) -> Result<(), Failure> {
+async fn visit(
+    options: &Request,
+    env: &Env,
+    loaded: pollux_host::Loaded,
+    face: &mut Face,
+    subcommands: &dyn Subcommands,
+) -> Result<(), Failure> {
     let mut loaded = start::settled(options, env, loaded, face).await?;
     options.remarks.iter().for_each(|line| face.note(line));
     let mut options = options.clone();
     let mut first = options.prompt.clone();
-    let mut past = Past { stats: Stats::default(), started: Instant::now(), session: None };
+    let mut past = Past { subcommands, stats: Stats::default(), started: Instant::now(), session: None };
     loop {
         loaded.notes.iter().for_each(|line| face.note(line));
         match open(&options, &loaded, &mut first, &mut past, face).await? {
@@ -87,7 +93,8 @@ async fn visit(options: &Request, env: &Env, loaded: pollux_host::Loaded, face: 
 }
 
 /// What is kept when a conversation is opened again.
-struct Past {
+struct Past<'a> {
+    subcommands: &'a dyn Subcommands,
     stats: Stats,
     started: Instant,
     /// The session that is on the screen already.
@@ -108,7 +115,7 @@ async fn open(
     options: &Request,
     loaded: &pollux_host::Loaded,
     first: &mut Option<String>,
-    past: &mut Past,
+    past: &mut Past<'_>,
     face: &mut Face,
 ) -> Result<Opened, Failure> {
     let mut turn = match start::prepared(options, loaded, face).await {
@@ -129,7 +136,7 @@ async fn open(
 async fn converse(
     turn: &mut pollux_host::Prepared<'_>,
     first: Option<String>,
-    past: &mut Past,
+    past: &mut Past<'_>,
     face: &mut Face,
 ) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
@@ -141,9 +148,10 @@ async fn converse(
     past.session = Some(turn.session.id.clone());
     let mut conversation = pollux_host::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| face.say_first(prompt));
-    let (stats, started) = (std::mem::take(&mut past.stats), past.started);
+    let (stats, started, subcommands) = (std::mem::take(&mut past.stats), past.started, past.subcommands);
     let model = turn.loaded.groups.model.name.clone();
-    let mut front = Front { turn, face, mode, model, proposal: Vec::new(), stats, started, forget: false };
+    let mut front =
+        Front { turn, face, subcommands, mode, model, proposal: Vec::new(), stats, started, forget: false };
     loop {
         front.begin(&mut conversation).await;
         front.settle_in(&mut conversation).await;
@@ -191,6 +199,7 @@ async fn converse(
 struct Front<'a, 'b> {
     turn: &'b mut pollux_host::Prepared<'a>,
     face: &'b mut Face,
+    subcommands: &'b dyn Subcommands,
     mode: ApprovalMode,
     /// The model that is asked, by the name that was chosen.
     model: String,

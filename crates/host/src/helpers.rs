@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
+use pollux_exec::environment::for_command;
+
+use crate::Loaded;
 
 /// Where a program is on `PATH`, passing over folders of the workspace and folders that others can write to.
 pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
@@ -15,6 +18,12 @@ pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
 /// Git's file; where there is none, one that will not be found.
 pub fn git(env: &Env) -> PathBuf {
     helper("git", env).unwrap_or_else(|| PathBuf::from("/usr/bin/git"))
+}
+
+/// The environment of such a program: what a tool's command would get.
+pub fn helper_environment(loaded: &Loaded) -> Vec<(String, String)> {
+    let tools = &loaded.groups.tools;
+    for_command(&loaded.env, &tools.redaction, &tools.shell_pager)
 }
 
 #[cfg(test)]

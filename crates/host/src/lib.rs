@@ -68,7 +68,9 @@ pub use offers::Offers;
 /// Whether arguments fit a tool's schema.
 pub use pollux_agent::check_arguments;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
-pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot};
+pub use pollux_mcp::split_words;
+pub use pollux_rewind::checkpoint;
+pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Credentials, Permission, Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox};

@@ -1,3 +1,5 @@
+use pollux_host::skills::{change, list};
+
 use super::*;
 use crate::test_home::TestHome;
 

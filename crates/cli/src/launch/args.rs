@@ -6,12 +6,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use pollux_admin::grammar::{Given, Parsed as Subcommand, Root, approval, command, flag, list, split, text};
 use pollux_admin::{Row, TABLE, UsageError, policy, row};
 use pollux_domain::id::SessionId;
+use pollux_front::reserved;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
 use serde_json::Value;
 
 use super::Launch;
 use super::help::Topic;
-use pollux_front::reserved;
 
 pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
 pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];

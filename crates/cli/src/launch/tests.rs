@@ -10,10 +10,9 @@ use pollux_admin::sessions::{RewindWhat, SessionsCommand};
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Resumed, Scope, SessionChoice};
 use pollux_host::sessions::{SessionSource, Wanted};
+use serde_json::json;
 
 use super::*;
-
-use serde_json::json;
 
 const PIPED: Terminal = Terminal { stdin_tty: false, stdout_tty: false };
 const AT_TERMINAL: Terminal = Terminal { stdin_tty: true, stdout_tty: true };

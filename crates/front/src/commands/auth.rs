@@ -1,14 +1,13 @@
 //! `/auth`, and the first start without a key: how the model is reached.
 
-use pollux_admin::auth::AuthCommand;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
 use pollux_host::auth::key::WHERE;
 use pollux_host::request::{Request, Scope};
 
+use super::{Reopen, Then};
 use crate::Front;
 use crate::face::{Choice, Face};
-use super::{Reopen, Then};
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
 another program may not use. An API key costs nothing to begin with.";
@@ -72,13 +71,13 @@ impl Front<'_, '_> {
     pub(super) async fn auth(&mut self, rest: &str) -> Then {
         match rest {
             "signout" | "logout" => {
-                let text = self.run_auth(AuthCommand::Logout { all: false });
+                let text = self.run_auth("logout");
                 self.face.note(&format!("{text}\nThis conversation goes on with what it began with."));
                 Then::GoOn
             }
             "" | "signin" | "login" => {
                 if rest.is_empty() {
-                    let text = self.run_auth(AuthCommand::Status { json: false });
+                    let text = self.run_auth("status");
                     self.face.note(&text);
                 }
                 match sign_in(self.turn.request, self.turn.loaded, self.face).await {
@@ -97,8 +96,8 @@ impl Front<'_, '_> {
         }
     }
 
-    fn run_auth(&self, command: AuthCommand) -> String {
-        let done = self.subcommand(command);
+    fn run_auth(&self, word: &str) -> String {
+        let done = self.subcommand(&["auth", word]);
         match done.result {
             Ok(()) => visible(done.out.trim_end()).into_owned(),
             Err(failure) => format!("{}{}", done.out, failure.message()),
@@ -108,7 +107,8 @@ impl Front<'_, '_> {
     /// Opens the conversation again, unless it could not be.
     pub(super) fn reopen(&mut self, reopen: Reopen) -> Then {
         let (options, env) = (self.turn.request, &self.turn.loaded.env);
-        let possible = pollux_host::load_settings(options, env).and_then(|loaded| pollux_host::check_credentials(&loaded));
+        let possible = pollux_host::load_settings(options, env)
+            .and_then(|loaded| pollux_host::check_credentials(&loaded));
         match possible {
             Ok(_) => Then::Reopen(reopen),
             Err(failure) => {

@@ -4,15 +4,15 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use pollux_host::request::Resumed;
+use pollux_host::{Freshness, StoredChat, StoredChats, stored_chats};
 use pollux_tui::dialog::Manner;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
+use super::{Reopen, Then};
 use crate::Front;
 use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
 use crate::screen::Message;
-use super::{Reopen, Then};
-use pollux_host::{Freshness, StoredChat, StoredChats, stored_chats};
 
 const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";
 

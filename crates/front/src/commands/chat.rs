@@ -4,8 +4,8 @@ use pollux_domain::content::Content;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 
-use crate::Front;
 use super::{Anew, Then};
+use crate::Front;
 
 impl Front<'_, '_> {
     pub(super) async fn chat(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
@@ -47,7 +47,11 @@ impl Front<'_, '_> {
         format!("Saved conversations, oldest first:{}", lines.collect::<String>())
     }
 
-    async fn save(&mut self, tag: &str, conversation: &mut pollux_host::Conversation) -> Result<String, String> {
+    async fn save(
+        &mut self,
+        tag: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> Result<String, String> {
         let turns = self.turns(conversation).await.ok_or("No conversation found to save.")?;
         if self.turn.saved_chats().iter().any(|chat| chat.tag == tag) {
             let tag = one_line(tag);
@@ -61,7 +65,11 @@ impl Front<'_, '_> {
         Ok(format!("Conversation checkpoint saved with tag: {tag}."))
     }
 
-    async fn share(&mut self, file: &str, conversation: &mut pollux_host::Conversation) -> Result<String, String> {
+    async fn share(
+        &mut self,
+        file: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> Result<String, String> {
         let turns = self.turns(conversation).await.ok_or("No conversation found to share.")?;
         let file = match file {
             "" => format!("gemini-conversation-{}.json", SystemClock.now().millis()),

@@ -1,8 +1,9 @@
 //! Custom commands: listing them, and asking before one runs something.
 
+use pollux_host::{CommandList, Conversation, Invocation};
+
 use crate::Front;
 use crate::face::Choice;
-use pollux_host::{CommandList, Conversation, Invocation};
 
 const USAGE: &str = "Use \"/commands list\" to view available .toml files, or \"/commands reload\" to reload custom command definitions.";
 const NONE: &str = "No custom command files (.toml) found.";

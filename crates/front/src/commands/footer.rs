@@ -5,9 +5,9 @@ use pollux_tui::app::FooterItem;
 use pollux_tui::dialog::{LEFT, Manner, RESET, RIGHT, TAB};
 use serde_json::Value;
 
+use super::settings::{other, two_scopes};
 use crate::Front;
 use crate::face::{Choice, ChoiceRow, Letter};
-use super::settings::{other, two_scopes};
 
 const KEY: &str = "ui.footer.items";
 const LABELS: &str = "ui.footer.showLabels";
@@ -20,7 +20,9 @@ impl Front<'_, '_> {
         let mut scope = Scope::User;
         let mut marked = None;
         loop {
-            let Ok(loaded) = pollux_host::load_settings(self.turn.request, &self.turn.loaded.env) else { break };
+            let Ok(loaded) = pollux_host::load_settings(self.turn.request, &self.turn.loaded.env) else {
+                break;
+            };
             let given = |key: &str| loaded.settings.get(key).map(|(value, _)| value.clone());
             let (mut shown, labels) = (shown(given(KEY)), given(LABELS) != Some(Value::Bool(false)));
             let Some(chosen) = self.face.choose(dialog(&shown, labels, scope, marked)).await else { break };

@@ -1,11 +1,10 @@
 //! `/mcp`: servers of this conversation.
 
-use pollux_admin::mcp::McpCommand;
 use pollux_domain::terminal_text::visible;
-
-use crate::Front;
-use super::{Reopen, Then};
 use pollux_host::{Detail, ServerLogin};
+
+use super::{Reopen, Then};
+use crate::Front;
 
 const USAGE: &str =
     "Usage: /mcp [list|desc|schema], /mcp auth [server], /mcp reload, /mcp enable|disable <server>";
@@ -61,8 +60,7 @@ impl Front<'_, '_> {
             self.face.note("A server cannot be switched for one session alone; without --session it lasts.");
             return Then::GoOn;
         }
-        let command = McpCommand::Switch { name: name.to_owned(), on, session: false };
-        let done = self.subcommand(command);
+        let done = self.subcommand(&["mcp", if on { "enable" } else { "disable" }, name]);
         if let Err(failure) = done.result {
             self.face.complain(&failure.message());
             return Then::GoOn;

@@ -97,8 +97,10 @@ impl Front<'_, '_> {
             return;
         }
         self.model = name.to_owned();
-        let id =
-            pollux_host::models(self.turn.loaded).into_iter().find(|(known, _)| known == name).map(|(_, id)| id);
+        let id = pollux_host::models(self.turn.loaded)
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, id)| id);
         let stands_for = id.filter(|id| id != name).map(|id| format!(" ({id})")).unwrap_or_default();
         let remembered = kept && self.keep_setting("model.name", name, Scope::User);
         let kept = if remembered { ", and in future sessions" } else { "" };

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use pollux_admin::memory::MemoryCommand;
-use pollux_admin::trust::{TrustAction, TrustCommand};
 use pollux_domain::terminal_text::{one_line, visible};
 
-use crate::{Front, start};
 use super::{Reopen, Then};
+use crate::{Front, start};
 
 impl Front<'_, '_> {
     /// `/directory show`, `/directory add <p1,p2>`.
@@ -116,7 +114,7 @@ impl Front<'_, '_> {
 
     /// What durable memory has taken down of its own accord.
     fn learned(&self) -> String {
-        let done = self.subcommand(MemoryCommand::Learnings { json: false });
+        let done = self.subcommand(&["memory", "learnings"]);
         let text = format!("{}{}", done.err, done.out);
         match done.result {
             Ok(()) if text.trim().is_empty() => "Nothing was taken down.".to_owned(),
@@ -144,10 +142,11 @@ impl Front<'_, '_> {
 
     async fn decide_on(&mut self, named: &str) -> Then {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
-        let asked = match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
-            Ok(folder) => start::trusts(&folder, self.face).await,
-            Err(failure) => Err(failure),
-        };
+        let asked =
+            match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
+                Ok(folder) => start::trusts(&folder, self.face).await,
+                Err(failure) => Err(failure),
+            };
         match asked {
             Err(failure) => self.face.complain(&failure.message()),
             Ok(trusted) if path.is_none() && trusted != self.turn.loaded.trust.uses_project() => {
@@ -160,7 +159,7 @@ impl Front<'_, '_> {
     }
 
     fn standing(&self) -> String {
-        let shown = self.subcommand(TrustCommand { action: TrustAction::Show { json: false }, folder: None });
+        let shown = self.subcommand(&["trust", "show"]);
         match shown.result {
             Ok(()) => shown.out,
             Err(failure) => failure.message(),

@@ -3,8 +3,8 @@
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::terminal_text::visible;
 
-use crate::Front;
 use super::Then;
+use crate::Front;
 
 impl Front<'_, '_> {
     /// `/plan`, `/plan copy`, `/plan <text>`.

@@ -2,11 +2,11 @@
 
 use pollux_domain::event::{Op, PromptView};
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_host::FilePlan;
 
+use super::{Anew, Then};
 use crate::Front;
 use crate::face::{Choice, ChoiceRow};
-use super::{Anew, Then};
-use pollux_host::{FilePlan};
 
 /// Most characters of a prompt in the list.
 const SHOWN: usize = 80;

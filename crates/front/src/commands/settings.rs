@@ -7,10 +7,10 @@ use pollux_host::settings::{Row, SettingsFiles, bare};
 use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
+use super::{Reopen, Then};
 use crate::Front;
 use crate::face::{Choice, ChoiceRow, Letter};
 use crate::screen::{Message, footer, settings as looks};
-use super::{Reopen, Then};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
 

@@ -3,15 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use pollux_admin::policy::PolicyView;
-use pollux_admin::sessions::SessionsCommand;
-use pollux_admin::{hooks, policy};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::VERSION;
-use pollux_host::request::Scope;
-use pollux_host::sessions::{SessionSource, Which};
 use pollux_tui::app::Facts;
+use serde_json::Value;
 
 use crate::Front;
 use crate::face::Input;
@@ -59,7 +55,12 @@ impl Front<'_, '_> {
         }
     }
 
-    pub(super) async fn tell_about(&mut self, name: &str, rest: &str, conversation: &mut pollux_host::Conversation) {
+    pub(super) async fn tell_about(
+        &mut self,
+        name: &str,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) {
         let text = match name {
             "/about" => self.about(conversation).await,
             "/tools" => self.tools(rest, conversation).await,
@@ -117,9 +118,8 @@ impl Front<'_, '_> {
             "" => PathBuf::from(format!("session-{id}.json")),
             given => self.turn.loaded.place(given),
         };
-        let which = Which { id, all_projects: false, source: Some(SessionSource::Gemini) };
-        let command = SessionsCommand::Export { which, output, yes: false, json: false };
-        let done = self.subcommand(command);
+        let output = output.to_string_lossy();
+        let done = self.subcommand(&["sessions", "export", &id, "--source", "gemini", "--output", &output]);
         match done.result {
             Ok(()) => self.face.note(done.out.trim_end()),
             Err(failure) => self.face.complain(&failure.message()),
@@ -129,17 +129,13 @@ impl Front<'_, '_> {
     /// `/hooks`, and `/hooks enable|disable <name>`.
     fn hooks(&self, rest: &str) -> String {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let mut hooks = match pollux_admin::hooks::hook_set(self.turn.request, &self.turn.loaded.env) {
-            Ok(hooks) => hooks,
-            Err(failure) => return failure.message(),
-        };
         let names = match (word, name.trim()) {
-            ("" | "list" | "show" | "panel", _) => return hooks::listing(&hooks),
+            ("" | "list" | "show" | "panel", _) => return self.subcommand(&["hooks", "list"]).text(),
             ("enable" | "disable", "") => return format!("Usage: /hooks {word} <hook-name>"),
             ("enable" | "disable", name) => vec![name.to_owned()],
             ("enable-all" | "enableall" | "disable-all" | "disableall", _) => {
-                let rows = hooks.rows().into_iter();
-                rows.map(|row| row.name.unwrap_or(row.command)).collect::<BTreeSet<_>>().into_iter().collect()
+                let listed = self.subcommand(&["hooks", "list", "--json"]).out;
+                hook_names(&listed).into_iter().collect()
             }
             _ => {
                 return "Usage: /hooks [list], /hooks enable|disable <hook-name>, /hooks enable-all|disable-all".to_owned();
@@ -148,24 +144,36 @@ impl Front<'_, '_> {
         if names.is_empty() {
             return "There are no hooks.".to_owned();
         }
-        let on = word.starts_with("enable");
+        let switch = if word.starts_with("enable") { "enable" } else { "disable" };
         let mut text = String::new();
         for name in names {
-            let (Ok(said) | Err(said)) =
-                hooks.switch(&name, on, Scope::User).map_err(|failure| format!("{}\n", failure.message()));
+            let done = self.subcommand(&["hooks", switch, &name, "--scope", "user"]);
+            let said = match done.result {
+                Ok(()) => done.out,
+                Err(failure) => format!("{}\n", failure.message()),
+            };
             text.push_str(&redacted(&visible(&said)));
         }
         format!("{text}{NEXT_TIME}")
     }
 
     fn policies(&self) -> String {
-        let view = PolicyView { mode: Some(self.mode), headless: false };
-        match pollux_admin::policy::rules(self.turn.request, &self.turn.loaded.env) {
-            Ok(rules) => {
-                let shown = policy::listing(&rules, &view);
-                format!("{shown}Answers given for this session are not in this list.")
+        let mode = self.mode.to_string();
+        let done = self.subcommand(&["policy", "list", "--approval-mode", &mode]);
+        match done.result {
+            Ok(()) => {
+                format!("{}{}Answers given for this session are not in this list.", done.err, done.out)
             }
             Err(failure) => failure.message(),
         }
     }
+}
+
+/// The names of hooks in what `hooks list --json` prints, each once; one without a name is called by its command.
+fn hook_names(listed: &str) -> BTreeSet<String> {
+    let listed: Value = serde_json::from_str(listed).unwrap_or_default();
+    let hooks = listed.get("hooks").and_then(Value::as_array).into_iter().flatten();
+    let named = |hook: &Value| hook.get("name").and_then(Value::as_str).map(str::to_owned);
+    let command = |hook: &Value| hook.get("command").and_then(Value::as_str).map(str::to_owned);
+    hooks.filter_map(|hook| named(hook).or_else(|| command(hook))).collect()
 }

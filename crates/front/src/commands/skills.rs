@@ -1,15 +1,10 @@
 //! `/skills`: what there is, switching one on or off, linking one, looking anew.
 
-use std::io;
-
-use pollux_admin::run_captured;
-use pollux_admin::skills::{SkillScope, SkillSource, SkillsCommand, change, list};
 use pollux_domain::terminal_text::one_line;
-use pollux_host::prompter::Prompter;
-use pollux_host::skills::Row;
+use pollux_host::Conversation;
+use pollux_host::skills::{Row, change, list};
 
 use crate::Front;
-use pollux_host::{Conversation};
 
 const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
 /// Most characters of a description in `/help`.
@@ -31,16 +26,13 @@ impl Front<'_, '_> {
                 list(&rows, has("all"), !has("nodesc"))
             }
             ["reload" | "refresh"] => self.reload_skills(conversation),
-            ["enable", name] => self.switch_skill(SkillsCommand::Enable { name: (*name).to_owned() }),
+            ["enable", name] => self.switch_skill(&["skills", "enable", name]),
             ["disable", name] => match rows.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
                 // At home, where both are one file, it is the user's.
-                true => self.switch_skill(SkillsCommand::Disable {
-                    name: (*name).to_owned(),
-                    scope: SkillScope::Workspace,
-                }),
+                true => self.switch_skill(&["skills", "disable", name, "--scope", "workspace"]),
                 false => format!("Skill \"{name}\" not found."),
             },
-            ["link", path] => self.link_skill(path, SkillScope::User, conversation).await,
+            ["link", path] => self.link_skill(path, "user", conversation).await,
             ["link", path, "--scope", scope] => self.link_skill(path, scope_of(scope), conversation).await,
             ["link", path, scope] if scope.starts_with("--scope=") => {
                 self.link_skill(path, scope_of(scope.trim_start_matches("--scope=")), conversation).await
@@ -65,26 +57,23 @@ impl Front<'_, '_> {
         }
     }
 
-    fn switch_skill(&self, command: SkillsCommand) -> String {
-        match self.run_skills(command) {
+    fn switch_skill(&self, words: &[&str]) -> String {
+        match self.run_skills(words) {
             Ok(text) => format!("{}{RELOAD}", text.trim_end()),
             Err(text) => text,
         }
     }
 
     /// What the command prints, or why it failed.
-    fn run_skills(&self, command: SkillsCommand) -> Result<String, String> {
-        let done = self.subcommand(command);
+    fn run_skills(&self, words: &[&str]) -> Result<String, String> {
+        let done = self.subcommand(words);
         done.result.map(|()| done.out).map_err(|failure| failure.message())
     }
 
-    async fn link_skill(&mut self, path: &str, scope: SkillScope, conversation: &Conversation) -> String {
-        let source = |consent| SkillSource { source: path.to_owned(), scope, path: None, consent };
+    async fn link_skill(&mut self, path: &str, scope: &str, conversation: &Conversation) -> String {
         let mut shown = Vec::new();
         // Shown first, with a no to its question; asked and done afterwards.
-        let prompter = Prompter { at_terminal: false, input: &mut io::empty(), screen: &mut shown };
-        let command = SkillsCommand::Link(source(false)).into();
-        let looked = run_captured(&command, self.turn.request, &self.turn.loaded.env, prompter).result;
+        let looked = self.subcommand_shown(&["skills", "link", path, "--scope", scope], &mut shown).result;
         let text = String::from_utf8_lossy(&shown).into_owned();
         let Some((consent, _)) = text.split_once("Do you want to continue?") else {
             let why = looked.err().map(|failure| failure.message()).unwrap_or_default();
@@ -95,10 +84,10 @@ impl Front<'_, '_> {
         if !matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return "Failed to link skills: Skill linking cancelled by user.".to_owned();
         }
-        match self.run_skills(SkillsCommand::Link(source(true))) {
+        match self.run_skills(&["skills", "link", path, "--scope", scope, "--consent"]) {
             Ok(_) => {
                 let reloaded = self.reload_skills(conversation);
-                format!("Successfully linked skills from \"{path}\" ({}).\n{reloaded}", scope.word())
+                format!("Successfully linked skills from \"{path}\" ({}).\n{reloaded}", scope)
             }
             Err(why) => format!("Failed to link skills: {why}"),
         }
@@ -118,6 +107,6 @@ pub(super) fn help(rows: &[Row]) -> String {
     format!("\n\nSkills:{}", lines.collect::<String>())
 }
 
-fn scope_of(word: &str) -> SkillScope {
-    if word == "workspace" { SkillScope::Workspace } else { SkillScope::User }
+fn scope_of(word: &str) -> &'static str {
+    if word == "workspace" { "workspace" } else { "user" }
 }

@@ -4,10 +4,10 @@ use pollux_host::request::Scope;
 use pollux_tui::dialog::{Manner, TAB};
 use pollux_tui::theme::{Shade, Theme};
 
+use super::settings::{other, two_scopes};
 use crate::Front;
 use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
 use crate::screen::{Message, chosen_theme, themes};
-use super::settings::{other, two_scopes};
 
 impl Front<'_, '_> {
     /// `/theme`

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
-use pollux_mcp::split_words;
+use pollux_host::split_words;
 
 use super::words;
 

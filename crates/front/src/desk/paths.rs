@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use std::time::{Duration, Instant};
 
 use pollux_config::groups::FileFiltering;
-use pollux_tools::{Workspace, list_paths};
+use pollux_host::{Workspace, list_paths};
 use tokio_util::sync::CancellationToken;
 
 use super::fuzzy;

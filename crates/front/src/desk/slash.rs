@@ -4,13 +4,13 @@ use std::path::Path;
 
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Offers;
-use pollux_rewind::checkpoint;
+use pollux_host::checkpoint;
+use pollux_host::custom_commands;
 use pollux_session::list_checkpoints;
 use pollux_tui::composer::Item;
 
 use super::{fuzzy, words};
 use crate::{Command, listing, reserved};
-use pollux_host::{custom_commands};
 
 /// Suggestions that are of any use.
 const MOST: usize = 200;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
+use pollux_host::{Workspace, WorkspaceSetup};
 use pollux_session::{add_shell_command, log_prompt};
-use pollux_tools::{Workspace, WorkspaceSetup};
 use tempfile::TempDir;
 
 use super::*;

@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pollux_config::env::Env;
-use pollux_tui::composer::Item;
-
 use pollux_host::helpers::helper;
+use pollux_tui::composer::Item;
 
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 20_000;

@@ -3,10 +3,9 @@
 use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
+use pollux_host::Said;
 use pollux_tui::places::Places;
 use pollux_tui::transcript::about;
-
-use pollux_host::{Said};
 
 /// Most characters of a result's first line.
 const SHOWN: usize = 100;

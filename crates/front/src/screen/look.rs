@@ -8,6 +8,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
 use pollux_domain::terminal_text::one_line;
 use pollux_host::VERSION;
+use pollux_host::{Loaded, SandboxInForce};
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
 use pollux_tui::places::Places;
@@ -16,7 +17,6 @@ use serde_json::Value;
 
 use super::themes::chosen_theme;
 use super::watch::Manner;
-use pollux_host::{Loaded, SandboxInForce};
 
 /// Lines of a tool's output that are shown.
 const BOX_LINES: usize = 15;
@@ -178,11 +178,7 @@ pub(crate) fn places(loaded: &Loaded) -> Places {
 }
 
 /// The last lines. Nothing is said of a sandbox before it is known which one is in force.
-pub(crate) fn footer(
-    loaded: &Loaded,
-    model: &str,
-    in_force: Option<&SandboxInForce>,
-) -> Footer {
+pub(crate) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
     let root = loaded.project.root();
     let place = match root.strip_prefix(loaded.home.user_home()) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

@@ -1,10 +1,9 @@
 //! Which themes there are, and which one is chosen.
 
+use pollux_host::Loaded;
 use pollux_tui::terminal::background;
 use pollux_tui::theme::{Shade, Theme};
 use serde_json::Value;
-
-use pollux_host::{Loaded};
 
 /// Every theme that can be chosen, by the name in `ui.theme`: one's own, those of extensions, and the built-in ones.
 pub(crate) fn themes(loaded: &Loaded) -> Vec<(String, Theme)> {
