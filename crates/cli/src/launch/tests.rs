@@ -6,7 +6,7 @@ use pollux_admin::auth::AuthCommand;
 use pollux_admin::config::ConfigCommand;
 use pollux_admin::memory::{Forgettable, Lines, MemoryCommand, Question, Reach};
 use pollux_admin::policy::{PolicyCommand, PolicyView};
-use pollux_admin::sessions::{RewindWhat, SessionsCommand, TranscriptFormat};
+use pollux_admin::sessions::{RewindWhat, SessionsCommand};
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Resumed, Scope, SessionChoice};
 use pollux_host::sessions::{SessionSource, Wanted};
