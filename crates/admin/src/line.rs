@@ -74,7 +74,6 @@ fn parsed(words: &[&str], request: &Request) -> Result<Parsed<Command>, UsageErr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::test_home::TestHome;
 
     #[test]

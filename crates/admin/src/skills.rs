@@ -1,11 +1,11 @@
 //! `pollux skills`: which skills there are, and changing that.
 
 mod arguments;
+mod consent;
 mod help;
 mod page;
 mod set;
 
-use std::cell::RefCell;
 use std::io::Write;
 
 use pollux_domain::exit::ExitKind;
@@ -14,7 +14,6 @@ use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use pollux_host::prompter::Prompter;
 use pollux_host::skills::Row;
 
 pub use arguments::{SkillScope, SkillSource, SkillsCommand, grammar, parse};
@@ -27,14 +26,6 @@ use crate::context::Context;
 pub struct Checked {
     pub errors: Vec<String>,
     pub advice: Vec<String>,
-}
-
-/// What happens while something is installed.
-pub struct Asking<'a> {
-    /// Hears what is being done.
-    pub say: &'a mut dyn FnMut(&str),
-    /// Whether a person agrees to this text.
-    pub agrees: &'a mut dyn FnMut(&str) -> bool,
 }
 
 /// The help; there is one page.
@@ -68,12 +59,11 @@ pub fn run(command: &SkillsCommand, context: &mut Context<'_>) -> Result<(), Fai
             show(context.out, &done)
         }
         SkillsCommand::Install(source) => {
-            let done =
-                with_questions(source, &mut context.prompter, |asking| skills.install(source, asking))?;
+            let done = skills.install(source, &mut context.prompter)?;
             show(context.out, &done)
         }
         SkillsCommand::Link(source) => {
-            let done = with_questions(source, &mut context.prompter, |asking| skills.link(source, asking))?;
+            let done = skills.link(source, &mut context.prompter)?;
             show(context.out, &done)
         }
         SkillsCommand::Uninstall { name, scope } => show(context.out, &skills.uninstall(name, *scope)?),
@@ -115,34 +105,6 @@ fn tell(screen: &mut dyn Write, lines: &[String]) {
         // Nobody can be told when stderr is gone.
         let _ = writeln!(screen, "{}", plain(line));
     }
-}
-
-/// Gives whoever installs a way to speak and to ask; somebody who consented before is only told.
-fn with_questions(
-    source: &SkillSource,
-    prompter: &mut Prompter<'_>,
-    work: impl FnOnce(&mut Asking<'_>) -> Result<String, Failure>,
-) -> Result<String, Failure> {
-    let prompter = RefCell::new(prompter);
-    let say = |text: &str| drop(writeln!(prompter.borrow_mut().screen, "{}", plain(text)));
-    let mut nobody = false;
-    let mut agrees = |text: &str| {
-        if source.consent {
-            say(&format!("You have consented to the following:\n{text}"));
-            return true;
-        }
-        say(text);
-        let mut prompter = prompter.borrow_mut();
-        prompter.show("Do you want to continue? [Y/n]: ");
-        let answer = prompter.line();
-        nobody = answer.is_none();
-        answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
-    };
-    let mut say = say;
-    let done = work(&mut Asking { say: &mut say, agrees: &mut agrees });
-    done.map_err(|failure| {
-        if nobody { failure.hint("nobody was there to ask; `--consent` agrees beforehand") } else { failure }
-    })
 }
 
 /// A name that no skill has, with the one that was perhaps meant.

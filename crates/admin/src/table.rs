@@ -98,3 +98,22 @@ impl Row {
         (self.parse)(&Root::new(root, &given), inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subcommand_is_found_by_each_of_its_names() {
+        for row in TABLE {
+            assert_eq!((row.grammar)().get_name(), row.name);
+            assert!((row.help)("").contains(&format!("Usage: pollux {} ", row.name)), "{}", row.name);
+        }
+        for (alias, name) in
+            [("agent", "agents"), ("hook", "hooks"), ("extension", "extensions"), ("skill", "skills")]
+        {
+            assert_eq!(row(alias).map(|row| row.name), Some(name));
+        }
+        assert!(row("demo").is_none());
+    }
+}

@@ -1,5 +1,7 @@
 //! A home and a project in a temporary folder, for tests that run a subcommand.
 
+#![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 use std::io::{BufRead, empty};
 use std::path::{Path, PathBuf};

@@ -398,20 +398,16 @@ impl Notebook {
                 "there is nothing to export: nothing was remembered yet",
             ));
         }
-        let (sender, mut chunks) = mpsc::channel(CHUNKS);
+        let (sender, chunks) = mpsc::channel(CHUNKS);
         let (written, printed) = self.wait_for(async move |recall| {
-            let written = recall.memory().export(BufWriter::with_capacity(CHUNK, Chunks(sender)));
-            let printed = async {
-                while let Some(chunk) = chunks.recv().await {
-                    out.write_all(&chunk)?;
-                }
-                out.flush()
+            // The writer goes with the result: only then does the other side know that this was all.
+            let export = async {
+                recall.memory().export(BufWriter::with_capacity(CHUNK, Chunks(sender))).await.map(drop)
             };
-            // When nobody takes the text any more, the receiver goes and writing it ends.
-            tokio::join!(written, async move { printed.await })
+            tokio::join!(export, print_chunks(chunks, out))
         })?;
         let written = match printed {
-            Ok(()) => written.map(drop),
+            Ok(()) => written,
             Err(error) => Err(ExportError::Write(error)),
         };
         match written {
@@ -462,6 +458,14 @@ impl Write for Chunks {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Prints what comes. When nobody takes it any more the receiver goes, and writing ends.
+async fn print_chunks(mut chunks: mpsc::Receiver<Vec<u8>>, out: &mut dyn Write) -> io::Result<()> {
+    while let Some(chunk) = chunks.recv().await {
+        out.write_all(&chunk)?;
+    }
+    out.flush()
 }
 
 fn cannot_read(file: &std::path::Path) -> Failure {

@@ -14,6 +14,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_extend::skills::{Skills, validate};
+use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
 use pollux_host::skills::{self, off};
 use pollux_host::{Loaded, cannot_start, helpers, load_settings};
@@ -23,7 +24,8 @@ use pollux_install::skill::{self, Manner, Obtained, Placed, SkillError, SkillReq
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Asking, Checked, Row, SkillScope, SkillSource};
+use super::consent::{agrees, say};
+use super::{Checked, Row, SkillScope, SkillSource};
 
 const SWITCHED_OFF_BY_ADMIN: &str =
     "Agent skills are disabled by administrator. Check admin settings or contact your admin.";
@@ -125,7 +127,7 @@ impl SkillSet {
         (!heard).then(|| text.to_owned())
     }
 
-    pub fn install(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure> {
+    pub fn install(&mut self, source: &SkillSource, prompter: &mut Prompter<'_>) -> Result<String, Failure> {
         let loaded = &self.loaded;
         let background = Background::new(loaded.home.tmp_dir().join("background-processes"));
         let tools = &loaded.groups.tools;
@@ -147,28 +149,31 @@ impl SkillSet {
         let runtime = runtime.map_err(|error| cannot_start(&error))?;
         let cancel = CancellationToken::new();
         let found = runtime
-            .block_on(skill::obtain(&request, asking.say, &cancel))
+            .block_on(skill::obtain(&request, &mut |line: &str| say(prompter, line), &cancel))
             .map_err(|error| refused(&error))?;
-        let target = self.agreed_target(&found, source, Manner::Install, asking)?;
-        let placed = skill::install(&found, &target, &Limits::default(), asking.say);
+        let target = self.agreed_target(&found, source, Manner::Install, prompter)?;
+        let placed =
+            skill::install(&found, &target, &Limits::default(), &mut |line: &str| say(prompter, line));
         let placed = placed.map_err(|error| refused(&error))?;
         self.agreed()?;
         let line = |Placed { name, location }: &Placed| {
             let (scope, location) = (source.scope.word(), location.display());
             format!("Successfully installed skill: {name} (scope: {scope}, location: {location})\n")
         };
-        self.unheard(source.scope).iter().for_each(|line| (asking.say)(line));
+        self.unheard(source.scope).iter().for_each(|line| say(prompter, line));
         Ok(placed.iter().map(line).collect())
     }
 
-    pub fn link(&mut self, source: &SkillSource, asking: &mut Asking<'_>) -> Result<String, Failure> {
+    pub fn link(&mut self, source: &SkillSource, prompter: &mut Prompter<'_>) -> Result<String, Failure> {
         let folder = self.loaded.env.cwd().join(&source.source);
         let folder = folder.canonicalize().unwrap_or(folder);
-        let found = skill::obtain_link(&folder, asking.say).map_err(|error| refused(&error))?;
-        let target = self.agreed_target(&found, source, Manner::Link, asking)?;
-        skill::link(&found, &target, asking.say).map_err(|error| refused(&error))?;
+        let found = skill::obtain_link(&folder, &mut |line: &str| say(prompter, line))
+            .map_err(|error| refused(&error))?;
+        let target = self.agreed_target(&found, source, Manner::Link, prompter)?;
+        skill::link(&found, &target, &mut |line: &str| say(prompter, line))
+            .map_err(|error| refused(&error))?;
         self.agreed()?;
-        self.unheard(source.scope).iter().for_each(|line| (asking.say)(line));
+        self.unheard(source.scope).iter().for_each(|line| say(prompter, line));
         Ok("\nSuccessfully linked skills.\n".to_owned())
     }
 
@@ -218,18 +223,24 @@ impl SkillSet {
         found: &Obtained,
         source: &SkillSource,
         manner: Manner,
-        asking: &mut Asking<'_>,
+        prompter: &mut Prompter<'_>,
     ) -> Result<PathBuf, Failure> {
-        found.warnings.iter().for_each(|line| (asking.say)(line));
+        found.warnings.iter().for_each(|line| say(prompter, line));
         let target = skills::folder(&self.loaded, source.scope == SkillScope::Workspace);
-        if (asking.agrees)(&skill::consent(found, &source.source, &target, manner)) {
+        let text = skill::consent(found, &source.source, &target, manner);
+        let agreed = agrees(source.consent, &text, prompter);
+        if agreed == Some(true) {
             return Ok(target);
         }
         let what = match manner {
             Manner::Install => "Skill installation cancelled by user.",
             Manner::Link => "Skill linking cancelled by user.",
         };
-        Err(Failure::new(ExitKind::Failure, what))
+        let failure = Failure::new(ExitKind::Failure, what);
+        Err(match agreed {
+            None => failure.hint("nobody was there to ask; `--consent` agrees beforehand"),
+            Some(_) => failure,
+        })
     }
 
     /// The user's own change of a trusted folder needs no second consent.
