@@ -11,7 +11,7 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use pollux_host::agents::{AgentSet, Row, agent_set};
+use pollux_host::agents::{Row, agent_set};
 
 pub use arguments::{AgentsCommand, grammar, parse};
 
