@@ -1,10 +1,10 @@
 //! How fast the program is, as ratios taken in one interleaved run.
 //!
-//! `cargo bench -p pollux-cli --bench program -- [--rounds N] [--gemini PATH] [SCENARIO…]`
+//! `cargo bench -p pollux-cli --bench program -- [--rounds N] [--gemini PATH] [--against PATH] [SCENARIO…]`
 //!
 //! Every scenario runs the programs in turn, so that a busy machine slows all of them alike. The trivial
-//! process is an empty Rust program compiled here; with `--gemini` an installed gemini-cli takes part. Nothing
-//! here passes or fails: it prints medians, peak memory and ratios.
+//! process is an empty Rust program compiled here; with `--gemini` an installed gemini-cli takes part, with `--against`
+//! another build of this program. Nothing here passes or fails: it prints medians, peak memory and ratios.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,6 +36,7 @@ type Scene = fn(&Bench);
 fn main() {
     let mut rounds = 15;
     let mut gemini = None;
+    let mut against = None;
     let mut wanted = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -44,12 +45,14 @@ fn main() {
             "--bench" => {}
             "--rounds" => rounds = args.next().and_then(|n| n.parse().ok()).expect("--rounds takes a number"),
             "--gemini" => gemini = Some(PathBuf::from(args.next().expect("--gemini takes a path"))),
+            "--against" => against = Some(PathBuf::from(args.next().expect("--against takes a path"))),
             name => wanted.push(name.to_owned()),
         }
     }
-    let bench = Bench::new(rounds, gemini);
-    let scenes: [(&str, Scene); 10] = [
+    let bench = Bench::new(rounds, gemini, against);
+    let scenes: [(&str, Scene); 11] = [
         ("start", scenes::start),
+        ("scripted", scenes::scripted),
         ("round-trip", scenes::round_trip),
         ("chain", scenes::chain),
         ("stream", scenes::stream),

@@ -4,9 +4,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What one run of a program cost.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
+    /// Time of all its threads and children on a processor, in its own code and in the system's.
+    pub(crate) processor: Duration,
+    /// Pages that the system had to map or make while it ran.
+    pub(crate) faults: u64,
     /// Peak resident memory.
     pub(crate) peak_kib: u64,
     /// Bytes given to `write` calls of any kind.
@@ -24,8 +28,15 @@ pub(crate) fn run(command: &mut Command) -> Cost {
     wait_without_reaping(pid);
     let wall = started.elapsed();
     let written = written(pid);
-    let (code, peak_kib) = reap(pid);
-    Cost { wall, peak_kib, written, code }
+    let (code, usage) = reap(pid);
+    Cost {
+        wall,
+        processor: duration(usage.ru_utime) + duration(usage.ru_stime),
+        faults: usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs(),
+        peak_kib: usage.ru_maxrss.unsigned_abs(),
+        written,
+        code,
+    }
 }
 
 /// Waits until the process is over but still in the table, so that its counters can be read.
@@ -44,15 +55,19 @@ fn written(pid: u32) -> u64 {
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-fn reap(pid: u32) -> (i32, u64) {
-    #[expect(unsafe_code, reason = "the standard library does not tell the peak memory")]
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+}
+
+fn reap(pid: u32) -> (i32, libc::rusage) {
+    #[expect(unsafe_code, reason = "the standard library does not tell what a process used")]
     // SAFETY: both out-parameters are valid, and the pid is a child of ours that has ended.
     unsafe {
         let mut status = 0;
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::wait4(pid.cast_signed(), &raw mut status, 0, &raw mut usage);
         let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
-        (code, usage.ru_maxrss.unsigned_abs())
+        (code, usage)
     }
 }
 
@@ -74,9 +89,17 @@ impl Series {
     }
 
     pub(crate) fn median(&self) -> Duration {
-        let mut walls: Vec<Duration> = self.costs.iter().map(|cost| cost.wall).collect();
-        walls.sort();
-        walls[walls.len() / 2]
+        self.median_of(|cost| cost.wall)
+    }
+
+    pub(crate) fn processor(&self) -> Duration {
+        self.median_of(|cost| cost.processor)
+    }
+
+    fn median_of<T: Ord>(&self, field: impl Fn(&Cost) -> T) -> T {
+        let mut all: Vec<T> = self.costs.iter().map(field).collect();
+        all.sort();
+        all.swap_remove(all.len() / 2)
     }
 
     fn peak_kib(&self) -> u64 {
@@ -87,15 +110,22 @@ impl Series {
 /// Prints a table; ratios are against the first row.
 pub(crate) fn table(title: &str, series: &[Series]) {
     println!("\n{title}");
-    println!("  {:<22} {:>10} {:>9} {:>10}", "program", "median", "ratio", "peak RSS");
-    let Some(base) = series.first().map(|first| first.median().as_secs_f64()) else { return };
+    println!(
+        "  {:<30} {:>10} {:>9} {:>10} {:>9} {:>7} {:>10}",
+        "program", "median", "ratio", "processor", "ratio", "faults", "peak RSS"
+    );
+    let Some(first) = series.first() else { return };
+    let (wall, processor) = (first.median().as_secs_f64(), first.processor().as_secs_f64());
     for one in series {
-        let median = one.median().as_secs_f64();
+        let (median, used) = (one.median().as_secs_f64(), one.processor().as_secs_f64());
         println!(
-            "  {:<22} {:>7.2} ms {:>8.2}x {:>6.1} MiB",
+            "  {:<30} {:>7.2} ms {:>8.2}x {:>7.2} ms {:>8.2}x {:>7} {:>6.1} MiB",
             one.name,
             median * 1e3,
-            median / base,
+            median / wall,
+            used * 1e3,
+            used / processor,
+            one.median_of(|cost| cost.faults),
             one.peak_kib() as f64 / 1024.0
         );
     }

@@ -26,15 +26,18 @@ pub(crate) fn resume(bench: &Bench) {
     let sizes = [(20, SessionFormat::Json), (60, SessionFormat::Json), (60, SessionFormat::Jsonl)];
     let sessions = sizes.map(|(megabytes, format)| {
         let kept = place.project().join(format!("{megabytes}-{format:?}"));
-        (format!("pollux, {megabytes} MB {format:?}"), write_session(&kept, &hash, megabytes, format))
+        (format!("{megabytes} MB {format:?}"), write_session(&kept, &hash, megabytes, format))
     });
     let growth: Vec<Cell<u64>> = sessions.iter().map(|_| Cell::new(0)).collect();
+    let builds = bench.builds();
     let mut runs: Runs<'_> = Vec::new();
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
-    for ((name, kept), growth) in sessions.iter().zip(&growth) {
+    let both =
+        sessions.iter().zip(&growth).flat_map(|session| builds.iter().map(move |build| (session, build)));
+    for (((name, kept), growth), (build, program)) in both {
         let (place, temp, script) = (&place, &temp, &script);
         runs.push((
-            Series::new(name),
+            Series::new(&format!("{build}, {name}")),
             Box::new(move || {
                 let _ = fs::remove_dir_all(temp);
                 fs::create_dir_all(temp.join("chats")).unwrap();
@@ -42,7 +45,7 @@ pub(crate) fn resume(bench: &Bench) {
                 let before = fs::copy(kept, &file).unwrap();
                 let script = script.to_str().unwrap();
                 let args = ["--resume", "latest", "-p", "go on", "-m", "gemini-2.5-flash"];
-                let mut command = place.command(&bench.pollux(), None, &args);
+                let mut command = place.command(program, None, &args);
                 let cost = run(command.args(["--fake-responses-non-strict", script]));
                 growth.set(fs::metadata(&file).unwrap().len() - before);
                 cost

@@ -18,15 +18,23 @@ const MODEL: &str = "gemini-2.5-flash";
 pub(crate) struct Bench {
     pub(crate) rounds: usize,
     pub(crate) gemini: Option<PathBuf>,
+    /// A build of another commit, to compare with.
+    pub(crate) against: Option<PathBuf>,
     pub(crate) empty: PathBuf,
     scratch: tempfile::TempDir,
 }
 
 impl Bench {
-    pub(crate) fn new(rounds: usize, gemini: Option<PathBuf>) -> Self {
+    pub(crate) fn new(rounds: usize, gemini: Option<PathBuf>, against: Option<PathBuf>) -> Self {
         let scratch = tempfile::tempdir().expect("make a scratch folder");
         let empty = compile_empty(scratch.path());
-        Self { rounds, gemini, empty, scratch }
+        Self { rounds, gemini, against, empty, scratch }
+    }
+
+    /// This build, and the one it is compared with.
+    pub(crate) fn builds(&self) -> Vec<(&'static str, PathBuf)> {
+        let other = self.against.clone().map(|other| ("pollux, other build", other));
+        [("pollux", self.pollux())].into_iter().chain(other).collect()
     }
 
     /// A fresh home and project; the same settings for both programs.
@@ -112,11 +120,13 @@ pub(crate) fn start(bench: &Bench) {
     let mut runs: Runs<'_> = Vec::new();
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     for flag in ["--version", "--help"] {
-        let place = &place;
-        runs.push((
-            Series::new(&format!("pollux {flag}")),
-            Box::new(move || run(&mut place.command(&bench.pollux(), None, &[flag]))),
-        ));
+        for (name, program) in bench.builds() {
+            let place = &place;
+            runs.push((
+                Series::new(&format!("{name} {flag}")),
+                Box::new(move || run(&mut place.command(&program, None, &[flag]))),
+            ));
+        }
     }
     if let Some(gemini) = &bench.gemini {
         let place = &place;
@@ -141,10 +151,9 @@ fn prompted(
         put(&place.project().join(name), text);
     }
     let mut runs: Runs<'_> = Vec::new();
-    let programs = [("pollux", Some(bench.pollux())), ("gemini-cli", gemini.cloned())];
+    let programs = bench.builds().into_iter().chain(gemini.map(|path| ("gemini-cli", path.clone())));
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
     for (name, program) in programs {
-        let Some(program) = program else { continue };
         let (place, script) = (&place, &script);
         runs.push((
             Series::new(name),
@@ -163,6 +172,30 @@ fn prompted(
 pub(crate) fn round_trip(bench: &Bench) {
     let script = || vec![reply().text("Hello.").finish("STOP").usage(10, 2)];
     prompted(bench, "one chunk", script, &[], bench.gemini.as_ref());
+}
+
+/// The same prompt with its reply from a file: what the program does without any network.
+pub(crate) fn scripted(bench: &Bench) {
+    let place = bench.place("scripted");
+    let chunk = json!({
+        "candidates": [{"content": {"role": "model", "parts": [{"text": "Hello."}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
+    });
+    let replies = place.project().join("../replies.jsonl").display().to_string();
+    put(Path::new(&replies), &json!({"method": "generateContentStream", "response": [chunk]}).to_string());
+    let mut runs: Runs<'_> = Vec::new();
+    runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
+    for (name, program) in bench.builds() {
+        let (place, replies) = (&place, &replies);
+        runs.push((
+            Series::new(name),
+            Box::new(move || {
+                let args = ["-p", "go", "-m", MODEL, "--approval-mode", "yolo", "--fake-responses", replies];
+                run(&mut place.command(&program, None, &args))
+            }),
+        ));
+    }
+    table("one scripted reply", &interleaved(bench, runs));
 }
 
 /// Fifty calls, one after the other. gemini-cli takes no part: from the thirtieth call on it asks the model
@@ -202,11 +235,13 @@ pub(crate) fn list(bench: &Bench) {
     }
     let mut runs: Runs<'_> = Vec::new();
     runs.push((Series::new("empty program"), Box::new(|| run(&mut place.command(&bench.empty, None, &[])))));
-    let place = &place;
-    runs.push((
-        Series::new("pollux"),
-        Box::new(move || run(&mut place.command(&bench.pollux(), None, &["--list-sessions"]))),
-    ));
+    for (name, program) in bench.builds() {
+        let place = &place;
+        runs.push((
+            Series::new(name),
+            Box::new(move || run(&mut place.command(&program, None, &["--list-sessions"]))),
+        ));
+    }
     table("listing 1000 sessions", &interleaved(bench, runs));
 }
 

@@ -67,5 +67,5 @@ fn first_request(command: &mut Command, server: &FakeGemini) -> Cost {
     }
     let wall = started.elapsed();
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
-    Cost { wall, peak_kib: 0, written: 0, code }
+    Cost { wall, code, ..Cost::default() }
 }

@@ -1,17 +1,15 @@
 //! What may run in this session: the policy's rules under the session's mode, which may change.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{Event, FrontId, NoticeCode, Severity};
+use pollux_domain::sync::Locked;
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
 use pollux_policy::always::{Definitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
-
-use crate::desk::Desk;
 
 /// The rules of one session. Shared by the session, the tools that change the mode, and the front end's wishes.
 pub(crate) struct Approvals {
@@ -58,7 +56,7 @@ impl Approvals {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     pub(crate) fn mode(&self) -> ApprovalMode {
@@ -82,25 +80,6 @@ impl Approvals {
             _ => None,
         };
         Ok(before != mode)
-    }
-
-    /// Changes the mode and tells the front ends; `by` is the one that wanted it.
-    pub(crate) async fn enter(
-        &self,
-        mode: ApprovalMode,
-        desk: &Desk,
-        by: Option<&FrontId>,
-    ) -> Result<(), ModeRefused> {
-        let result = self.set_mode(mode);
-        match result {
-            Ok(true) => desk.tell(Event::ModeChanged { mode, by: by.cloned() }).await,
-            Ok(false) => {}
-            Err(refused) => {
-                let (severity, code) = (Severity::Warning, NoticeCode::Policy);
-                desk.tell(Event::Notice { severity, code, message: refused.to_string() }).await;
-            }
-        }
-        result.map(drop)
     }
 
     /// The mode that planning interrupted; a session that began with planning has nothing more to go back to

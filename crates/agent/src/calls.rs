@@ -1,6 +1,6 @@
 //! Running the calls of a step: find, check, run, answer. What may run is decided in `permission.rs`.
 
-mod answer;
+pub(crate) mod answer;
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -10,88 +10,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
-use pollux_domain::event::{CallDecision, CallOutcome, CallReport, CallRequest, Event, Location};
+use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
-use pollux_domain::tool::{
-    Display, Effect, FileDiff, Invocation, LineDelta, Tool, ToolContext, ToolErrorKind, ToolFailure,
-    ToolKind, ToolOutcome, ToolSpec,
-};
+use pollux_domain::tool::{Effect, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome};
 use pollux_policy::plan_file::placed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::hooked::Marks;
+use crate::call::{Call, Finished, Marks, Ready, Refusal};
 use crate::schema;
 use crate::toolbox::Toolbox;
-
-pub(crate) use answer::{Answer, Offload, fingerprint};
 
 /// How long a tool may take to end after it was told to; a process group needs a moment.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// What the model is told of arguments that it did not write; upstream's words.
 const CHANGED: &str = "\n\n[System] Tool input parameters were modified by a hook before execution.";
-
-/// A call as the model asked for it.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) id: CallId,
-    pub(crate) name: String,
-    pub(crate) args: JsonObject,
-}
-
-/// A call that has been looked at and may run, or has failed already.
-pub(crate) struct Ready {
-    pub(crate) call: Call,
-    pub(crate) spec: Option<Arc<ToolSpec>>,
-    pub(crate) tool: Option<Arc<dyn Tool>>,
-    /// The arguments as the tool takes them.
-    pub(crate) args: JsonObject,
-    pub(crate) description: String,
-    pub(crate) effect: Effect,
-    /// The files and folders that it is about.
-    pub(crate) paths: Vec<Location>,
-    pub(crate) decision: Option<CallDecision>,
-    /// The tool itself has to ask the person.
-    pub(crate) must_ask: bool,
-    /// Whether it is certain that it changes no file.
-    pub(crate) reads_only: bool,
-    /// Why arguments that a person changed could not be used.
-    pub(crate) rejected_edit: Option<String>,
-    /// What hooks did to it.
-    pub(crate) marks: Marks,
-    run: Result<Box<dyn Invocation>, Refusal>,
-}
-
-/// Why a call does not run.
-enum Refusal {
-    Failure(ToolFailure),
-    /// A person does not want it; the text goes to the model.
-    ByPerson(String),
-}
-
-/// A call that is over.
-pub(crate) struct Finished {
-    pub(crate) call: Call,
-    pub(crate) spec: Option<Arc<ToolSpec>>,
-    pub(crate) tool: Option<Arc<dyn Tool>>,
-    /// The arguments as the tool took them.
-    pub(crate) args: JsonObject,
-    pub(crate) effect: Effect,
-    /// The files and folders that it is about.
-    pub(crate) paths: Vec<Location>,
-    pub(crate) decision: Option<CallDecision>,
-    pub(crate) outcome: ToolOutcome,
-    pub(crate) duration: Duration,
-    /// The tool itself said how it ended.
-    pub(crate) ran: bool,
-    /// A hook asked for it; the call is the one that the model made.
-    pub(crate) is_tail: bool,
-    /// What hooks add to what the model reads.
-    pub(crate) appended: String,
-}
 
 /// Looks at a call without running it or deciding on it. `plans` is where plans are written, in plan mode.
 pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Ready {
@@ -161,65 +96,6 @@ pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
     }
 }
 
-impl Ready {
-    /// Makes the call fail instead of running.
-    pub(crate) fn refuse(&mut self, kind: ToolErrorKind, message: &str) {
-        self.run = Err(Refusal::Failure(failure(kind, message.to_owned())));
-    }
-
-    /// Keeps the call from running because a person does not want it. What has failed already stays so.
-    pub(crate) fn refuse_by_person(&mut self, message: &str) {
-        if self.run.is_ok() {
-            self.run = Err(Refusal::ByPerson(message.to_owned()));
-        }
-    }
-
-    pub(crate) fn may_run(&self) -> bool {
-        self.run.is_ok()
-    }
-
-    /// The change it would make to a file.
-    pub(crate) async fn preview(&self) -> Option<FileDiff> {
-        self.run.as_ref().ok()?.preview().await
-    }
-
-    /// The call as front ends learn of it.
-    pub(crate) fn request(&self) -> CallRequest {
-        CallRequest {
-            call: self.call.id.clone(),
-            name: self.call.name.clone(),
-            args: self.call.args.clone(),
-            title: self.description.clone(),
-            display_name: self.display_name().to_owned(),
-            kind: self.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
-            server: self.tool.as_ref().and_then(|tool| tool.server()).map(str::to_owned),
-            paths: self.paths.clone(),
-        }
-    }
-
-    /// The tool's name for people.
-    pub(crate) fn display_name(&self) -> &str {
-        self.spec.as_ref().map_or(&self.call.name, |spec| &spec.display_name)
-    }
-
-    /// What a person should know before agreeing to it, if its description is too short for that.
-    pub(crate) fn consent(&self) -> Option<String> {
-        self.run.as_ref().ok()?.consent()
-    }
-
-    fn company(&self) -> Company {
-        let waits =
-            self.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
-        match self.spec.as_ref().map(|spec| spec.kind) {
-            _ if waits => Company::Nobody,
-            None => Company::Readers,
-            Some(ToolKind::Agent) => Company::Agents,
-            Some(kind) if kind.is_read_only() => Company::Readers,
-            Some(_) => Company::Nobody,
-        }
-    }
-}
-
 /// Beside whom a call may run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Company {
@@ -229,12 +105,23 @@ enum Company {
     Agents,
 }
 
+fn company(ready: &Ready) -> Company {
+    let waits = ready.call.args.get("wait_for_previous").and_then(serde_json::Value::as_bool) == Some(true);
+    match ready.spec.as_ref().map(|spec| spec.kind) {
+        _ if waits => Company::Nobody,
+        None => Company::Readers,
+        Some(ToolKind::Agent) => Company::Agents,
+        Some(kind) if kind.is_read_only() => Company::Readers,
+        Some(_) => Company::Nobody,
+    }
+}
+
 /// The calls as they run: neighbours of a kind together, everything else on its own, in order.
 pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let mut groups: Vec<Vec<Ready>> = Vec::new();
     let mut last = Company::Nobody;
     for call in ready {
-        let company = call.company();
+        let company = company(&call);
         match groups.last_mut() {
             Some(group) if company != Company::Nobody && company == last => group.push(call),
             _ => groups.push(vec![call]),
@@ -332,55 +219,6 @@ fn live(call: CallId, events: mpsc::Sender<Event>) -> Arc<dyn Fn(&str) + Send + 
             lost.fetch_add(before + text.lines().count(), Ordering::Relaxed);
         }
     })
-}
-
-impl Finished {
-    /// Whether it ran, and was a sub-agent.
-    pub(crate) fn ran_as_agent(&self) -> bool {
-        self.decision == Some(CallDecision::Accept)
-            && self.spec.as_ref().is_some_and(|spec| spec.kind == ToolKind::Agent)
-    }
-
-    /// The report for front ends and telemetry. It takes the parts of the result, which nobody else reads after it.
-    pub(crate) fn report(&mut self, answer: &[Part], prompt_id: &str) -> CallReport {
-        let mut parts = Vec::new();
-        let (outcome, display, lines) = match &mut self.outcome {
-            ToolOutcome::Done(output) => {
-                parts = std::mem::take(&mut output.parts);
-                let outcome = match &output.failure {
-                    Some(failure) => CallOutcome::Failed(failure.clone().into()),
-                    None => CallOutcome::Succeeded,
-                };
-                (outcome, output.display.clone(), output.lines)
-            }
-            ToolOutcome::Failed(failure) => {
-                let shown = failure.display.clone().unwrap_or_else(|| failure.message.clone());
-                let outcome = CallOutcome::failed(failure.kind, failure.message.clone());
-                (outcome, Display::Text(shown), LineDelta::default())
-            }
-            ToolOutcome::Cancelled { .. } => {
-                (CallOutcome::Cancelled, Display::Text("Cancelled".into()), LineDelta::default())
-            }
-            ToolOutcome::Refused(message) => {
-                (CallOutcome::Cancelled, Display::Text(message.clone()), LineDelta::default())
-            }
-        };
-        CallReport {
-            call: self.call.id.clone(),
-            name: self.call.name.clone(),
-            kind: self.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
-            args: self.call.args.clone(),
-            outcome,
-            display,
-            lines,
-            duration: self.duration,
-            decision: self.decision,
-            answer: answer.iter().map(answer::text).collect(),
-            prompt_id: prompt_id.to_owned(),
-            paths: std::mem::take(&mut self.paths),
-            parts,
-        }
-    }
 }
 
 #[cfg(test)]

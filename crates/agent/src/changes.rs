@@ -9,8 +9,10 @@ use pollux_policy::request::{Request, Verdict};
 use pollux_policy::shell::{Part, Understanding, is_known_safe_within};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{Finished, Ready};
-use crate::session::{Prompted, Session};
+use crate::call::{Finished, Ready};
+use crate::conversation::{Conversation, Prompted};
+use crate::emitter::Emitter;
+use crate::services::Services;
 
 /// A wait longer than this is explained.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -24,62 +26,70 @@ const GIT_READS: &[&str] = &[
     "shortlog", "show", "tag",
 ];
 
-impl Session {
-    /// A prompt begins; the calls that follow belong to it.
-    pub(crate) fn began(&mut self, message: Option<&str>, prompt_id: &str) {
-        let message = message.unwrap_or_default().to_owned();
-        if let Some(changes) = self.changes.as_ref().filter(|_| !message.is_empty()) {
-            changes.prompt(&message);
-        }
-        self.set_prompted(Prompted { message, id: prompt_id.to_owned(), reply: String::new() });
+/// A prompt begins; the calls that follow belong to it.
+pub(crate) fn began(services: &Services, message: &str) {
+    if let Some(changes) = services.changes.as_ref().filter(|_| !message.is_empty()) {
+        changes.prompt(message);
     }
+}
 
-    /// A person is about to be asked about an edit.
-    pub(crate) async fn keep_asked(&self, ready: &Ready) {
-        let Some(changes) = self.changes.as_ref().filter(|_| matches!(ready.effect, Effect::Edit(_))) else {
-            return;
-        };
-        let lines = changes.asked(&impending(ready, &self.prompted), &self.history.contents()).await;
-        self.say(lines).await;
-    }
+/// A person is about to be asked about an edit.
+pub(crate) async fn keep_asked(
+    services: &Services,
+    emitter: &Emitter,
+    conversation: &Conversation,
+    ready: &Ready,
+) {
+    let Some(changes) = services.changes.as_ref().filter(|_| matches!(ready.effect, Effect::Edit(_))) else {
+        return;
+    };
+    let lines =
+        changes.asked(&impending(ready, &conversation.prompted), &conversation.history.contents()).await;
+    say(emitter, lines).await;
+}
 
-    /// Keeps what these calls could change. Whoever cancels meanwhile does not wait for it.
-    pub(crate) async fn keep_before(&self, group: &[Ready], cancel: &CancellationToken) {
-        let Some(changes) = &self.changes else { return };
-        for ready in group.iter().filter(|ready| ready.may_run()) {
-            let call = impending(ready, &self.prompted);
-            let keeping = changes.before(&call);
-            tokio::pin!(keeping);
-            let mut explained = false;
-            let lines = loop {
-                tokio::select! {
-                    biased;
-                    () = cancel.cancelled() => return,
-                    lines = &mut keeping => break lines,
-                    () = tokio::time::sleep(SILENCE), if !explained => {
-                        explained = true;
-                        let text = "Taking a snapshot of the workspace, so that it can be taken back...";
-                        self.notice(Severity::Info, NoticeCode::Rewind, text).await;
-                    }
+/// Keeps what these calls could change. Whoever cancels meanwhile does not wait for it.
+pub(crate) async fn keep_before(
+    services: &Services,
+    emitter: &Emitter,
+    prompted: &Prompted,
+    group: &[Ready],
+    cancel: &CancellationToken,
+) {
+    let Some(changes) = &services.changes else { return };
+    for ready in group.iter().filter(|ready| ready.may_run()) {
+        let call = impending(ready, prompted);
+        let keeping = changes.before(&call);
+        tokio::pin!(keeping);
+        let mut explained = false;
+        let lines = loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                lines = &mut keeping => break lines,
+                () = tokio::time::sleep(SILENCE), if !explained => {
+                    explained = true;
+                    let text = "Taking a snapshot of the workspace, so that it can be taken back...";
+                    emitter.notice(Severity::Info, NoticeCode::Rewind, text).await;
                 }
-            };
-            self.say(lines).await;
-        }
+            }
+        };
+        say(emitter, lines).await;
     }
+}
 
-    /// Records what these calls changed.
-    pub(crate) async fn keep_after(&self, finished: &[Finished]) {
-        let Some(changes) = &self.changes else { return };
-        for done in finished {
-            let lines = changes.after(&done.call.id).await;
-            self.say(lines).await;
-        }
+/// Records what these calls changed.
+pub(crate) async fn keep_after(services: &Services, emitter: &Emitter, finished: &[Finished]) {
+    let Some(changes) = &services.changes else { return };
+    for done in finished {
+        let lines = changes.after(&done.call.id).await;
+        say(emitter, lines).await;
     }
+}
 
-    async fn say(&self, lines: Vec<String>) {
-        for line in lines {
-            self.notice(Severity::Warning, NoticeCode::Rewind, line).await;
-        }
+async fn say(emitter: &Emitter, lines: Vec<String>) {
+    for line in lines {
+        emitter.notice(Severity::Warning, NoticeCode::Rewind, line).await;
     }
 }
 

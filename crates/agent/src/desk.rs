@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why};
 use pollux_domain::event::{Event, FrontId, OpResult, RequestId};
 use pollux_domain::id::CallId;
+use pollux_domain::sync::Locked;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::hooked::Hooked;
-use crate::subagent::Stopwatch;
+use crate::hooked::notification::notify;
+use crate::stopwatch::Stopwatch;
 
 /// Who waits for an answer, by call.
 type Open = HashMap<String, oneshot::Sender<(Answer, FrontId)>>;
@@ -60,7 +62,7 @@ impl Desk {
         if let Some((name, _)) = &self.asker {
             request.display_name = format!("{} (for {name})", request.display_name);
         }
-        self.hooked.notify(&request, cancel).await;
+        notify(&self.hooked, &request, cancel).await;
         let call = request.call.clone();
         let (sender, receiver) = oneshot::channel();
         self.with(|open| open.insert(call.as_str().to_owned(), sender));
@@ -97,7 +99,7 @@ impl Desk {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Open) -> T) -> T {
-        act(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.open.locked())
     }
 }
 

@@ -1,13 +1,14 @@
 //! The conversation as it is sent: it only grows, except when it is compressed or old outputs are masked.
 
 mod rewind;
+pub(crate) mod shell_turn;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part, Role};
 
-use crate::{shell_ran, tokens};
+use crate::tokens;
 
 /// One turn with what the program remembers about it.
 #[derive(Debug, Clone)]
@@ -71,10 +72,9 @@ impl History {
     /// turn of its own.
     pub(crate) fn push_prompt(&mut self, message: Option<String>, parts: Vec<Part>) {
         let unanswered = self.entries.len() > 1
-            && self
-                .entries
-                .last()
-                .is_some_and(|entry| entry.content.role == Role::User && !shell_ran::is_told(&entry.content));
+            && self.entries.last().is_some_and(|entry| {
+                entry.content.role == Role::User && !shell_turn::is_told(&entry.content)
+            });
         if unanswered {
             let note = Part::text("[The previous response was interrupted.]");
             self.entries.push(Entry::new(None, Content::model(vec![note])));

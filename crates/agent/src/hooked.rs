@@ -2,23 +2,21 @@
 //!
 //! A sub-agent that shares the [`Hooked`] of its session fires the same hooks for its requests and calls.
 
-mod conversation;
-mod request;
-mod tool;
+pub(crate) mod before_tool;
+pub(crate) mod conversation;
+pub(crate) mod notification;
+pub(crate) mod request;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::event::{Event, HookReport, NoticeCode, Severity};
+use pollux_domain::sync::Locked;
 use pollux_hooks::{Event as Moment, Fired, Hooks, Payload, Run, Scene, StartSource, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-pub(crate) use conversation::{Dialogue, Gate, MAX_TURNS, spoken};
-pub(crate) use request::Piece;
-pub(crate) use tool::Marks;
 
 /// A wait longer than this is explained.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -120,7 +118,7 @@ impl Hooked {
     }
 
     fn with_said<T>(&self, act: impl FnOnce(&mut HashSet<String>) -> T) -> T {
-        act(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.said.locked())
     }
 
     pub(crate) async fn notice(&self, severity: Severity, code: NoticeCode, message: String) {

@@ -1,37 +1,54 @@
 //! The agent: session, turn, step, call.
 //!
 //! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
-//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints, parses no file format, and names no
-//! provider: the model and the tools come in through ports, and whatever happens goes out as one stream of events.
-//! Start at [`open`], then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
+//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints,
+//! parses no file format, and names no provider: the model and the tools come in through ports, and whatever happens
+//! goes out as one stream of events.
+//!
+//! The state is in `session.rs`: what decides (`authority.rs`), what is remembered (`conversation.rs`), what it works
+//! with (`services.rs`), and the way out (`emitter.rs`). The work is in functions over these parts: start at [`open()`],
+//! then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
 mod approval;
+mod authority;
+mod call;
 mod calls;
 mod changes;
 mod compress;
 mod control;
+mod conversation;
 mod desk;
+mod emitter;
 pub mod environment;
 mod history;
 mod hooked;
+mod invoke_agent;
 mod loop_guard;
 mod mask;
+mod open;
 mod permission;
 pub mod prompt;
 mod reply;
 mod room;
 mod schema;
+mod services;
 mod session;
 mod shell_ran;
 mod step;
+mod step_end;
+mod stopwatch;
 mod subagent;
+mod subagent_host;
 mod tokens;
 mod toolbox;
 mod truncate;
 mod turn;
 
+pub use authority::GrantReach;
 pub use hooked::HookPort;
-pub use permission::GrantReach;
+pub use open::operations::{Operations, SessionOver};
+pub use open::{Handle, Planning, Ports, SessionSpec, open};
 pub use schema::check as check_arguments;
-pub use session::{Handle, Operations, Planning, Ports, SessionOver, SessionSpec, open};
-pub use subagent::{AgentPort, OwnServers, StartedServers, TerminateMode};
+pub use subagent::own_servers::{OwnServers, StartedServers};
+pub use subagent::port::AgentPort;
+pub use subagent::terminate_mode::TerminateMode;

@@ -1,92 +1,86 @@
 //! A person's own commands: the model is told what they ran and what came of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, ShellReport};
 use pollux_domain::id::CallId;
+use pollux_domain::sync::Locked;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::emitter::Emitter;
+use crate::history::shell_turn::OPENING;
 use crate::session::Session;
 use crate::truncate;
 
-/// Upstream's words, by which such a turn is known in a session file, too.
-const OPENING: &str = "I ran the following shell command:";
+/// Upstream's words.
 const RESULT: &str = "This produced the following result:";
 
-/// Whether a turn tells of a command and waits for no answer.
-pub(crate) fn is_told(content: &Content) -> bool {
-    let first = content.parts.first().and_then(Part::spoken_text);
-    content.parts.len() == 1 && first.is_some_and(|text| text.starts_with(OPENING))
+/// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
+pub(crate) async fn run_shell(session: &mut Session, command: &str, by: FrontId, cancel: &CancellationToken) {
+    let Some(terminals) = session.services.terminals.clone() else { return };
+    session.conversation.counters.shells += 1;
+    let call = CallId::from_file(format!("shell-{}", session.conversation.counters.shells));
+    session.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
+    let printed: Arc<Mutex<String>> = Arc::default();
+    let news = Arc::new(Notify::new());
+    let live = {
+        let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
+        move |text: &str| {
+            printed.locked().push_str(text);
+            news.notify_one();
+        }
+    };
+    let take = || std::mem::take(&mut *printed.locked());
+    let end = {
+        let running = terminals.run(command, &live, cancel);
+        tokio::pin!(running);
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut running => break end,
+                () = news.notified() => shell_printed(&session.emitter, &call, take()).await,
+            }
+        }
+    };
+    shell_printed(&session.emitter, &call, take()).await;
+    let report = ShellReport {
+        call,
+        command: command.to_owned(),
+        output: end.output.clone(),
+        ending: end.ending.clone(),
+    };
+    session.emit(Event::ShellEnded(Arc::new(report))).await;
+    shell_ran(session, command, &end.result()).await;
 }
 
-impl Session {
-    /// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
-    pub(crate) async fn run_shell(&mut self, command: &str, by: FrontId, cancel: &CancellationToken) {
-        let Some(terminals) = self.terminals.clone() else { return };
-        self.counters.shells += 1;
-        let call = CallId::from_file(format!("shell-{}", self.counters.shells));
-        self.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
-        let printed: Arc<Mutex<String>> = Arc::default();
-        let news = Arc::new(Notify::new());
-        let live = {
-            let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
-            move |text: &str| {
-                printed.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
-                news.notify_one();
-            }
-        };
-        let take = || std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
-        let end = {
-            let running = terminals.run(command, &live, cancel);
-            tokio::pin!(running);
-            loop {
-                tokio::select! {
-                    biased;
-                    end = &mut running => break end,
-                    () = news.notified() => self.shell_printed(&call, take()).await,
-                }
-            }
-        };
-        self.shell_printed(&call, take()).await;
-        let report = ShellReport {
-            call,
-            command: command.to_owned(),
-            output: end.output.clone(),
-            ending: end.ending.clone(),
-        };
-        self.emit(Event::ShellEnded(Arc::new(report))).await;
-        self.shell_ran(command, &end.result()).await;
+async fn shell_printed(emitter: &Emitter, call: &CallId, text: String) {
+    if !text.is_empty() {
+        emitter.emit(Event::CallOutput { call: call.clone(), text }).await;
     }
+}
 
-    async fn shell_printed(&self, call: &CallId, text: String) {
-        if !text.is_empty() {
-            self.emit(Event::CallOutput { call: call.clone(), text }).await;
+/// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
+pub(crate) async fn shell_ran(session: &mut Session, command: &str, output: &str) {
+    let now = session.now();
+    let output = match truncate::exceeded(output, &session.services.tool_settings, session.window_left()) {
+        None => output.to_owned(),
+        Some(threshold) => {
+            let call = CallId::from_file(format!("shell_{}", now.millis()));
+            let file = truncate::file_for(&session.services.temp_dir, &session.id, "shell", &call);
+            if let Err(error) = truncate::save(&file, output) {
+                let text = format!("could not save the whole output to `{}`: {error}", file.display());
+                session.notice(Severity::Warning, NoticeCode::ToolOutput, text).await;
+            }
+            truncate::excerpt(output, threshold, &file)
         }
-    }
-
-    /// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
-    pub(crate) async fn shell_ran(&mut self, command: &str, output: &str) {
-        let now = self.now();
-        let output = match truncate::exceeded(output, &self.tool_settings, self.window_left()) {
-            None => output.to_owned(),
-            Some(threshold) => {
-                let call = CallId::from_file(format!("shell_{}", now.millis()));
-                let file = truncate::file_for(&self.temp_dir, &self.id, "shell", &call);
-                if let Err(error) = truncate::save(&file, output) {
-                    let text = format!("could not save the whole output to `{}`: {error}", file.display());
-                    self.notice(Severity::Warning, NoticeCode::ToolOutput, text).await;
-                }
-                truncate::excerpt(output, threshold, &file)
-            }
-        };
-        let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
-        let parts = vec![Part::text(text)];
-        let result = self.recorder.user(&parts, Some(&format!("!{command}")), now);
-        let message = self.recorded(result).await;
-        self.history.push(message, Content::user(parts));
-    }
+    };
+    let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
+    let parts = vec![Part::text(text)];
+    let result = session.recorder.user(&parts, Some(&format!("!{command}")), now);
+    let message = session.recorded(result).await;
+    session.conversation.history.push(message, Content::user(parts));
 }
 
 /// A text in a fence that it cannot close.
@@ -106,11 +100,5 @@ mod tests {
     fn a_fence_is_longer_than_any_in_the_text() {
         assert_eq!(fenced("sh", "ls\n"), "```sh\nls\n```");
         assert_eq!(fenced("", "a\n```\nb"), "````\na\n```\nb\n````");
-    }
-
-    #[test]
-    fn a_turn_about_a_command_is_told_from_a_prompt() {
-        assert!(is_told(&Content::user_text(format!("{OPENING}\n```sh\nls\n```"))));
-        assert!(!is_told(&Content::user_text("hello")));
     }
 }

@@ -1,6 +1,9 @@
 //! One prompt until the model has nothing left to do.
 
+mod after_agent;
+mod after_tool;
 mod batch;
+mod next;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,341 +17,360 @@ use pollux_hooks::Event as Moment;
 use pollux_session::{CallRecord, ReplyRecord, new_message_id};
 use tokio_util::sync::CancellationToken;
 
-use crate::calls::{self, Call, Ready};
-use crate::hooked::{Dialogue, Gate, MAX_TURNS, spoken};
+use self::after_agent::after_agent;
+use self::batch::run_calls;
+use self::next::Next;
+use crate::call::{Call, Ready};
+use crate::calls;
+use crate::changes;
+use crate::conversation::{Dialogue, Prompted};
+use crate::emitter::Emitter;
+use crate::hooked::conversation::{Gate, MAX_TURNS, before_agent, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
-use crate::session::{Prompted, Session};
-use crate::step::StepEnd;
+use crate::room::make_room;
+use crate::session::Session;
+use crate::step::step;
+use crate::step_end::StepEnd;
 
 const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
 result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";
 
-/// What a committed reply leads to.
-enum Next {
-    /// The calls were answered; ask again.
-    Continue,
-    End(TurnEnd),
+/// Runs a prompt to its end. Whatever happens, every call that was made has its answer in the history.
+pub(crate) async fn run_turn(
+    session: &mut Session,
+    parts: Vec<Part>,
+    typed: String,
+    by: FrontId,
+    cancel: &CancellationToken,
+) -> TurnEnd {
+    let prompt_id = session.next_prompt_id();
+    session.conversation.dialogue = Dialogue { prompt: spoken(&parts), replies: Vec::new() };
+    let (mut parts, mut typed) = (parts, Some(typed));
+    for turn in 0..MAX_TURNS {
+        let gate = before_agent(&session.services.hooked, &mut parts, cancel).await;
+        let mut record = None;
+        if gate != Gate::Blocked {
+            let now = session.now();
+            let result = session.recorder.user(&parts, typed.as_deref(), now);
+            let message = session.recorded(result).await;
+            begin_prompt(session, message.as_deref(), &prompt_id);
+            record.clone_from(&message);
+            if let Some(witness) = &session.witness {
+                witness.prompt(typed.as_deref());
+            }
+            session.conversation.history.push_prompt(message, parts);
+        }
+        // What a hook sends to the model nobody typed.
+        if let Some(typed) = typed.take() {
+            let (prompt_id, by) = (prompt_id.clone(), by.clone());
+            session.emit(Event::PromptAccepted { typed, prompt_id, message: record, by }).await;
+        }
+        match gate {
+            Gate::Open => {}
+            Gate::Stopped if cancel.is_cancelled() => return TurnEnd::Cancelled,
+            Gate::Stopped | Gate::Blocked => return TurnEnd::Finished(None),
+        }
+        let end = go_on(session, &prompt_id, None, cancel).await;
+        match after_agent(session, end, turn > 0, cancel).await {
+            ControlFlow::Break(end) => return end,
+            ControlFlow::Continue(reason) => parts = vec![Part::text(reason)],
+        }
+    }
+    let text = format!("A hook sent the model back {MAX_TURNS} times; that is enough.");
+    session.notice(Severity::Warning, NoticeCode::Hook, text).await;
+    TurnEnd::Finished(None)
 }
 
-impl Session {
-    /// Runs a prompt to its end. Whatever happens, every call that was made has its answer in the history.
-    pub(crate) async fn run_turn(
-        &mut self,
-        parts: Vec<Part>,
-        typed: String,
-        by: FrontId,
-        cancel: &CancellationToken,
-    ) -> TurnEnd {
-        let prompt_id = self.next_prompt_id();
-        self.dialogue = Dialogue { prompt: spoken(&parts), replies: Vec::new() };
-        let (mut parts, mut typed) = (parts, Some(typed));
-        for turn in 0..MAX_TURNS {
-            let gate = self.before_agent(&mut parts, cancel).await;
-            let mut record = None;
-            if gate != Gate::Blocked {
-                let now = self.now();
-                let result = self.recorder.user(&parts, typed.as_deref(), now);
-                let message = self.recorded(result).await;
-                self.began(message.as_deref(), &prompt_id);
-                record.clone_from(&message);
-                if let Some(witness) = &self.witness {
-                    witness.prompt(typed.as_deref());
+/// The calls that follow belong to this prompt.
+fn begin_prompt(session: &mut Session, message: Option<&str>, prompt_id: &str) {
+    let message = message.unwrap_or_default().to_owned();
+    changes::began(&session.services, &message);
+    session.set_prompted(Prompted { message, id: prompt_id.to_owned(), reply: String::new() });
+}
+
+/// Works on a task that nobody typed, and that is no prompt for hooks: a sub-agent's.
+pub(crate) async fn pursue(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
+    let now = session.now();
+    let result = session.recorder.user(&parts, None, now);
+    let message = session.recorded(result).await;
+    session.conversation.history.push_prompt(message, parts);
+    let prompt_id = session.id.to_string();
+    go_on(session, &prompt_id, None, cancel).await
+}
+
+/// Tells that the model asked for a call.
+async fn tell_call(emitter: &Emitter, ready: &Ready) {
+    let event = match &emitter.subagent {
+        Some(run) => run.call_started(ready),
+        None => Event::CallRequested(Arc::new(ready.request())),
+    };
+    emitter.emit(event).await;
+}
+
+/// Goes on as if the model had just made this reply.
+pub(crate) async fn propose(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
+    let prompt_id = session.next_prompt_id();
+    let message = session.conversation.history.last_prompt().unwrap_or_default().to_owned();
+    session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
+    let reply = Reply { parts, ..Reply::default() };
+    go_on(session, &prompt_id, Some(reply), cancel).await
+}
+
+/// Requests and calls until there is nothing left to do. `given` stands for the first reply.
+async fn go_on(
+    session: &mut Session,
+    prompt_id: &str,
+    mut given: Option<Reply>,
+    cancel: &CancellationToken,
+) -> TurnEnd {
+    let mut guard = LoopGuard::default();
+    let mut warned = false;
+    loop {
+        let step = match given.take() {
+            Some(reply) => {
+                begin_step(session).await;
+                StepEnd::Reply(reply)
+            }
+            None => {
+                if let Some(end) = before_request(session, prompt_id, cancel).await {
+                    return end;
                 }
-                self.history.push_prompt(message, parts);
+                begin_step(session).await;
+                session.conversation.counters.requests += 1;
+                step(session, prompt_id, &mut guard, cancel).await
             }
-            // What a hook sends to the model nobody typed.
-            if let Some(typed) = typed.take() {
-                let (prompt_id, by) = (prompt_id.clone(), by.clone());
-                self.emit(Event::PromptAccepted { typed, prompt_id, message: record, by }).await;
-            }
-            match gate {
-                Gate::Open => {}
-                Gate::Stopped if cancel.is_cancelled() => return TurnEnd::Cancelled,
-                Gate::Stopped | Gate::Blocked => return TurnEnd::Finished(None),
-            }
-            let end = self.go_on(&prompt_id, None, cancel).await;
-            match self.after_agent(end, turn > 0, cancel).await {
-                ControlFlow::Break(end) => return end,
-                ControlFlow::Continue(reason) => parts = vec![Part::text(reason)],
-            }
-        }
-        let text = format!("A hook sent the model back {MAX_TURNS} times; that is enough.");
-        self.notice(Severity::Warning, NoticeCode::Hook, text).await;
-        TurnEnd::Finished(None)
-    }
-
-    /// Works on a task that nobody typed, and that is no prompt for hooks: a sub-agent's.
-    pub(crate) async fn pursue(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
-        let now = self.now();
-        let result = self.recorder.user(&parts, None, now);
-        let message = self.recorded(result).await;
-        self.history.push_prompt(message, parts);
-        let prompt_id = self.id.to_string();
-        self.go_on(&prompt_id, None, cancel).await
-    }
-
-    /// Tells that the model asked for a call.
-    async fn tell_call(&self, ready: &Ready) {
-        let event = match &self.errand {
-            Some(errand) => errand.call_started(ready),
-            None => Event::CallRequested(Arc::new(ready.request())),
         };
-        self.emit(event).await;
-    }
-
-    /// Goes on as if the model had just made this reply.
-    pub(crate) async fn propose(&mut self, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
-        let prompt_id = self.next_prompt_id();
-        let message = self.history.last_prompt().unwrap_or_default().to_owned();
-        self.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
-        let reply = Reply { parts, ..Reply::default() };
-        self.go_on(&prompt_id, Some(reply), cancel).await
-    }
-
-    /// Requests and calls until there is nothing left to do. `given` stands for the first reply.
-    async fn go_on(
-        &mut self,
-        prompt_id: &str,
-        mut given: Option<Reply>,
-        cancel: &CancellationToken,
-    ) -> TurnEnd {
-        let mut guard = LoopGuard::default();
-        let mut warned = false;
-        loop {
-            let step = match given.take() {
-                Some(reply) => {
-                    self.begin_step().await;
-                    StepEnd::Reply(reply)
-                }
-                None => {
-                    if let Some(end) = self.before_request(prompt_id, cancel).await {
-                        return end;
-                    }
-                    self.begin_step().await;
-                    self.counters.requests += 1;
-                    self.step(prompt_id, &mut guard, cancel).await
-                }
-            };
-            let next = match step {
-                StepEnd::Reply(reply) => self.commit(reply, prompt_id, &mut guard, &mut warned, cancel).await,
-                StepEnd::Chanting { reply, passage } => {
-                    self.stop_chant(reply, &passage, &mut guard, &mut warned).await
-                }
-                StepEnd::Invalid(fault) => {
-                    Next::End(TurnEnd::InvalidReply { kind: fault.kind.to_owned(), message: fault.message })
-                }
-                StepEnd::Failed(error) => Next::End(TurnEnd::Failed(error)),
-                StepEnd::Halted(reply) => {
-                    self.keep_partial(reply).await;
-                    Next::End(TurnEnd::Finished(None))
-                }
-                StepEnd::Cancelled(reply) => {
-                    self.keep_partial(reply).await;
-                    Next::End(TurnEnd::Cancelled)
-                }
-            };
-            if let Next::End(end) = next {
-                return end;
+        let next = match step {
+            StepEnd::Reply(reply) => commit(session, reply, prompt_id, &mut guard, &mut warned, cancel).await,
+            StepEnd::Chanting { reply, passage } => {
+                stop_chant(session, reply, &passage, &mut guard, &mut warned).await
             }
-        }
-    }
-
-    /// Gives the next reply its id, so that its pieces can be told apart from those of another.
-    async fn begin_step(&mut self) {
-        self.prompted.reply = new_message_id();
-        self.emit(Event::StepBegan { message: self.prompted.reply.clone() }).await;
-    }
-
-    /// Limits and room, checked before anything is sent.
-    async fn before_request(&mut self, prompt_id: &str, cancel: &CancellationToken) -> Option<TurnEnd> {
-        if cancel.is_cancelled() {
-            return Some(TurnEnd::Cancelled);
-        }
-        self.follow_mode();
-        if self.model_settings.max_session_turns.is_some_and(|limit| self.counters.requests >= limit) {
-            return Some(TurnEnd::TurnLimit);
-        }
-        self.make_room(prompt_id, cancel).await
-    }
-
-    /// Records a reply before anything of it is acted upon, then runs its calls.
-    async fn commit(
-        &mut self,
-        mut reply: Reply,
-        prompt_id: &str,
-        guard: &mut LoopGuard,
-        warned: &mut bool,
-        cancel: &CancellationToken,
-    ) -> Next {
-        let calls = self.name_calls(&mut reply.parts);
-        let unclear: Vec<&Call> =
-            calls.iter().filter(|call| self.toolbox.may_still_come(&call.name)).collect();
-        if !unclear.is_empty() {
-            for call in unclear {
-                self.toolbox.arrival(&call.name, cancel).await;
+            StepEnd::Invalid(fault) => {
+                Next::End(TurnEnd::InvalidReply { kind: fault.kind.to_owned(), message: fault.message })
             }
-            self.follow_mode();
-        }
-        let mut ready: Vec<Ready> =
-            calls.iter().map(|call| calls::prepare(call.clone(), &self.toolbox, self.plans_now())).collect();
-        calls::refuse_unreadable(&reply.parts, &mut ready);
-        // Some servers count nothing and say 0.
-        if let Some(usage) = reply.usage.filter(|usage| usage.input > 0) {
-            self.counters.last_request = Some((usage.input, self.history.len()));
-        }
-        self.show_citations(&reply).await;
-        if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
-            self.notice(Severity::Warning, NoticeCode::Model, note).await;
-        }
-        if self.hooked.listens_to(Moment::AfterAgent) {
-            self.dialogue.replies.extend(Some(reply.text()).filter(|text| !text.is_empty()));
-        }
-        let records = call_records(&reply, &ready);
-        self.record_reply(&reply, records).await;
-        self.emit(Event::StepCommitted).await;
-        for ready in &ready {
-            self.tell_call(ready).await;
-        }
-        if calls.is_empty() {
-            return Next::End(TurnEnd::Finished(reply.finish));
-        }
-        let looping = self.model_settings.loop_detection && {
-            let mut found = false;
-            for call in &calls {
-                found |= guard.repeats(&call.name, &call.args);
+            StepEnd::Failed(error) => Next::End(TurnEnd::Failed(error)),
+            StepEnd::Halted(reply) => {
+                keep_partial(session, reply).await;
+                Next::End(TurnEnd::Finished(None))
             }
-            found
+            StepEnd::Cancelled(reply) => {
+                keep_partial(session, reply).await;
+                Next::End(TurnEnd::Cancelled)
+            }
         };
-        if looping {
-            for call in &mut ready {
-                call.refuse(ToolErrorKind::ExecutionFailed, LOOP_FEEDBACK);
-            }
-        }
-        // A refused call has no result of its own; it must not hide the loop from the next look.
-        let watch = if looping { None } else { Some(guard) };
-        let end = self.run_calls(ready, prompt_id, watch, cancel).await;
-        if let (Next::Continue, Some(errand)) = (&end, &self.errand)
-            && let Some(end) = errand.goal.weigh(&calls)
-        {
-            return Next::End(end);
-        }
-        if looping && std::mem::replace(warned, true) {
-            let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
-            return Next::End(
-                self.loop_end(format!("the same calls to `{name}` with the same results")).await,
-            );
-        }
-        end
-    }
-
-    /// Gives every call its id, on the part itself and in the list that is run.
-    fn name_calls(&mut self, parts: &mut [Part]) -> Vec<Call> {
-        let mut calls = Vec::new();
-        for part in parts {
-            let Body::Call(call) = &mut part.body else { continue };
-            let raw = call.id.take().filter(|id| !id.is_empty()).unwrap_or_else(|| {
-                let number = self.counters.unnamed_calls;
-                self.counters.unnamed_calls += 1;
-                format!("{}_{}_{number}", call.name, self.clock.now().millis())
-            });
-            let mut id = CallId::new(&call.name, &raw);
-            // Not every model keeps its ids apart, within a reply or from one to the next.
-            let mut copy = 1;
-            while !self.call_ids.claim(id.as_str()) {
-                copy += 1;
-                id = CallId::new(&call.name, &format!("{raw}_{copy}"));
-            }
-            call.id = Some(id.as_str().to_owned());
-            calls.push(Call { id, name: call.name.clone(), args: call.args.clone() });
-        }
-        calls
-    }
-
-    async fn record_reply(&mut self, reply: &Reply, calls: Vec<CallRecord>) {
-        let record = ReplyRecord {
-            parts: reply.recorded_parts(),
-            thoughts: reply.thoughts.clone(),
-            usage: reply.usage,
-            origin: reply.origin.clone(),
-            model: reply
-                .model_version
-                .clone()
-                .unwrap_or_else(|| self.client.resolve(&self.model_settings.name).id),
-            calls,
-        };
-        let now = self.now();
-        let message = std::mem::take(&mut self.prompted.reply);
-        let result = match message.is_empty() {
-            true => self.recorder.reply(&record, now),
-            false => self.recorder.reply_as(message, &record, now),
-        };
-        let message = self.recorded(result).await;
-        if let Some(witness) = &self.witness {
-            witness.reply(&reply.text(), &record.model);
-        }
-        if !reply.parts.is_empty() {
-            let said = Content { origin: reply.origin.clone(), ..Content::model(reply.parts.clone()) };
-            self.history.push(message, said);
+        if let Next::End(end) = next {
+            return end;
         }
     }
+}
 
-    async fn show_citations(&self, reply: &Reply) {
-        if reply.citations.is_empty() {
-            return;
-        }
-        let mut lines: Vec<String> = reply
-            .citations
-            .iter()
-            .map(|c| c.title.as_ref().map_or_else(|| c.uri.clone(), |title| format!("({title}) {}", c.uri)))
-            .collect();
-        lines.sort();
-        lines.dedup();
-        let message = format!("Citations:\n{}", lines.join("\n"));
-        self.notice(Severity::Info, NoticeCode::Model, message).await;
+/// Gives the next reply its id, so that its pieces can be told apart from those of another.
+async fn begin_step(session: &mut Session) {
+    session.conversation.prompted.reply = new_message_id();
+    session.emit(Event::StepBegan { message: session.conversation.prompted.reply.clone() }).await;
+}
+
+/// Limits and room, checked before anything is sent.
+async fn before_request(
+    session: &mut Session,
+    prompt_id: &str,
+    cancel: &CancellationToken,
+) -> Option<TurnEnd> {
+    if cancel.is_cancelled() {
+        return Some(TurnEnd::Cancelled);
     }
+    session.follow_mode();
+    if session
+        .model_settings
+        .max_session_turns
+        .is_some_and(|limit| session.conversation.counters.requests >= limit)
+    {
+        return Some(TurnEnd::TurnLimit);
+    }
+    make_room(session, prompt_id, cancel).await
+}
 
-    /// The model repeats itself in words: what it said is kept, and it is told, once.
-    async fn stop_chant(
-        &mut self,
-        reply: Reply,
-        passage: &str,
-        guard: &mut LoopGuard,
-        warned: &mut bool,
-    ) -> Next {
-        *guard = LoopGuard::default();
-        self.keep_partial(reply).await;
-        // Its words stay in the conversation; what follows is another reply.
-        self.emit(Event::StepCommitted).await;
-        if std::mem::replace(warned, true) {
-            return Next::End(self.loop_end(format!("the same words over and over: \"{passage}\"")).await);
+/// Records a reply before anything of it is acted upon, then runs its calls.
+async fn commit(
+    session: &mut Session,
+    mut reply: Reply,
+    prompt_id: &str,
+    guard: &mut LoopGuard,
+    warned: &mut bool,
+    cancel: &CancellationToken,
+) -> Next {
+    let calls = name_calls(session, &mut reply.parts);
+    let unclear: Vec<&Call> =
+        calls.iter().filter(|call| session.toolbox.may_still_come(&call.name)).collect();
+    if !unclear.is_empty() {
+        for call in unclear {
+            session.toolbox.arrival(&call.name, cancel).await;
         }
-        let note = format!(
-            "System: you repeated the same passage many times (\"{passage}\") and were stopped. \
-             Do not go on like that; take another approach or finish."
+        session.follow_mode();
+    }
+    let mut ready: Vec<Ready> = calls
+        .iter()
+        .map(|call| calls::prepare(call.clone(), &session.toolbox, session.plans_now()))
+        .collect();
+    calls::refuse_unreadable(&reply.parts, &mut ready);
+    // Some servers count nothing and say 0.
+    if let Some(usage) = reply.usage.filter(|usage| usage.input > 0) {
+        session.conversation.counters.last_request = Some((usage.input, session.conversation.history.len()));
+    }
+    show_citations(&session.emitter, &reply).await;
+    if let Some(note) = reply.finish.as_ref().and_then(|finish| unusual_end(&finish.reason)) {
+        session.notice(Severity::Warning, NoticeCode::Model, note).await;
+    }
+    if session.services.hooked.listens_to(Moment::AfterAgent) {
+        session.conversation.dialogue.replies.extend(Some(reply.text()).filter(|text| !text.is_empty()));
+    }
+    let records = call_records(&reply, &ready);
+    record_reply(session, &reply, records).await;
+    session.emit(Event::StepCommitted).await;
+    for ready in &ready {
+        tell_call(&session.emitter, ready).await;
+    }
+    if calls.is_empty() {
+        return Next::End(TurnEnd::Finished(reply.finish));
+    }
+    let looping = session.model_settings.loop_detection && {
+        let mut found = false;
+        for call in &calls {
+            found |= guard.repeats(&call.name, &call.args);
+        }
+        found
+    };
+    if looping {
+        for call in &mut ready {
+            call.refuse(ToolErrorKind::ExecutionFailed, LOOP_FEEDBACK);
+        }
+    }
+    // A refused call has no result of its own; it must not hide the loop from the next look.
+    let watch = if looping { None } else { Some(guard) };
+    let end = run_calls(session, ready, prompt_id, watch, cancel).await;
+    if let (Next::Continue, Some(run)) = (&end, &session.emitter.subagent)
+        && let Some(end) = run.goal.weigh(&calls)
+    {
+        return Next::End(end);
+    }
+    if looping && std::mem::replace(warned, true) {
+        let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
+        return Next::End(
+            loop_end(&session.emitter, format!("the same calls to `{name}` with the same results")).await,
         );
-        let parts = vec![Part::text(note)];
-        let now = self.now();
-        let result = self.recorder.user(&parts, None, now);
-        let message = self.recorded(result).await;
-        self.history.push_prompt(message, parts);
-        Next::Continue
     }
+    end
+}
 
-    async fn loop_end(&self, what: String) -> TurnEnd {
-        let message = format!("Loop detected, stopping execution: {what}.");
-        self.notice(Severity::Warning, NoticeCode::LoopDetected, message.clone()).await;
-        TurnEnd::Loop(message)
-    }
-
-    /// Keeps the words of a reply that was stopped; its calls were never made.
-    async fn keep_partial(&mut self, mut reply: Reply) {
-        reply.parts.retain(|part| part.as_call().is_none());
-        if reply.text().trim().is_empty() {
-            return;
+/// Gives every call its id, on the part itself and in the list that is run.
+fn name_calls(session: &mut Session, parts: &mut [Part]) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for part in parts {
+        let Body::Call(call) = &mut part.body else { continue };
+        let raw = call.id.take().filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            let number = session.conversation.counters.unnamed_calls;
+            session.conversation.counters.unnamed_calls += 1;
+            format!("{}_{}_{number}", call.name, session.services.clock.now().millis())
+        });
+        let mut id = CallId::new(&call.name, &raw);
+        // Not every model keeps its ids apart, within a reply or from one to the next.
+        let mut copy = 1;
+        while !session.services.call_ids.claim(id.as_str()) {
+            copy += 1;
+            id = CallId::new(&call.name, &format!("{raw}_{copy}"));
         }
-        self.record_reply(&reply, Vec::new()).await;
+        call.id = Some(id.as_str().to_owned());
+        calls.push(Call { id, name: call.name.clone(), args: call.args.clone() });
     }
+    calls
+}
+
+async fn record_reply(session: &mut Session, reply: &Reply, calls: Vec<CallRecord>) {
+    let record = ReplyRecord {
+        parts: reply.recorded_parts(),
+        thoughts: reply.thoughts.clone(),
+        usage: reply.usage,
+        origin: reply.origin.clone(),
+        model: reply
+            .model_version
+            .clone()
+            .unwrap_or_else(|| session.services.client.resolve(&session.model_settings.name).id),
+        calls,
+    };
+    let now = session.now();
+    let message = std::mem::take(&mut session.conversation.prompted.reply);
+    let result = match message.is_empty() {
+        true => session.recorder.reply(&record, now),
+        false => session.recorder.reply_as(message, &record, now),
+    };
+    let message = session.recorded(result).await;
+    if let Some(witness) = &session.witness {
+        witness.reply(&reply.text(), &record.model);
+    }
+    if !reply.parts.is_empty() {
+        let said = Content { origin: reply.origin.clone(), ..Content::model(reply.parts.clone()) };
+        session.conversation.history.push(message, said);
+    }
+}
+
+async fn show_citations(emitter: &Emitter, reply: &Reply) {
+    if reply.citations.is_empty() {
+        return;
+    }
+    let mut lines: Vec<String> = reply
+        .citations
+        .iter()
+        .map(|c| c.title.as_ref().map_or_else(|| c.uri.clone(), |title| format!("({title}) {}", c.uri)))
+        .collect();
+    lines.sort();
+    lines.dedup();
+    let message = format!("Citations:\n{}", lines.join("\n"));
+    emitter.notice(Severity::Info, NoticeCode::Model, message).await;
+}
+
+/// The model repeats itself in words: what it said is kept, and it is told, once.
+async fn stop_chant(
+    session: &mut Session,
+    reply: Reply,
+    passage: &str,
+    guard: &mut LoopGuard,
+    warned: &mut bool,
+) -> Next {
+    *guard = LoopGuard::default();
+    keep_partial(session, reply).await;
+    // Its words stay in the conversation; what follows is another reply.
+    session.emit(Event::StepCommitted).await;
+    if std::mem::replace(warned, true) {
+        return Next::End(
+            loop_end(&session.emitter, format!("the same words over and over: \"{passage}\"")).await,
+        );
+    }
+    let note = format!(
+        "System: you repeated the same passage many times (\"{passage}\") and were stopped. \
+         Do not go on like that; take another approach or finish."
+    );
+    let parts = vec![Part::text(note)];
+    let now = session.now();
+    let result = session.recorder.user(&parts, None, now);
+    let message = session.recorded(result).await;
+    session.conversation.history.push_prompt(message, parts);
+    Next::Continue
+}
+
+async fn loop_end(emitter: &Emitter, what: String) -> TurnEnd {
+    let message = format!("Loop detected, stopping execution: {what}.");
+    emitter.notice(Severity::Warning, NoticeCode::LoopDetected, message.clone()).await;
+    TurnEnd::Loop(message)
+}
+
+/// Keeps the words of a reply that was stopped; its calls were never made.
+async fn keep_partial(session: &mut Session, mut reply: Reply) {
+    reply.parts.retain(|part| part.as_call().is_none());
+    if reply.text().trim().is_empty() {
+        return;
+    }
+    record_reply(session, &reply, Vec::new()).await;
 }
 
 /// What people are told when a reply ended for another reason than that all was said.

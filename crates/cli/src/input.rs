@@ -1,8 +1,11 @@
 //! The prompt that comes through stdin.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+use rustix::fs::FileType;
 
 /// How much is read; the number is upstream's.
 pub(crate) const STDIN_LIMIT: usize = 8 * 1024 * 1024;
@@ -26,32 +29,56 @@ pub(crate) struct Piped {
 ///
 /// End of file, `/dev/null` and files answer at once; only an open and silent pipe costs the wait, and the
 /// time that the program needs to start counts towards it.
-pub(crate) struct Pipe {
-    chunks: mpsc::Receiver<Vec<u8>>,
-    /// When silence counts as emptiness.
-    deadline: Instant,
+pub(crate) enum Pipe {
+    /// A source that never keeps anyone waiting.
+    Prompt(Box<dyn Read>),
+    /// A thread reads it.
+    Patient {
+        chunks: mpsc::Receiver<Vec<u8>>,
+        /// When silence counts as emptiness.
+        deadline: Instant,
+    },
 }
 
 impl Pipe {
+    /// The process's stdin. A thread for a file or `/dev/null` would only cost time.
+    pub(crate) fn of_process() -> Self {
+        if answers_at_once(io::stdin()) {
+            return Self::Prompt(Box::new(io::stdin()));
+        }
+        Self::open(io::stdin(), SILENCE)
+    }
+
     /// Begins to read. The thread is left behind when the pipe stays silent: a blocked read cannot be
     /// called back, and it holds nothing but its buffer.
     pub(crate) fn open(source: impl Read + Send + 'static, silence: Duration) -> Self {
         let (sender, chunks) = mpsc::sync_channel::<Vec<u8>>(4);
         std::thread::spawn(move || pass_on(source, &sender));
-        Self { chunks, deadline: Instant::now() + silence }
+        Self::Patient { chunks, deadline: Instant::now() + silence }
     }
 
     /// Everything up to the end, or nothing if nothing at all came in time.
     pub(crate) fn read(self, limit: usize) -> Piped {
-        let patience = self.deadline.saturating_duration_since(Instant::now());
-        let mut bytes = match self.chunks.recv_timeout(patience) {
-            Ok(first) => first,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Piped::default(),
-        };
-        while bytes.len() <= limit {
-            match self.chunks.recv() {
-                Ok(more) => bytes.extend_from_slice(&more),
-                Err(mpsc::RecvError) => break,
+        let mut bytes = Vec::new();
+        match self {
+            Self::Prompt(source) => {
+                // An unreadable stdin is an empty one.
+                let _ = source.take(limit as u64 + 1).read_to_end(&mut bytes);
+            }
+            Self::Patient { chunks, deadline } => {
+                let patience = deadline.saturating_duration_since(Instant::now());
+                bytes = match chunks.recv_timeout(patience) {
+                    Ok(first) => first,
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                        return Piped::default();
+                    }
+                };
+                while bytes.len() <= limit {
+                    match chunks.recv() {
+                        Ok(more) => bytes.extend_from_slice(&more),
+                        Err(mpsc::RecvError) => break,
+                    }
+                }
             }
         }
         let cut = bytes.len() > limit;
@@ -61,6 +88,18 @@ impl Pipe {
         }
         let warning = cut.then(|| format!("Warning: stdin input truncated to {limit} bytes."));
         Piped { text: into_text(bytes), warning }
+    }
+}
+
+/// Whether reading never waits: a file, or `/dev/null`.
+fn answers_at_once(source: impl AsFd) -> bool {
+    let Ok(facts) = rustix::fs::fstat(source) else { return false };
+    match FileType::from_raw_mode(facts.st_mode) {
+        FileType::RegularFile => true,
+        FileType::CharacterDevice => {
+            rustix::fs::stat("/dev/null").is_ok_and(|null| null.st_rdev == facts.st_rdev)
+        }
+        _ => false,
     }
 }
 
@@ -142,6 +181,20 @@ mod tests {
         assert_eq!(read(b"hello\n", 100), Piped { text: "hello\n".into(), warning: None });
         assert_eq!(read(b"", 100), Piped::default());
         assert_eq!(read(b"12345", 5).warning, None);
+    }
+
+    #[test]
+    fn files_are_read_without_a_thread_and_cut_like_pipes() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(answers_at_once(&file));
+        assert!(answers_at_once(std::fs::File::open("/dev/null").unwrap()));
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(!answers_at_once(reader));
+        let prompt = |bytes: &'static [u8], limit| Pipe::Prompt(Box::new(bytes)).read(limit);
+        assert_eq!(prompt(b"hello\n", 100), Piped { text: "hello\n".into(), warning: None });
+        assert_eq!(prompt(b"12345", 5).warning, None);
+        assert_eq!(prompt(b"123456", 5).text, "12345");
+        assert!(prompt(b"123456", 5).warning.is_some());
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();
-            let pipe = piped.then(|| Pipe::open(io::stdin(), input::SILENCE));
+            let pipe = piped.then(Pipe::of_process);
             return headless(options, env, pipe).exit;
         }
     };

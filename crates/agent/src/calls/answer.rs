@@ -6,12 +6,13 @@ use std::path::Path;
 use pollux_config::groups::Tools;
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, FunctionResponse, Part};
+use pollux_domain::event::{CallOutcome, CallReport};
 use pollux_domain::id::SessionId;
-use pollux_domain::tool::{ToolOutcome, ToolOutput};
+use pollux_domain::tool::{Display, LineDelta, ToolKind, ToolOutcome, ToolOutput};
 use pollux_domain::untrusted::sealed_result;
 use serde_json::{Value, json};
 
-use super::Finished;
+use crate::call::Finished;
 use crate::truncate;
 
 /// Tools whose audio and video may be shown to the model in a turn of their own.
@@ -138,8 +139,49 @@ fn offloaded(
     }
 }
 
+/// The report for front ends and telemetry. It takes the parts of the result, which nobody else reads after it.
+pub(crate) fn report(done: &mut Finished, answer: &[Part], prompt_id: &str) -> CallReport {
+    let mut parts = Vec::new();
+    let (outcome, display, lines) = match &mut done.outcome {
+        ToolOutcome::Done(output) => {
+            parts = std::mem::take(&mut output.parts);
+            let outcome = match &output.failure {
+                Some(failure) => CallOutcome::Failed(failure.clone().into()),
+                None => CallOutcome::Succeeded,
+            };
+            (outcome, output.display.clone(), output.lines)
+        }
+        ToolOutcome::Failed(failure) => {
+            let shown = failure.display.clone().unwrap_or_else(|| failure.message.clone());
+            let outcome = CallOutcome::failed(failure.kind, failure.message.clone());
+            (outcome, Display::Text(shown), LineDelta::default())
+        }
+        ToolOutcome::Cancelled { .. } => {
+            (CallOutcome::Cancelled, Display::Text("Cancelled".into()), LineDelta::default())
+        }
+        ToolOutcome::Refused(message) => {
+            (CallOutcome::Cancelled, Display::Text(message.clone()), LineDelta::default())
+        }
+    };
+    CallReport {
+        call: done.call.id.clone(),
+        name: done.call.name.clone(),
+        kind: done.spec.as_ref().map_or(ToolKind::Other, |spec| spec.kind),
+        args: done.call.args.clone(),
+        outcome,
+        display,
+        lines,
+        duration: done.duration,
+        decision: done.decision,
+        answer: answer.iter().map(text).collect(),
+        prompt_id: prompt_id.to_owned(),
+        paths: std::mem::take(&mut done.paths),
+        parts,
+    }
+}
+
 /// What the model reads, as text.
-pub(super) fn text(part: &Part) -> String {
+fn text(part: &Part) -> String {
     match &part.body {
         Body::Response(response) => {
             response.response.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")

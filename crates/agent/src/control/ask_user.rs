@@ -9,7 +9,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{question, spec};
+use super::dialog::{question, spec};
 use crate::desk::Desk;
 
 const DESCRIPTION: &str = "Asks the user one to four questions and waits for the answers. Use it when a decision is \

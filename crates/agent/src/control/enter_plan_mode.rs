@@ -10,7 +10,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{Planning, question, spec};
+use super::dialog::{Planning, question, spec};
 
 const DESCRIPTION: &str = "Switches to plan mode: you can read and search, write a plan, and change nothing else until \
 the plan is approved. Use it for work that touches many places or whose right way is not clear; not for small or \
@@ -64,13 +64,13 @@ impl Invocation for Call {
 
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let Planning { desk, approvals, folder } = &self.planning;
+            let Planning { authority, folder } = &self.planning;
             let mut by = None;
             if context.must_ask {
                 let subject = Subject::EnterPlan { reason: self.reason.clone() };
                 let outcomes = [(Outcome::Once, ""), (Outcome::Refuse, "")];
                 let request = question(&context.call, &self.spec, subject, &outcomes);
-                let (answer, answered) = desk.ask_whom(request, &context.cancel).await;
+                let (answer, answered) = authority.desk.ask_whom(request, &context.cancel).await;
                 by = answered;
                 if answer != Answer::Once {
                     return ToolOutcome::text(
@@ -82,7 +82,7 @@ impl Invocation for Call {
             if let Err(error) = files::create_folder(folder, Mode::Private) {
                 return ToolOutcome::failed(ToolErrorKind::ExecutionFailed, error.to_string());
             }
-            let _ = approvals.enter(ApprovalMode::Plan, desk, by.as_ref()).await;
+            let _ = authority.enter_mode(ApprovalMode::Plan, by.as_ref()).await;
             ToolOutcome::text("Switching to Plan mode.", Display::Text("Switching to Plan mode".to_owned()))
         })
     }

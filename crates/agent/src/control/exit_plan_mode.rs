@@ -11,7 +11,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{Planning, question, spec};
+use super::dialog::{Planning, question, spec};
 
 const DESCRIPTION: &str = "Presents the finished plan to the user for approval and, once it is approved, leaves plan \
 mode. Call it when the plan is written to a file in the plans directory and nothing is left to find out.";
@@ -101,7 +101,7 @@ impl Invocation for Call {
                 Ok(text) => text,
                 Err(problem) => return ToolOutcome::text(problem.clone(), Display::Text(problem)),
             };
-            let Planning { desk, approvals, .. } = &self.planning;
+            let Planning { authority, .. } = &self.planning;
             let mut by = None;
             let mode = if context.must_ask {
                 let subject = Subject::Plan { path: self.path.clone(), text };
@@ -114,7 +114,7 @@ impl Invocation for Call {
                     (Outcome::Refuse, ""),
                 ];
                 let question = question(&context.call, &self.spec, subject, &outcomes);
-                let (answer, answered) = desk.ask_whom(question, &context.cancel).await;
+                let (answer, answered) = authority.desk.ask_whom(question, &context.cancel).await;
                 by = answered;
                 match answer {
                     Answer::Once => ApprovalMode::Default,
@@ -129,9 +129,9 @@ impl Invocation for Call {
             } else {
                 // Nobody was asked: planning ends where it began. A run that was started in plan mode may
                 // not give itself more than the default.
-                approvals.mode_before_plan()
+                authority.approvals.mode_before_plan()
             };
-            let _ = approvals.enter(mode, desk, by.as_ref()).await;
+            let _ = authority.enter_mode(mode, by.as_ref()).await;
             ToolOutcome::text(
                 format!(
                     "Plan approved. Switching to {}.\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",

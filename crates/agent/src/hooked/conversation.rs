@@ -1,33 +1,22 @@
 //! Hooks around a session, a prompt and a compression.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pollux_domain::content::Part;
-use pollux_domain::event::{NoticeCode, Severity, TurnEnd};
 use pollux_hooks::{
-    AfterAgent, BeforeAgent, CompressTrigger, EndReason, PreCompress, SessionEnd, SessionStart, StartSource,
-    Verdict, hook_context,
+    BeforeAgent, CompressTrigger, EndReason, PreCompress, SessionEnd, SessionStart, StartSource, Verdict,
+    hook_context,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::session::Session;
+use super::Hooked;
+use crate::history::History;
 
 /// How often hooks may send a prompt back to the model; upstream's budget of turns.
 pub(crate) const MAX_TURNS: usize = 100;
 
 /// Whoever cancelled does not want to wait for a farewell.
 const HURRIED: Duration = Duration::from_secs(5);
-
-/// What the model sees where a hook made it forget.
-const CLEARED: &str = "[The conversation before this point was cleared.]";
-
-/// The prompt under way and what the model said to it, for hooks.
-#[derive(Debug, Default)]
-pub(crate) struct Dialogue {
-    pub(crate) prompt: String,
-    pub(crate) replies: Vec<String>,
-}
 
 /// Whether a prompt is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,92 +28,52 @@ pub(crate) enum Gate {
     Blocked,
 }
 
-impl Session {
-    /// The session begins; what hooks add stands beside the description of the environment.
-    pub(crate) async fn start_hooks(&mut self, cancel: &CancellationToken) {
-        let source = self.hooked.port.as_ref().map_or(StartSource::Startup, |port| port.source);
-        let heard = self.hooked.fire(|| SessionStart { source }, cancel).await;
-        if let Some(context) = heard.outcome.context {
-            self.history.add_to_environment(Part::text(hook_context(&context)));
-        }
+/// The session begins; what hooks add stands beside the description of the environment.
+pub(crate) async fn start_hooks(hooked: &Hooked, history: &mut History, cancel: &CancellationToken) {
+    let source = hooked.port.as_ref().map_or(StartSource::Startup, |port| port.source);
+    let heard = hooked.fire(|| SessionStart { source }, cancel).await;
+    if let Some(context) = heard.outcome.context {
+        history.add_to_environment(Part::text(hook_context(&context)));
     }
+}
 
-    /// The session ends.
-    pub(crate) async fn end_hooks(&self, reason: EndReason, hurried: bool, cancel: &CancellationToken) {
-        let farewell = self.hooked.fire(|| SessionEnd { reason }, cancel);
-        if !hurried {
-            farewell.await;
-            return;
-        }
-        tokio::pin!(farewell);
-        tokio::select! {
-            biased;
-            _ = &mut farewell => return,
-            () = tokio::time::sleep(HURRIED) => cancel.cancel(),
-        }
+/// The session ends.
+pub(crate) async fn end_hooks(hooked: &Hooked, reason: EndReason, hurried: bool, cancel: &CancellationToken) {
+    let farewell = hooked.fire(|| SessionEnd { reason }, cancel);
+    if !hurried {
         farewell.await;
+        return;
     }
+    tokio::pin!(farewell);
+    tokio::select! {
+        biased;
+        _ = &mut farewell => return,
+        () = tokio::time::sleep(HURRIED) => cancel.cancel(),
+    }
+    farewell.await;
+}
 
-    /// A prompt is about to be worked on; hooks may add to it.
-    pub(crate) async fn before_agent(&mut self, parts: &mut Vec<Part>, cancel: &CancellationToken) -> Gate {
-        let heard = self.hooked.fire(|| BeforeAgent { prompt: spoken(parts) }, cancel).await;
-        if cancel.is_cancelled() {
-            return Gate::Stopped;
-        }
-        if self.hooked.halts(&heard.outcome.verdict, heard.message.as_deref()).await {
-            let stopped = matches!(heard.outcome.verdict, Verdict::Stop { .. });
-            return if stopped { Gate::Stopped } else { Gate::Blocked };
-        }
-        parts.extend(heard.outcome.context.map(|context| Part::text(hook_context(&context))));
-        Gate::Open
+/// A prompt is about to be worked on; hooks may add to it.
+pub(crate) async fn before_agent(hooked: &Hooked, parts: &mut Vec<Part>, cancel: &CancellationToken) -> Gate {
+    let heard = hooked.fire(|| BeforeAgent { prompt: spoken(parts) }, cancel).await;
+    if cancel.is_cancelled() {
+        return Gate::Stopped;
     }
+    if hooked.halts(&heard.outcome.verdict, heard.message.as_deref()).await {
+        let stopped = matches!(heard.outcome.verdict, Verdict::Stop { .. });
+        return if stopped { Gate::Stopped } else { Gate::Blocked };
+    }
+    parts.extend(heard.outcome.context.map(|context| Part::text(hook_context(&context))));
+    Gate::Open
+}
 
-    /// The model said all it had to say; a hook may have another prompt for it.
-    pub(crate) async fn after_agent(
-        &mut self,
-        end: TurnEnd,
-        again: bool,
-        cancel: &CancellationToken,
-    ) -> ControlFlow<TurnEnd, String> {
-        if !matches!(end, TurnEnd::Finished(Some(_))) {
-            return ControlFlow::Break(end);
-        }
-        let payload = || AfterAgent {
-            prompt: self.dialogue.prompt.clone(),
-            prompt_response: self.dialogue.replies.join("\n"),
-            stop_hook_active: again,
-        };
-        let heard = self.hooked.fire(payload, cancel).await;
-        if cancel.is_cancelled() {
-            return ControlFlow::Break(TurnEnd::Cancelled);
-        }
-        if !self.hooked.halts(&heard.outcome.verdict, heard.message.as_deref()).await {
-            return ControlFlow::Break(end);
-        }
-        if heard.outcome.clear_context {
-            self.clear_context().await;
-        }
-        match heard.outcome.verdict {
-            Verdict::Block { reason } => ControlFlow::Continue(reason),
-            Verdict::Stop { .. } | Verdict::Proceed => ControlFlow::Break(end),
-        }
-    }
-
-    /// The model forgets the conversation; the session file does not.
-    async fn clear_context(&mut self) {
-        const TOLD: &str = "Conversation context has been cleared.";
-        self.history.replace(Vec::new());
-        self.counters.last_request = None;
-        let now = self.now();
-        let result = self.recorder.compressed(TOLD, None, CLEARED, now);
-        self.recorded(result).await;
-        self.notice(Severity::Info, NoticeCode::Hook, TOLD).await;
-    }
-
-    /// The history is about to be compressed.
-    pub(crate) async fn before_compression(&self, trigger: CompressTrigger, cancel: &CancellationToken) {
-        self.hooked.fire(|| PreCompress { trigger }, cancel).await;
-    }
+/// The history is about to be compressed.
+pub(crate) async fn before_compression(
+    hooked: &Hooked,
+    trigger: CompressTrigger,
+    cancel: &CancellationToken,
+) {
+    hooked.fire(|| PreCompress { trigger }, cancel).await;
 }
 
 /// The words of a prompt.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use pollux_domain::event::Event;
-use pollux_domain::model::{ModelRequest, ReplyChunk, Setting, ToolChoice};
+use pollux_domain::model::{ModelClient, ModelRequest, ReplyChunk, Setting, ToolChoice};
 use pollux_hooks::{
     AfterModel, BeforeModel, BeforeToolSelection, LlmRequest, LlmResponse, ToolConfig, ToolMode, Verdict,
 };
 use pollux_policy::canonical_tool_name;
 use tokio_util::sync::CancellationToken;
 
+use super::Hooked;
+use crate::emitter::Emitter;
 use crate::reply::Reply;
-use crate::session::Session;
-use crate::step::StepEnd;
+use crate::step_end::StepEnd;
 
 /// What hooks make of a piece of a reply.
 pub(crate) enum Piece {
@@ -24,93 +24,92 @@ pub(crate) enum Piece {
     Last(Vec<String>),
 }
 
-impl Session {
-    /// A request is about to be made; hooks may change it. `Some` is how the step ends without it.
-    pub(crate) async fn before_model(
-        &self,
-        request: &mut ModelRequest,
-        cancel: &CancellationToken,
-    ) -> Option<StepEnd> {
-        let heard =
-            self.hooked.fire(|| BeforeModel { llm_request: self.as_hooks_see(request) }, cancel).await;
-        if cancel.is_cancelled() {
-            return Some(StepEnd::Cancelled(Reply::default()));
-        }
-        let outcome = heard.outcome;
-        let halted = self.hooked.halts(&outcome.verdict, heard.message.as_deref()).await;
-        let stopped = matches!(outcome.verdict, Verdict::Stop { .. });
-        if let Some(response) = outcome.response.filter(|_| !stopped) {
-            let reply = self.speak(&response).await;
-            // What a blocked request got instead is shown, and never was the model's.
-            return Some(if halted { StepEnd::Halted(Reply::default()) } else { StepEnd::Reply(reply) });
-        }
-        if halted {
-            return Some(StepEnd::Halted(Reply::default()));
-        }
-        if let Some(change) = outcome.request {
-            change.apply(request);
-        }
-        self.select_tools(request, cancel).await
+/// A request is about to be made; hooks may change it. `Some` is how the step ends without it.
+pub(crate) async fn before_model(
+    hooked: &Hooked,
+    client: &dyn ModelClient,
+    emitter: &Emitter,
+    request: &mut ModelRequest,
+    cancel: &CancellationToken,
+) -> Option<StepEnd> {
+    let heard = hooked.fire(|| BeforeModel { llm_request: as_hooks_see(client, request) }, cancel).await;
+    if cancel.is_cancelled() {
+        return Some(StepEnd::Cancelled(Reply::default()));
     }
+    let outcome = heard.outcome;
+    let halted = hooked.halts(&outcome.verdict, heard.message.as_deref()).await;
+    let stopped = matches!(outcome.verdict, Verdict::Stop { .. });
+    if let Some(response) = outcome.response.filter(|_| !stopped) {
+        let reply = speak(emitter, &response).await;
+        // What a blocked request got instead is shown, and never was the model's.
+        return Some(if halted { StepEnd::Halted(Reply::default()) } else { StepEnd::Reply(reply) });
+    }
+    if halted {
+        return Some(StepEnd::Halted(Reply::default()));
+    }
+    if let Some(change) = outcome.request {
+        change.apply(request);
+    }
+    select_tools(hooked, client, request, cancel).await
+}
 
-    /// A request with the settings that the model is really asked with.
-    pub(crate) fn as_hooks_see(&self, request: &ModelRequest) -> LlmRequest {
-        LlmRequest::of(request, &self.client.settings(request))
-    }
+/// A request with the settings that the model is really asked with.
+pub(crate) fn as_hooks_see(client: &dyn ModelClient, request: &ModelRequest) -> LlmRequest {
+    LlmRequest::of(request, &client.settings(request))
+}
 
-    /// A reply that a hook gives in the model's place.
-    async fn speak(&self, response: &LlmResponse) -> Reply {
-        let chunk = response.to_chunk();
-        let mut reply = Reply::default();
-        // Nothing was used.
-        reply.absorb(&ReplyChunk { usage: None, ..chunk.clone() });
-        for part in chunk.parts {
-            self.show(part.spoken_text()).await;
-            reply.push(part);
-        }
-        reply
+/// A reply that a hook gives in the model's place.
+async fn speak(emitter: &Emitter, response: &LlmResponse) -> Reply {
+    let chunk = response.to_chunk();
+    let mut reply = Reply::default();
+    // Nothing was used.
+    reply.absorb(&ReplyChunk { usage: None, ..chunk.clone() });
+    for part in chunk.parts {
+        emitter.show(part.spoken_text()).await;
+        reply.push(part);
     }
+    reply
+}
 
-    pub(crate) async fn show(&self, text: Option<&str>) {
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.emit(Event::Text(text.to_owned())).await;
-        }
+async fn select_tools(
+    hooked: &Hooked,
+    client: &dyn ModelClient,
+    request: &mut ModelRequest,
+    cancel: &CancellationToken,
+) -> Option<StepEnd> {
+    let payload = || BeforeToolSelection { llm_request: as_hooks_see(client, request) };
+    let heard = hooked.fire(payload, cancel).await;
+    if cancel.is_cancelled() {
+        return Some(StepEnd::Cancelled(Reply::default()));
     }
+    if let Some(config) = heard.outcome.tool_config.filter(|_| !request.tools.is_empty()) {
+        narrow(request, &config);
+    }
+    None
+}
 
-    async fn select_tools(&self, request: &mut ModelRequest, cancel: &CancellationToken) -> Option<StepEnd> {
-        let payload = || BeforeToolSelection { llm_request: self.as_hooks_see(request) };
-        let heard = self.hooked.fire(payload, cancel).await;
-        if cancel.is_cancelled() {
-            return Some(StepEnd::Cancelled(Reply::default()));
-        }
-        if let Some(config) = heard.outcome.tool_config.filter(|_| !request.tools.is_empty()) {
-            narrow(request, &config);
-        }
-        None
+/// A piece of a reply arrived; `asked` is what was sent.
+pub(crate) async fn after_model(
+    hooked: &Hooked,
+    asked: &LlmRequest,
+    chunk: &ReplyChunk,
+    cancel: &CancellationToken,
+) -> Piece {
+    let payload = || AfterModel { llm_request: asked.clone(), llm_response: LlmResponse::of(chunk) };
+    let heard = hooked.fire(payload, cancel).await;
+    let words = heard
+        .outcome
+        .response
+        .map(|response| response.candidates.into_iter().next().map(|first| first.parts).unwrap_or_default());
+    if cancel.is_cancelled() {
+        return Piece::Last(Vec::new());
     }
-
-    /// A piece of a reply arrived; `asked` is what was sent.
-    pub(crate) async fn after_model(
-        &self,
-        asked: &LlmRequest,
-        chunk: &ReplyChunk,
-        cancel: &CancellationToken,
-    ) -> Piece {
-        let payload = || AfterModel { llm_request: asked.clone(), llm_response: LlmResponse::of(chunk) };
-        let heard = self.hooked.fire(payload, cancel).await;
-        let words = heard.outcome.response.map(|response| {
-            response.candidates.into_iter().next().map(|first| first.parts).unwrap_or_default()
-        });
-        if cancel.is_cancelled() {
-            return Piece::Last(Vec::new());
-        }
-        let verdict = heard.outcome.verdict;
-        if self.hooked.halts(&verdict, heard.message.as_deref()).await {
-            let blocked = matches!(verdict, Verdict::Block { .. });
-            return Piece::Last(words.filter(|_| blocked).unwrap_or_default());
-        }
-        words.map_or(Piece::Same, Piece::Reworded)
+    let verdict = heard.outcome.verdict;
+    if hooked.halts(&verdict, heard.message.as_deref()).await {
+        let blocked = matches!(verdict, Verdict::Block { .. });
+        return Piece::Last(words.filter(|_| blocked).unwrap_or_default());
     }
+    words.map_or(Piece::Same, Piece::Reworded)
 }
 
 /// Tells the model which tools it may choose. Only a model that must choose can be given names; for one that

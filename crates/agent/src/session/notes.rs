@@ -9,34 +9,32 @@ use super::Session;
 /// Upstream's words.
 const CANCELLED: &str = "Request cancelled.";
 
-impl Session {
-    /// Records a line; texts of others lose control sequences and secrets.
-    pub(crate) async fn note(&mut self, severity: Severity, text: &str) {
-        let text = redacted(&plain(text)).into_owned();
-        let now = self.now();
-        let result = self.recorder.notice(severity, &text, now);
-        self.recorded(result).await;
-    }
+/// Records a line; texts of others lose control sequences and secrets.
+pub(crate) async fn note(session: &mut Session, severity: Severity, text: &str) {
+    let text = redacted(&plain(text)).into_owned();
+    let now = session.now();
+    let result = session.recorder.notice(severity, &text, now);
+    session.recorded(result).await;
+}
 
-    /// Records how a turn ended, unless it ended well or its last message says it already.
-    pub(super) async fn note_end(&mut self, end: &TurnEnd) {
-        let (severity, text) = match end {
-            TurnEnd::Failed(error) => (Severity::Error, error.marked()),
-            TurnEnd::InvalidReply { kind, message } if message.is_empty() => {
-                (Severity::Error, format!("The model's reply could not be used ({kind})."))
-            }
-            TurnEnd::InvalidReply { message, .. } => (Severity::Error, message.clone()),
-            TurnEnd::Overflow { estimated, remaining } => {
-                let text = format!(
-                    "The request does not fit the model's context window: about {estimated} tokens, {remaining} left."
-                );
-                (Severity::Error, text)
-            }
-            TurnEnd::Cancelled => (Severity::Info, CANCELLED.to_owned()),
-            TurnEnd::Finished(_) | TurnEnd::TurnLimit | TurnEnd::Loop(_) | TurnEnd::FatalTool { .. } => {
-                return;
-            }
-        };
-        self.note(severity, &text).await;
-    }
+/// Records how a turn ended, unless it ended well or its last message says it already.
+pub(crate) async fn note_end(session: &mut Session, end: &TurnEnd) {
+    let (severity, text) = match end {
+        TurnEnd::Failed(error) => (Severity::Error, error.marked()),
+        TurnEnd::InvalidReply { kind, message } if message.is_empty() => {
+            (Severity::Error, format!("The model's reply could not be used ({kind})."))
+        }
+        TurnEnd::InvalidReply { message, .. } => (Severity::Error, message.clone()),
+        TurnEnd::Overflow { estimated, remaining } => {
+            let text = format!(
+                "The request does not fit the model's context window: about {estimated} tokens, {remaining} left."
+            );
+            (Severity::Error, text)
+        }
+        TurnEnd::Cancelled => (Severity::Info, CANCELLED.to_owned()),
+        TurnEnd::Finished(_) | TurnEnd::TurnLimit | TurnEnd::Loop(_) | TurnEnd::FatalTool { .. } => {
+            return;
+        }
+    };
+    note(session, severity, &text).await;
 }

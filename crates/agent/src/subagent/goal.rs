@@ -1,12 +1,13 @@
 //! What a sub-agent hands over, and when it is given up on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use pollux_domain::event::TurnEnd;
+use pollux_domain::sync::Locked;
 use pollux_domain::{JsonObject, tool::ToolErrorKind};
 use serde_json::Value;
 
-use crate::calls::Call;
+use crate::call::Call;
 
 pub(crate) const COMPLETE_TASK: &str = "complete_task";
 
@@ -30,20 +31,20 @@ struct State {
 
 impl Goal {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// Takes the output; the first one counts.
-    pub(super) fn submit(&self, output: String) {
+    pub(crate) fn submit(&self, output: String) {
         self.state().output.get_or_insert(output);
     }
 
-    pub(super) fn output(&self) -> Option<String> {
+    pub(crate) fn output(&self) -> Option<String> {
         self.state().output.clone()
     }
 
     /// What was handed over last and was not valid.
-    pub(super) fn refused(&self) -> Option<String> {
+    pub(crate) fn refused(&self) -> Option<String> {
         let state = self.state();
         let args = state.refused.as_ref()?;
         let mut values = args.values();

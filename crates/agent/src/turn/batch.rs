@@ -9,9 +9,14 @@ use pollux_hooks::Verdict;
 use pollux_session::CallResult;
 use tokio_util::sync::CancellationToken;
 
-use super::Next;
-use crate::calls::{self, Answer, Finished, Offload, Ready, Starts};
+use super::after_tool::after_tools;
+use super::next::Next;
+use crate::call::{Finished, Ready};
+use crate::calls::answer::{self, Answer, Offload};
+use crate::calls::{self, Starts};
+use crate::changes::{keep_after, keep_before};
 use crate::loop_guard::LoopGuard;
+use crate::permission::permit;
 use crate::session::Session;
 
 /// Tools that lead to new places, where more context files may lie.
@@ -21,119 +26,121 @@ const AFTER_FATAL: &str = "Not run: an earlier call failed in a way that ends th
 
 const AFTER_STOP: &str = "Not run: a hook stopped the agent.";
 
-impl Session {
-    /// Runs calls in their order and keeps every answer.
-    pub(super) async fn run_calls(
-        &mut self,
-        ready: Vec<Ready>,
-        prompt_id: &str,
-        mut guard: Option<&mut LoopGuard>,
-        cancel: &CancellationToken,
-    ) -> Next {
-        let mut parts = Vec::new();
-        let mut deferred = Vec::new();
-        let mut fatal = None;
-        let mut stopped: Option<String> = None;
-        let mut left = ready.len();
-        let mut refused = 0;
-        let all = ready.len();
-        self.stopped_by_person = false;
-        for mut group in calls::groups(ready) {
-            if fatal.is_some() || stopped.is_some() {
-                let why = if fatal.is_some() { AFTER_FATAL } else { AFTER_STOP };
-                group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, why));
-            }
-            self.permit(&mut group, cancel).await;
-            // What is done is on disk before it is told, and told before the next call begins.
-            let mut results = Vec::with_capacity(group.len());
-            let mut reports = Vec::with_capacity(group.len());
-            self.keep_before(&group, cancel).await;
-            let starts = if self.errand.is_none() { Starts::Told } else { Starts::Silent };
-            let finished = calls::run_group(group, starts, &self.events, cancel).await;
-            self.keep_after(&finished).await;
-            for mut done in self.after_tools(finished, cancel).await {
-                left -= 1;
-                let answer = self.answer(&done).await;
-                if let Some(guard) = &mut guard {
-                    guard.result(left, &calls::fingerprint(&answer.parts));
-                }
-                let report = done.report(&answer.parts, prompt_id);
-                results.push(call_result(&report, &answer.parts));
-                match done.outcome {
-                    ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
-                        fatal = Some((failure.kind, failure.message));
-                    }
-                    ToolOutcome::Failed(failure) if failure.kind == ToolErrorKind::StopExecution => {
-                        stopped.get_or_insert(failure.message);
-                    }
-                    ToolOutcome::Refused(_) => {
-                        refused += 1;
-                        // A person stopped what an agent wanted to do for this turn.
-                        self.stopped_by_person |= done.ran_as_agent();
-                    }
-                    ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
-                }
-                reports.push(report);
-                parts.extend(answer.parts);
-                deferred.extend(answer.deferred);
-            }
-            let now = self.now();
-            let recorded = self.recorder.results(&results, now);
-            self.recorded(recorded).await;
-            for report in reports {
-                if let Some(witness) = &self.witness {
-                    witness.call(&report);
-                }
-                self.emit(Event::CallFinished(Arc::new(report))).await;
-            }
+/// Runs calls in their order and keeps every answer.
+pub(super) async fn run_calls(
+    session: &mut Session,
+    ready: Vec<Ready>,
+    prompt_id: &str,
+    mut guard: Option<&mut LoopGuard>,
+    cancel: &CancellationToken,
+) -> Next {
+    let mut parts = Vec::new();
+    let mut deferred = Vec::new();
+    let mut fatal = None;
+    let mut stopped: Option<String> = None;
+    let mut left = ready.len();
+    let mut refused = 0;
+    let all = ready.len();
+    session.stopped_by_person = false;
+    for mut group in calls::groups(ready) {
+        if fatal.is_some() || stopped.is_some() {
+            let why = if fatal.is_some() { AFTER_FATAL } else { AFTER_STOP };
+            group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, why));
         }
-        self.history.push(None, Content::user(parts));
-        if !deferred.is_empty() {
-            self.history.push(None, Content::model(vec![Part::text("I will look at the media now.")]));
-            self.history.push(None, Content::user(deferred));
-        }
-        match fatal {
-            Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
-            // Nothing came of the whole batch: the model would only try again.
-            None if self.stopped_by_person && refused == all => Next::End(TurnEnd::Cancelled),
-            None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
-            None => match stopped {
-                Some(reason) => {
-                    self.hooked.halts(&Verdict::Stop { reason }, None).await;
-                    Next::End(TurnEnd::Finished(None))
+        permit(session, &mut group, cancel).await;
+        // What is done is on disk before it is told, and told before the next call begins.
+        let mut results = Vec::with_capacity(group.len());
+        let mut reports = Vec::with_capacity(group.len());
+        keep_before(&session.services, &session.emitter, &session.conversation.prompted, &group, cancel)
+            .await;
+        let starts = if session.emitter.subagent.is_none() { Starts::Told } else { Starts::Silent };
+        let finished = calls::run_group(group, starts, &session.emitter.events, cancel).await;
+        keep_after(&session.services, &session.emitter, &finished).await;
+        for mut done in after_tools(session, finished, cancel).await {
+            left -= 1;
+            let answer = answer_for(session, &done).await;
+            if let Some(guard) = &mut guard {
+                guard.result(left, &answer::fingerprint(&answer.parts));
+            }
+            let report = answer::report(&mut done, &answer.parts, prompt_id);
+            results.push(call_result(&report, &answer.parts));
+            match done.outcome {
+                ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
+                    fatal = Some((failure.kind, failure.message));
                 }
-                None => Next::Continue,
-            },
+                ToolOutcome::Failed(failure) if failure.kind == ToolErrorKind::StopExecution => {
+                    stopped.get_or_insert(failure.message);
+                }
+                ToolOutcome::Refused(_) => {
+                    refused += 1;
+                    // A person stopped what an agent wanted to do for this turn.
+                    session.stopped_by_person |= done.ran_as_agent();
+                }
+                ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => {}
+            }
+            reports.push(report);
+            parts.extend(answer.parts);
+            deferred.extend(answer.deferred);
+        }
+        let now = session.now();
+        let recorded = session.recorder.results(&results, now);
+        session.recorded(recorded).await;
+        for report in reports {
+            if let Some(witness) = &session.witness {
+                witness.call(&report);
+            }
+            session.emit(Event::CallFinished(Arc::new(report))).await;
         }
     }
+    session.conversation.history.push(None, Content::user(parts));
+    if !deferred.is_empty() {
+        session
+            .conversation
+            .history
+            .push(None, Content::model(vec![Part::text("I will look at the media now.")]));
+        session.conversation.history.push(None, Content::user(deferred));
+    }
+    match fatal {
+        Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
+        // Nothing came of the whole batch: the model would only try again.
+        None if session.stopped_by_person && refused == all => Next::End(TurnEnd::Cancelled),
+        None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
+        None => match stopped {
+            Some(reason) => {
+                session.services.hooked.halts(&Verdict::Stop { reason }, None).await;
+                Next::End(TurnEnd::Finished(None))
+            }
+            None => Next::Continue,
+        },
+    }
+}
 
-    async fn answer(&mut self, done: &Finished) -> Answer {
-        let context = self.context_near(done);
-        for warning in self.context.take_warnings() {
-            self.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
-        }
-        let offload = Offload {
-            settings: &self.tool_settings,
-            temp_dir: &self.temp_dir,
-            session: &self.id,
-            window_left: self.window_left(),
-        };
-        let answer = Answer::build(done, context.as_deref(), &offload);
-        if let Some(problem) = &answer.problem {
-            self.notice(Severity::Warning, NoticeCode::ToolOutput, problem.clone()).await;
-        }
-        answer
+async fn answer_for(session: &mut Session, done: &Finished) -> Answer {
+    let context = context_near(session, done);
+    for warning in session.context.take_warnings() {
+        session.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
     }
+    let offload = Offload {
+        settings: &session.services.tool_settings,
+        temp_dir: &session.services.temp_dir,
+        session: &session.id,
+        window_left: session.window_left(),
+    };
+    let answer = Answer::build(done, context.as_deref(), &offload);
+    if let Some(problem) = &answer.problem {
+        session.notice(Severity::Warning, NoticeCode::ToolOutput, problem.clone()).await;
+    }
+    answer
+}
 
-    fn context_near(&mut self, done: &Finished) -> Option<String> {
-        let explores = done.spec.as_ref().is_some_and(|spec| EXPLORERS.contains(&spec.name.as_str()));
-        if !explores || !matches!(done.outcome, ToolOutcome::Done(_)) {
-            return None;
-        }
-        let found: Vec<String> =
-            done.effect.paths().iter().filter_map(|path| self.context.near(path)).collect();
-        (!found.is_empty()).then(|| found.join("\n\n"))
+fn context_near(session: &mut Session, done: &Finished) -> Option<String> {
+    let explores = done.spec.as_ref().is_some_and(|spec| EXPLORERS.contains(&spec.name.as_str()));
+    if !explores || !matches!(done.outcome, ToolOutcome::Done(_)) {
+        return None;
     }
+    let found: Vec<String> =
+        done.effect.paths().iter().filter_map(|path| session.context.near(path)).collect();
+    (!found.is_empty()).then(|| found.join("\n\n"))
 }
 
 /// What the session file keeps of a call that ended.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pollux_domain::tool::{Tool, ToolKind};
 use pollux_policy::canonical_tool_name;
 
+use crate::subagent::goal::COMPLETE_TASK;
 use crate::toolbox::UNDECLARED;
 
 /// What belongs to the main conversation alone.
-const NEVER: [&str; 4] = ["update_topic", "enter_plan_mode", "exit_plan_mode", super::goal::COMPLETE_TASK];
+const NEVER: [&str; 4] = ["update_topic", "enter_plan_mode", "exit_plan_mode", COMPLETE_TASK];
 
 /// The tools that a list names, sorted, and the names that fit nothing.
 pub(super) fn chosen(list: Option<&[String]>, all: &[Arc<dyn Tool>]) -> (Vec<Arc<dyn Tool>>, Vec<String>) {

@@ -1,8 +1,9 @@
 //! The time that an agent has, which does not run while a person is asked.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use pollux_domain::sync::Locked;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -32,7 +33,7 @@ impl Stopwatch {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     pub(crate) fn pause(self: &Arc<Self>) -> Pause {

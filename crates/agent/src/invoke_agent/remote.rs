@@ -8,7 +8,9 @@ use pollux_domain::tool::{AgentEnd, Display, ToolContext, ToolOutcome};
 use pollux_domain::untrusted::{sealed, wrapped};
 use pollux_extend::agents::Definition;
 
-use super::{Host, TerminateMode, executor};
+use super::executor;
+use crate::subagent::terminate_mode::TerminateMode;
+use crate::subagent_host::Host;
 
 /// Sends the prompt and waits for the answer.
 pub(super) async fn run(

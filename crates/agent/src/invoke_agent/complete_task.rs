@@ -9,18 +9,18 @@ use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::agents::{Output, OutputForm};
 use serde_json::{Value, json};
 
-use super::errand::Errand;
-use super::goal::COMPLETE_TASK;
 use crate::schema;
+use crate::subagent::goal::COMPLETE_TASK;
+use crate::subagent::run::SubagentRun;
 
 pub(super) struct CompleteTask {
     spec: Arc<ToolSpec>,
     output: Option<Output>,
-    errand: Arc<Errand>,
+    run: Arc<SubagentRun>,
 }
 
 impl CompleteTask {
-    pub(super) fn new(output: Option<Output>, errand: Arc<Errand>) -> Self {
+    pub(super) fn new(output: Option<Output>, run: Arc<SubagentRun>) -> Self {
         let (name, schema) = match &output {
             Some(output) => (output.name.as_str(), described(output)),
             None => {
@@ -41,7 +41,7 @@ impl CompleteTask {
             output_is_markdown: false,
             offloads_long_output: false,
         };
-        Self { spec: Arc::new(spec), output, errand }
+        Self { spec: Arc::new(spec), output, run }
     }
 
     /// The output as whoever asked reads it; the words are upstream's.
@@ -102,7 +102,7 @@ fn rendered(output: &Output, value: &Value) -> String {
 struct Call {
     result: String,
     answer: &'static str,
-    errand: Arc<Errand>,
+    run: Arc<SubagentRun>,
 }
 
 impl Tool for CompleteTask {
@@ -131,7 +131,7 @@ impl Tool for CompleteTask {
             Some(_) => "Output submitted and task completed.",
             None => "Result submitted and task completed.",
         };
-        Ok(Box::new(Call { result, answer, errand: Arc::clone(&self.errand) }))
+        Ok(Box::new(Call { result, answer, run: Arc::clone(&self.run) }))
     }
 }
 
@@ -145,7 +145,7 @@ impl Invocation for Call {
     }
 
     fn run<'a>(self: Box<Self>, _context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
-        self.errand.goal.submit(self.result);
+        self.run.goal.submit(self.result);
         Box::pin(std::future::ready(ToolOutcome::text(self.answer, Display::Nothing)))
     }
 }

@@ -1,4 +1,14 @@
 //! `invoke_agent`: a task for another agent.
+//!
+//! A sub-agent is a [`Session`](crate::session::Session) of its own: the same loop with another prompt, other tools,
+//! another record and another end. `executor.rs` runs one, and `session.rs` makes its session.
+
+mod complete_task;
+mod executor;
+mod remote;
+mod session;
+mod toolset;
+mod words;
 
 use std::sync::Arc;
 
@@ -7,7 +17,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::agents::{Definition, Kind, same_name};
 use serde_json::{Value, json};
 
-use super::{Host, executor, remote};
+use crate::subagent_host::Host;
 
 const NAME: &str = "invoke_agent";
 
@@ -25,8 +35,8 @@ struct InvokeAgent {
     bound: Option<String>,
 }
 
-/// The tool, and one form for each agent that older conversations call by its name.
-pub(super) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
+/// The tool, and one form for each agent that older conversations call by its name. None without agents.
+pub(crate) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
     let names: Vec<String> = host.port.registry.enabled().map(|agent| agent.name.clone()).collect();
     if names.is_empty() {
         return Vec::new();

@@ -1,6 +1,6 @@
 //! What is said to a sub-agent, and about it.
 
-use super::TerminateMode;
+use crate::subagent::terminate_mode::TerminateMode;
 
 /// Time of the last turn of an agent that did not come to an end.
 pub(super) const GRACE_SECONDS: u64 = 60;

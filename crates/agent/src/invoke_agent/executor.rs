@@ -11,6 +11,7 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
+use pollux_domain::text::with_dots;
 use pollux_domain::tool::{
     AgentEnd, Display, RunFailure, Tool, ToolContext, ToolErrorKind, ToolOutcome, ToolOutput,
 };
@@ -20,14 +21,21 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::complete_task::CompleteTask;
-use super::errand::Errand;
-use super::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
-use super::{Host, StartedServers, Stopwatch, TerminateMode, toolset, words};
+use super::session::{self, SubagentSpec};
+use super::{toolset, words};
 use crate::control;
 use crate::desk::Desk;
+use crate::emitter::Emitter;
 use crate::prompt::PromptInputs;
 use crate::schema;
-use crate::session::{ErrandSpec, Session};
+use crate::session::Session;
+use crate::stopwatch::Stopwatch;
+use crate::subagent::goal::{COMPLETE_TASK, Goal, INVALID_OUTPUT};
+use crate::subagent::own_servers::StartedServers;
+use crate::subagent::run::SubagentRun;
+use crate::subagent::terminate_mode::TerminateMode;
+use crate::subagent_host::Host;
+use crate::turn::pursue;
 
 /// What an agent is asked that was told nothing; upstream's.
 const DEFAULT_QUERY: &str = "Get Started!";
@@ -77,7 +85,7 @@ pub(super) async fn run(
 /// A session that is ready, and its task.
 struct Opened {
     session: Session,
-    errand: Arc<Errand>,
+    run: Arc<SubagentRun>,
     query: String,
     servers: StartedServers,
 }
@@ -95,40 +103,37 @@ async fn open(
     let own = local.prompt.text().map_err(|error| error.to_string())?;
     let own = own.map(|text| fill(&text, &inputs)).transpose().map_err(|error| error.to_string())?;
     let query = query(local, &inputs)?;
-    let errand = Arc::new(Errand {
+    let run = Arc::new(SubagentRun {
         call: context.call.clone(),
         agent: definition.name.clone(),
         goal: Goal::default(),
         live: Arc::clone(&context.live),
     });
-    let desk = Arc::new(host.desk.for_subagent(&definition.name, Arc::clone(watch)));
-    let mut servers = own_servers(host, definition, &desk, &context.cancel).await;
+    let authority = Arc::new(host.authority.for_subagent(&definition.name, watch));
+    let mut servers = own_servers(host, definition, &authority.desk, &context.cancel).await;
     let (mut tools, unknown) = tools(host, local, context).await;
     for tool in &mut tools {
         if tool.spec().name == "ask_user" {
-            *tool = control::ask_user(&desk);
+            *tool = control::ask_user(&authority.desk);
         }
     }
-    tools.push(Arc::new(CompleteTask::new(local.output.clone(), Arc::clone(&errand))));
+    tools.push(Arc::new(CompleteTask::new(local.output.clone(), Arc::clone(&run))));
     let id = SessionId::random();
     let mut model = host.model();
-    model.name = model_name(&local.model, &model.name, &*host.client);
+    model.name = model_name(&local.model, &model.name, &*host.services.client);
     model.max_session_turns = Some(local.max_turns);
-    let session = Session::for_errand(
+    let session = session::new_session(
         host,
-        ErrandSpec {
+        SubagentSpec {
             recorder: recorder(host, &id),
             id,
-            errand: Arc::clone(&errand),
-            agent: definition.name.clone(),
+            authority,
             model,
             generation: local.generation.clone(),
-            desk,
             tools,
             late_tools: servers.tools.clone(),
             prompt: instructions(host, &local.prompt, own),
-            prompted: host.prompted(),
-            events,
+            emitter: Emitter { events, subagent: Some(Arc::clone(&run)) },
         },
     );
     if !unknown.is_empty() {
@@ -138,7 +143,7 @@ async fn open(
     for problem in std::mem::take(&mut servers.problems) {
         session.notice(Severity::Warning, NoticeCode::Agent, problem).await;
     }
-    Ok(Opened { session, errand, query, servers })
+    Ok(Opened { session, run, query, servers })
 }
 
 /// Starts the MCP servers that the agent's definition names.
@@ -148,7 +153,7 @@ async fn own_servers(
     desk: &Arc<Desk>,
     cancel: &CancellationToken,
 ) -> StartedServers {
-    let person = host.prompt.interactive.then(|| Arc::clone(desk) as Arc<dyn Person>);
+    let person = host.briefing.prompt.interactive.then(|| Arc::clone(desk) as Arc<dyn Person>);
     match host.port.servers.get(&definition.name) {
         Some(servers) => servers.start(person, cancel).await,
         None => StartedServers::none(Vec::new()),
@@ -164,11 +169,11 @@ fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String
             local.inputs
         )
     })?;
-    let model = host.client.resolve(&host.model().name).id;
+    let model = host.services.client.resolve(&host.model().name).id;
     let facts = [
         ("cliVersion", json!(host.port.version)),
         ("activeModel", json!(model)),
-        ("today", json!(host.clock.now().to_local_date())),
+        ("today", json!(host.services.clock.now().to_local_date())),
     ];
     for (name, value) in facts {
         inputs.entry(name).or_insert(value);
@@ -208,14 +213,14 @@ async fn tools(host: &Host, local: &Local, context: &ToolContext) -> (Vec<Arc<dy
 
 /// The system prompt: the agent's own, or the main one for work without a person, and the rules behind it.
 fn instructions(host: &Host, prompt: &Prompt, own: Option<String>) -> PromptInputs {
-    let mode = host.approvals.mode();
+    let mode = host.authority.approvals.mode();
     let planning = mode == pollux_domain::approval::ApprovalMode::Plan;
     let inputs = PromptInputs {
         interactive: false,
         mode,
         agents: Vec::new(),
         appendix: Some(words::rules(planning)),
-        ..host.prompt.clone()
+        ..host.briefing.prompt.clone()
     };
     match prompt {
         Prompt::Main => {
@@ -243,34 +248,34 @@ fn recorder(host: &Host, id: &SessionId) -> Recorder {
         chats_dir,
         format: SessionFormat::Jsonl,
         kind: SessionKind::Subagent,
-        now: host.clock.now(),
+        now: host.services.clock.now(),
     });
     spec.and_then(|spec| Recorder::create(spec).ok()).unwrap_or_else(Recorder::disabled)
 }
 
 /// Works until the end, with a last turn for an agent that did not hand anything over.
 async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &CancellationToken) -> Ended {
-    let Opened { session, errand, query, .. } = opened;
+    let Opened { session, run, query, .. } = opened;
     let first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
-    if let Some(result) = errand.goal.output() {
+    if let Some(result) = run.goal.output() {
         return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
     }
-    let mut findings = session.findings();
-    if let Some(refused) = errand.goal.refused() {
+    let mut findings = session::findings(&session.conversation.history);
+    if let Some(refused) = run.goal.refused() {
         findings = format!("{findings}\n\nHanded over, but not in the form that was asked for:\n{refused}");
     }
     let mut findings = findings.trim().to_owned();
-    let judged = judge(&first, session.requests(), local, cancel);
+    let judged = judge(&first, session.conversation.counters.requests, local, cancel);
     if judged.recoverable {
         let chance = words::last_chance(words::warning(judged.mode));
-        session.emit(errand.error(judged.text.clone(), ActivityError::Generic)).await;
-        session.allow_last_turn(COMPLETE_TASK);
+        session.emit(run.error(judged.text.clone(), ActivityError::Generic)).await;
+        session::allow_last_turn(session, COMPLETE_TASK);
         let grace = tokio::time::sleep(Duration::from_secs(words::GRACE_SECONDS));
         limited(session, vec![Part::text(chance)], grace, cancel).await;
-        if let Some(result) = errand.goal.output() {
+        if let Some(result) = run.goal.output() {
             return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
         }
-        let more = session.last_words();
+        let more = session::last_words(&session.conversation.history);
         if !more.is_empty() && !findings.ends_with(&more) {
             findings = format!("{findings}\n\n{more}").trim().to_owned();
         }
@@ -278,7 +283,7 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
     let mode = if cancel.is_cancelled() { TerminateMode::Aborted } else { judged.mode };
     let result = words::with_findings(&judged.text, &findings);
     if !judged.recoverable && mode != TerminateMode::Aborted {
-        session.emit(errand.error(judged.text, ActivityError::Generic)).await;
+        session.emit(run.error(judged.text, ActivityError::Generic)).await;
     }
     Ended {
         mode,
@@ -301,7 +306,7 @@ async fn limited(
     cancel: &CancellationToken,
 ) -> Limited {
     let inner = cancel.child_token();
-    let turn = session.pursue(parts, &inner);
+    let turn = pursue(session, parts, &inner);
     tokio::pin!(turn);
     tokio::select! {
         biased;
@@ -430,13 +435,7 @@ fn answered(text: String, end: AgentEnd) -> ToolOutcome {
     ToolOutcome::Done(ToolOutput { failure, ..output })
 }
 
-/// The first words of a result, as the title of its record; the lengths are upstream's.
+/// The first words of a result, as the title of its record; the length is upstream's.
 fn summary(result: &str) -> String {
-    let line = result.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= 200 {
-        return line;
-    }
-    let mut short: String = line.chars().take(197).collect();
-    short.push_str("...");
-    short
+    with_dots(&result.split_whitespace().collect::<Vec<_>>().join(" "), 200)
 }

@@ -8,19 +8,19 @@ use pollux_domain::event::{
 use pollux_domain::id::CallId;
 
 use super::goal::Goal;
-use crate::calls::Ready;
+use crate::call::Ready;
 
 /// A task that another agent gave.
-pub(crate) struct Errand {
+pub(crate) struct SubagentRun {
     /// The call that gave it.
-    pub(super) call: CallId,
-    pub(super) agent: String,
+    pub(crate) call: CallId,
+    pub(crate) agent: String,
     pub(crate) goal: Goal,
     /// Receives lines about what happens.
-    pub(super) live: Arc<dyn Fn(&str) + Send + Sync>,
+    pub(crate) live: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Errand {
+impl SubagentRun {
     fn activity(&self, what: ActivityKind) -> Event {
         let activity = Activity { call: self.call.clone(), agent: self.agent.clone(), what };
         if let Some(line) = activity.line() {
@@ -29,7 +29,7 @@ impl Errand {
         Event::Activity(Arc::new(activity))
     }
 
-    pub(super) fn error(&self, message: String, cause: ActivityError) -> Event {
+    pub(crate) fn error(&self, message: String, cause: ActivityError) -> Event {
         self.activity(ActivityKind::Error { message, call: None, cause })
     }
 

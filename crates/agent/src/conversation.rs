@@ -1,0 +1,93 @@
+//! What a session remembers: the turns, the prompt under way, the instructions, and what it counts.
+
+use std::sync::Arc;
+
+use crate::history::History;
+use crate::prompt::{self, PromptInputs};
+use crate::tokens;
+use crate::toolbox::Toolbox;
+
+/// The memory of a session.
+pub(crate) struct Conversation {
+    pub(crate) history: History,
+    /// The prompt under way.
+    pub(crate) prompted: Prompted,
+    pub(crate) dialogue: Dialogue,
+    pub(crate) counters: Counters,
+    /// What the system prompt is made of.
+    pub(crate) prompt: PromptInputs,
+    pub(crate) system: Arc<str>,
+    /// Estimated tokens of what every request carries beside the conversation.
+    pub(crate) overhead: u64,
+}
+
+/// A prompt that is worked on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prompted {
+    /// Its record; empty if it was not recorded.
+    pub(crate) message: String,
+    /// The id that its requests share.
+    pub(crate) id: String,
+    /// The id under which the reply under way will be recorded.
+    pub(crate) reply: String,
+}
+
+/// The prompt under way and what the model said to it, for hooks.
+#[derive(Debug, Default)]
+pub(crate) struct Dialogue {
+    pub(crate) prompt: String,
+    pub(crate) replies: Vec<String>,
+}
+
+/// What a session counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) prompts: u64,
+    /// Requests of the conversation itself.
+    pub(crate) requests: u32,
+    /// Calls that came without an id.
+    pub(crate) unnamed_calls: u64,
+    /// Tokens of the last request as the model counted them, and how many turns it held.
+    pub(crate) last_request: Option<(u64, usize)>,
+    /// An automatic summary was no gain: not tried again in this session.
+    pub(crate) summary_failed: bool,
+    pub(crate) recording_stopped: bool,
+    pub(crate) compressions: u64,
+    /// Commands of the person's own.
+    pub(crate) shells: u64,
+}
+
+impl Conversation {
+    pub(crate) fn new(history: History, prompt: PromptInputs, toolbox: &Toolbox) -> Self {
+        let mut conversation = Self {
+            history,
+            prompted: Prompted::default(),
+            dialogue: Dialogue::default(),
+            counters: Counters::default(),
+            prompt,
+            system: Arc::from(""),
+            overhead: 0,
+        };
+        conversation.history.describe_tools(toolbox.context());
+        conversation.instruct(toolbox);
+        conversation
+    }
+
+    /// Writes the system prompt for the tools that the model sees now.
+    pub(crate) fn instruct(&mut self, toolbox: &Toolbox) {
+        let declared = toolbox.declared();
+        let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
+        let prompt = PromptInputs { skills: toolbox.sections(), ..self.prompt.clone() };
+        self.system = Arc::from(prompt::build(&prompt, &names));
+        self.overhead =
+            tokens::of_text(&self.system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
+    }
+
+    /// The size of the next request: what the model counted, else an estimate.
+    pub(crate) fn size(&self) -> u64 {
+        match self.counters.last_request {
+            Some((tokens, turns)) => tokens + self.history.tokens_from(turns),
+            None => self.history.tokens() + self.overhead,
+        }
+    }
+}

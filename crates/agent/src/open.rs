@@ -1,0 +1,221 @@
+//! Opening a session for a front end: what it is to be, what it works with, and the hold on it.
+
+mod life;
+pub(crate) mod operations;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_config::groups::{Model, Tools};
+use pollux_domain::JsonObject;
+use pollux_domain::approval::{ApprovalMode, Person};
+use pollux_domain::changes::Changes;
+use pollux_domain::content::Content;
+use pollux_domain::event::Event;
+use pollux_domain::id::SessionId;
+use pollux_domain::model::ModelClient;
+use pollux_domain::terminals::Terminals;
+use pollux_domain::time::Clock;
+use pollux_domain::tool::{Tool, ToolSource, ToolSources};
+use pollux_domain::witness::Witness;
+use pollux_extend::context::ContextFiles;
+use pollux_hooks::Scene;
+use pollux_policy::checker::CheckerPort;
+use pollux_policy::engine::Engine;
+use pollux_session::{Recorder, RestoredTurn};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use self::operations::Operations;
+use crate::approval::Approvals;
+use crate::authority::{Authority, GrantReach};
+use crate::control;
+use crate::conversation::Conversation;
+use crate::desk::Desk;
+use crate::emitter::Emitter;
+use crate::history::{Entry, History};
+use crate::hooked::{HookPort, Hooked};
+use crate::invoke_agent;
+use crate::prompt::PromptInputs;
+use crate::services::{CallIds, Services};
+use crate::session::Session;
+use crate::subagent::port::AgentPort;
+use crate::subagent_host::{Briefing, Host};
+use crate::toolbox::Toolbox;
+use crate::truncate;
+
+/// Events waiting for a front end; a turn pauses when it does not keep up.
+const EVENT_QUEUE: usize = 256;
+/// Operations waiting for the session.
+const OP_QUEUE: usize = 16;
+
+/// What a session is to be.
+pub struct SessionSpec {
+    pub session: SessionId,
+    pub interactive: bool,
+    pub approval: ApprovalMode,
+    pub model: Model,
+    pub tools: Tools,
+    /// What may run.
+    pub policy: Arc<Engine>,
+    /// Whether the folder is trusted: without trust no mode is taken that asks less.
+    pub trusted: bool,
+    /// How far a person's answers may reach.
+    pub grants: GrantReach,
+    /// Whether the model may plan first.
+    pub planning: Planning,
+    /// The project's state folder, for outputs that are put aside and for plans.
+    pub temp_dir: PathBuf,
+    pub prompt: PromptInputs,
+    /// The first message; see [`crate::environment`].
+    pub first_turn: Content,
+    /// What an earlier run of this session left.
+    pub restored: Vec<RestoredTurn>,
+    /// The folders that it works in, the project's first.
+    pub roots: Vec<PathBuf>,
+}
+
+/// What a session works with.
+pub struct Ports {
+    pub model: Arc<dyn ModelClient>,
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools that join later and may go again.
+    pub late_tools: Option<Arc<dyn ToolSource>>,
+    /// Tools that a front end brought for this session alone; they come after all others.
+    pub session_tools: Option<Arc<dyn ToolSource>>,
+    /// Where a person's own commands run; without it, [`pollux_domain::event::Op::Shell`] is refused.
+    pub terminals: Option<Arc<dyn Terminals>>,
+    pub clock: Arc<dyn Clock>,
+    pub recorder: Recorder,
+    pub context: ContextFiles,
+    /// Runs external safety checkers; without it, calls that need one are refused.
+    pub checkers: Option<Arc<dyn CheckerPort>>,
+    /// Keeps what calls change; without it, nothing can be taken back.
+    pub changes: Option<Arc<dyn Changes>>,
+    /// Commands of the user's at certain moments.
+    pub hooks: Option<HookPort>,
+    /// Remembers the conversation beyond this session.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// The agents that can be asked for help.
+    pub agents: Option<AgentPort>,
+}
+
+/// Whether and where plans are made.
+#[derive(Debug, Clone, Default)]
+pub enum Planning {
+    /// In the session's own folder below the project's state.
+    #[default]
+    InSessionFolder,
+    /// In a folder of the project's own.
+    In(PathBuf),
+    Off,
+}
+
+/// A front end's hold on a session. Dropping `ops` cancels the turn under way and ends the session.
+pub struct Handle {
+    pub ops: Operations,
+    pub events: mpsc::Receiver<Event>,
+    pub task: JoinHandle<()>,
+    /// The system prompt as it is sent.
+    pub system_prompt: Arc<str>,
+    /// Whoever answers questions at the front end; only for interactive sessions.
+    pub person: Option<Arc<dyn Person>>,
+}
+
+/// Starts a session on the current runtime.
+pub fn open(mut spec: SessionSpec, ports: Ports) -> Handle {
+    let (ops, inbox) = mpsc::channel(OP_QUEUE);
+    let (outbox, events) = mpsc::channel(EVENT_QUEUE);
+    let roots = std::mem::take(&mut spec.roots);
+    let session = new_session(spec, ports, outbox);
+    let system_prompt = Arc::clone(&session.conversation.system);
+    let person = session.interactive.then(|| Arc::clone(&session.authority.desk) as Arc<dyn Person>);
+    Handle {
+        ops: Operations::new(ops),
+        events,
+        task: tokio::spawn(life::live(session, roots, inbox)),
+        system_prompt,
+        person,
+    }
+}
+
+fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Session {
+    let plans = plans_dir(&spec);
+    let approvals = Arc::new(Approvals::new(spec.policy, spec.approval, spec.interactive, spec.trusted));
+    let scene = Scene {
+        session_id: spec.session.to_string(),
+        transcript_path: ports.recorder.path().map(Path::to_path_buf),
+        plans_dir: plans.clone(),
+        ..Scene::default()
+    };
+    let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
+    let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
+    let authority = Arc::new(Authority { approvals, desk, reach: spec.grants, checkers: ports.checkers });
+    let late_tools = ToolSources::join(ports.late_tools.into_iter().chain(ports.session_tools));
+    let mut tools = ports.tools;
+    tools.extend(control::tools(&authority, plans.as_deref()));
+    let services = Arc::new(Services {
+        client: ports.model,
+        clock: ports.clock,
+        tool_settings: spec.tools,
+        temp_dir: spec.temp_dir,
+        changes: ports.changes,
+        terminals: ports.terminals,
+        hooked,
+        call_ids: CallIds::default(),
+    });
+    let mut prompt =
+        PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
+    let host = ports.agents.map(|port| {
+        prompt.agents = port.registry.enabled().map(|agent| port.introduction(agent)).collect();
+        let briefing = Briefing {
+            prompt: prompt.clone(),
+            first_turn: spec.first_turn.clone(),
+            context: ports.context.clone(),
+        };
+        Arc::new(Host {
+            records: ports.recorder.subagents_dir(),
+            services: Arc::clone(&services),
+            authority: Arc::clone(&authority),
+            tools: tools.clone(),
+            late: late_tools.clone(),
+            briefing,
+            events: events.downgrade(),
+            current: Host::current(spec.model.clone()),
+            port,
+        })
+    });
+    tools.extend(host.iter().flat_map(invoke_agent::forms));
+    let toolbox = Toolbox::new(tools, late_tools, &authority.approvals);
+    let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
+    let conversation = Conversation::new(History::new(spec.first_turn, restored), prompt, &toolbox);
+    for id in conversation.history.call_ids() {
+        services.call_ids.claim(&id);
+    }
+    Session {
+        id: spec.session,
+        interactive: spec.interactive,
+        model_settings: spec.model,
+        generation: JsonObject::new(),
+        services,
+        authority,
+        toolbox,
+        conversation,
+        stopped_by_person: false,
+        context: ports.context,
+        witness: ports.witness,
+        host,
+        recorder: ports.recorder,
+        emitter: Emitter { events, subagent: None },
+    }
+}
+
+fn plans_dir(spec: &SessionSpec) -> Option<PathBuf> {
+    // An id from a session file may hold anything, also the way to another folder.
+    let own = || spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
+    match &spec.planning {
+        Planning::InSessionFolder => Some(own()),
+        Planning::In(folder) => Some(folder.clone()),
+        Planning::Off => None,
+    }
+}

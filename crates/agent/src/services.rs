@@ -1,0 +1,40 @@
+//! What a session works with and shares with its sub-agents.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use pollux_config::groups::Tools;
+use pollux_domain::changes::Changes;
+use pollux_domain::model::ModelClient;
+use pollux_domain::sync::Locked;
+use pollux_domain::terminals::Terminals;
+use pollux_domain::time::Clock;
+
+use crate::hooked::Hooked;
+
+/// Ports and settings that stay the same as long as the session lives.
+pub(crate) struct Services {
+    pub(crate) client: Arc<dyn ModelClient>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tool_settings: Tools,
+    /// The project's state folder, for outputs that are put aside.
+    pub(crate) temp_dir: PathBuf,
+    /// Keeps what calls change; without it, nothing can be taken back.
+    pub(crate) changes: Option<Arc<dyn Changes>>,
+    /// Where a person's own commands run.
+    pub(crate) terminals: Option<Arc<dyn Terminals>>,
+    pub(crate) hooked: Arc<Hooked>,
+    pub(crate) call_ids: CallIds,
+}
+
+/// Every call's id so far, sub-agents' included: an id names one call and one file of saved output.
+#[derive(Debug, Default)]
+pub(crate) struct CallIds(Mutex<HashSet<String>>);
+
+impl CallIds {
+    /// Takes an id; false if it is taken.
+    pub(crate) fn claim(&self, id: &str) -> bool {
+        self.0.locked().insert(id.to_owned())
+    }
+}
