@@ -35,6 +35,26 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
+    /// What every conversation has beside it.
+    pub(crate) fn new(
+        manner: Manner,
+        warnings: Vec<String>,
+        outside: Arc<Outside>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            manner,
+            warnings,
+            outside,
+            titles: None,
+            updates: None,
+            remembrance: None,
+            cancel,
+            later: Vec::new(),
+            said_problem: false,
+        }
+    }
+
     fn warnings(&mut self) -> Vec<Event> {
         let notice = |message| {
             let (severity, code) = (Severity::Warning, NoticeCode::Workspace);

@@ -255,14 +255,11 @@ async fn assemble(
         restored,
         roots: workspace.directories().to_vec(),
     };
-    let own_words =
-        if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) };
-    let remembrance = recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words));
+    let remembrance =
+        recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words(turn, interactive)));
     let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-    let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
-    let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
-    let late_tools = ToolSources::join(servers.into_iter().chain(shelf));
+    let late_tools = late_tools(&outside);
     let agents_port =
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
@@ -285,22 +282,29 @@ async fn assemble(
         servers.introduce(Arc::clone(person));
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
+    warnings.extend(noticed);
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
-    warnings.extend(noticed);
     let outside = Arc::new(outside);
     let beside = Beside {
-        manner,
-        warnings,
-        outside: Arc::clone(&outside),
         titles,
         updates,
         remembrance,
-        cancel,
-        later: Vec::new(),
-        said_problem: false,
+        ..Beside::new(manner, warnings, Arc::clone(&outside), cancel)
     };
     Conversation::new(handle.into(), Box::new(beside), outside, keeper, sandbox, session_file)
+}
+
+/// Which words of prompts are the person's own.
+fn own_words(turn: &Prepared<'_>, interactive: bool) -> OwnWords {
+    if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) }
+}
+
+/// The tools that servers and skills bring, which come and go.
+fn late_tools(outside: &Outside) -> Option<Arc<dyn ToolSource>> {
+    let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
+    ToolSources::join(servers.into_iter().chain(shelf))
 }
 
 /// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.

@@ -195,10 +195,10 @@ impl Waiting {
 
     /// Lets all go that was not taken.
     fn lose(&mut self) {
-        let numbers = self.events.iter().filter_map(|delivery| match delivery {
-            Delivery::Event(event) => Some((event.first, event.seq)),
-            Delivery::Snapshot(snapshot) => Some((snapshot.seq, snapshot.seq)),
-            Delivery::Lagged { from, to } => Some((*from, *to)),
+        let numbers = self.events.iter().map(|delivery| match delivery {
+            Delivery::Event(event) => (event.first, event.seq),
+            Delivery::Snapshot(snapshot) => (snapshot.seq, snapshot.seq),
+            Delivery::Lagged { from, to } => (*from, *to),
         });
         let (from, to) =
             numbers.fold((u64::MAX, 0), |(from, to), (first, last)| (from.min(first), to.max(last)));
