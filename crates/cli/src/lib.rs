@@ -9,6 +9,7 @@ mod input;
 mod launch;
 mod report;
 mod run;
+mod signals;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

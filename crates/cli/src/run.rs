@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, help_text};
+use crate::signals::supervise;
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
@@ -188,7 +189,7 @@ async fn supervised(
     };
     let cancel = CancellationToken::new();
     let mut sink = |event: &pollux_domain::event::Event| console.take(event);
-    signals.supervise(&cancel, pollux_host::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
+    supervise(&mut signals, &cancel, pollux_host::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
 }
 
 /// `pollux demo`

@@ -1,15 +1,9 @@
-//! Signals end a run in order: cancel, finish the output, then exit.
+//! The signals that a run answers to.
 
-use std::future::Future;
-use std::io::{self, Write};
-use std::time::Duration;
+use std::io;
 
-use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::exit::Received;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-
-/// After this long, a person is told that cancelling takes a moment.
-const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The signals we answer to.
 pub struct Signals {
@@ -38,66 +32,5 @@ impl Signals {
             _ = self.terminate.recv() => Received::Terminate,
             _ = self.hang_up.recv() => Received::HangUp,
         }
-    }
-
-    /// Runs `work` to its end. The first signal cancels it; a second interrupt ends the process at once,
-    /// because somebody who presses Ctrl+C twice does not want to wait.
-    pub async fn supervise<T>(
-        &mut self,
-        cancel: &CancellationToken,
-        work: impl Future<Output = T>,
-    ) -> (T, Option<Received>) {
-        let mut work = std::pin::pin!(work);
-        let first = tokio::select! {
-            biased;
-            result = &mut work => return (result, None),
-            first = self.next() => first,
-        };
-        cancel.cancel();
-        tokio::select! {
-            biased;
-            result = &mut work => return (result, Some(first)),
-            () = tokio::time::sleep(PATIENCE) => {
-                // Nobody to tell if stderr is gone.
-                let _ = writeln!(io::stderr(), "Cancelling...");
-            }
-            () = self.second_interrupt() => std::process::exit(i32::from(ExitKind::Cancelled.code())),
-        }
-        tokio::select! {
-            biased;
-            result = &mut work => (result, Some(first)),
-            () = self.second_interrupt() => std::process::exit(i32::from(ExitKind::Cancelled.code())),
-        }
-    }
-
-    async fn second_interrupt(&mut self) {
-        while self.next().await != Received::Interrupt {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_signal_cancels_the_work_and_is_remembered() {
-        let mut signals = Signals::listen().unwrap();
-        let cancel = CancellationToken::new();
-        let work = async {
-            let pid = std::process::id().to_string();
-            let sent = tokio::process::Command::new("kill").args(["-HUP", &pid]).status().await.unwrap();
-            assert!(sent.success());
-            cancel.cancelled().await;
-            "ended in order"
-        };
-        let (result, signal) = signals.supervise(&cancel, work).await;
-        assert_eq!((result, signal), ("ended in order", Some(Received::HangUp)));
-    }
-
-    #[tokio::test]
-    async fn work_that_ends_by_itself_saw_no_signal() {
-        let mut signals = Signals::listen().unwrap();
-        let (result, signal) = signals.supervise(&CancellationToken::new(), async { 7 }).await;
-        assert_eq!((result, signal), (7, None));
     }
 }

@@ -83,7 +83,7 @@ async fn todos_are_listed_with_their_states() {
         text_of(&output.parts),
         "Successfully updated the todo list. The current list is now:\n1. [completed] one\n2. [in_progress] two"
     );
-    let Display::List { summary, items } = output.display else { panic!() };
+    let Display::List { summary, items } = output.display.listed().into_owned() else { panic!() };
     assert_eq!((summary.as_str(), items.len()), ("Set 2 todo(s)", 2));
     assert_eq!(text(&tool, json!({"todos": []})).await, "Successfully cleared the todo list.");
     let two = json!({"todos": [item("a", "in_progress"), item("b", "in_progress")]});
