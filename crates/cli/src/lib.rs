@@ -1,7 +1,7 @@
-//! The program: command line, signals, and the wiring of everything else.
+//! The program: command line, headless runs, signals and `demo`.
 //!
-//! Owns: what a command line means, which streams a run prints to, signals, `config` and `demo`.
-//! Does not own: the agent, its tools, providers and files, and output formats; `wire.rs` joins those to the ports.
+//! Owns: what a command line means, which streams a run prints to, exit codes.
+//! Does not own: assembling sessions (`host`), conversations with people (`front`), subcommands (`admin`), formats (`output`).
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
 mod demo;

@@ -4,7 +4,7 @@
 //! text is made harmless ([`terminal_text`], [`redact`]).
 //! Does not own: any file format, network code, settings, or an async runtime.
 //! Start at [`model::ModelClient`] and [`tool::Tool`]: the agent is written against these two traits,
-//! and `cli/src/wire.rs` is the only place that joins them to real implementations.
+//! and the crate `host` is the only place that joins them to real implementations.
 
 pub mod approval;
 pub mod changes;
