@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that CI checks with, cargo-deny and mdbook, in fixed versions below target/tools. Needs only
-# Rust and crates.io, and does nothing when they are there. Built without optimisation and without features that no
+# Rust and the crates registry, and does nothing when they are there. Built without optimisation and without features that no
 # check uses (a web server, watching files, search), because building them costs more than running them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
