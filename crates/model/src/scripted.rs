@@ -4,13 +4,14 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
     ReplyEvent, ReplyStream,
 };
+use pollux_domain::sync::Locked as _;
 use serde_json::{Value, json};
 
 use crate::catalogue::Catalogue;
@@ -98,7 +99,7 @@ impl ScriptedClient {
 
     /// The next line for a method. A line that does not fit is used up all the same.
     fn take(&self, method: &str, request: &ModelRequest) -> Result<Value, ModelError> {
-        let mut lines = self.script.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.script.lines.locked();
         let next = match self.script.strictness {
             Strictness::Strict => lines.pop_front(),
             Strictness::NonStrict => {

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::sync::Locked as _;
 use pollux_embed::install::{self, Client, InstallError, Known, Step};
 use pollux_exec::background::Background;
 use pollux_host::memory::failed;
@@ -34,7 +35,7 @@ pub(super) async fn install(errand: Errand) -> Result<install::Installed, Failur
     let Errand { what, path, models, watched, environment, processes } = errand;
     let gauge = Mutex::new(Gauge::new(watched));
     let progress = |step: Step| {
-        let mut gauge = gauge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gauge = gauge.locked();
         match step {
             Step::Downloading { package, megabytes } => {
                 // Nobody can be told when stderr is gone.

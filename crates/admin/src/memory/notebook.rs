@@ -2,13 +2,14 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::settings;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::sync::Locked as _;
 use pollux_embed::Provider;
 use pollux_exec::environment::sanitised;
 use pollux_host::memory::{Recall, failed, own_setting, settings as memory_settings};
@@ -221,7 +222,7 @@ impl Notebook {
         self.prepare()?;
         let gauge = Mutex::new(Gauge::new(watched));
         let progress = |step: Step| {
-            let mut gauge = gauge.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut gauge = gauge.locked();
             gauge.step("Indexing", step.files_done, step.files_total);
         };
         let synced = self.wait_for(async |recall| {

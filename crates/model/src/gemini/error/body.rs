@@ -1,6 +1,7 @@
 //! Error bodies in all the forms they come in.
 
 use pollux_domain::JsonObject;
+use pollux_domain::text::shortened;
 use serde_json::Value;
 
 /// A stringified error may hold another one; nobody nests deeper than this.
@@ -43,7 +44,7 @@ impl Facts {
                 details: if deeper.details.is_empty() { facts.details } else { deeper.details },
             };
         }
-        facts.message = shortened(&facts.message);
+        facts.message = shortened(&facts.message, MAX_MESSAGE_CHARS);
         Some(facts)
     }
 
@@ -154,7 +155,7 @@ fn code_of(word: &str) -> u16 {
 fn foreign(text: &str) -> String {
     match web_page(text) {
         Some(title) => format!("the server sent a web page instead of an API error: {title}"),
-        None => shortened(text.trim()),
+        None => shortened(text.trim(), MAX_MESSAGE_CHARS),
     }
 }
 
@@ -170,12 +171,5 @@ pub(in crate::gemini) fn web_page(text: &str) -> Option<String> {
         let (_, rest) = rest.split_once('>')?;
         rest.split('<').next()
     });
-    Some(shortened(title.unwrap_or_default().trim()).chars().take(200).collect())
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    Some(shortened(title.unwrap_or_default().trim(), MAX_MESSAGE_CHARS).chars().take(200).collect())
 }
