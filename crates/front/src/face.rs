@@ -3,113 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{Answer, ApprovalRequest};
 use pollux_domain::event::{Event, Severity, TurnEnd};
 use pollux_domain::exit::Received;
-use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::plain;
 use pollux_host::Said;
 use pollux_output::Console;
-use pollux_tui::dialog::Manner;
-use pollux_tui::theme::Theme;
 use pollux_tui::transcript::{Item, Panel};
 
+use super::choice::{Choice, Chosen, ListEvent};
+use super::input::Input;
 use super::lines::{self, Lines, show};
 use super::screen::{Message, Screen, footer};
 use crate::signals::Signals;
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-
-/// What the person did.
-#[derive(Debug)]
-pub(super) enum Input {
-    /// A prompt, a command with `/`, or a shell command with `!`.
-    Said(String),
-    /// Stop what runs; where nothing runs, leave.
-    Interrupt,
-    Decide {
-        call: CallId,
-        answer: Answer,
-    },
-    Mode(ApprovalMode),
-    /// Enough.
-    Leave,
-    /// The terminal is gone.
-    Gone,
-}
-
-/// Something to choose from.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Choice {
-    pub(super) title: String,
-    /// Words beside the title.
-    pub(super) note: String,
-    /// Lines above the list: what it is about.
-    pub(super) about: Vec<String>,
-    pub(super) headings: Vec<&'static str>,
-    pub(super) rows: Vec<ChoiceRow>,
-    /// Letters that do something with a row. A grave one must be pressed twice.
-    pub(super) letters: Vec<Letter>,
-    /// The key of the row that is marked at first.
-    pub(super) marked: Option<String>,
-    /// Lines below the list.
-    pub(super) foot: Vec<String>,
-    /// What the keys do, if not in the usual words.
-    pub(super) hint: Option<String>,
-    pub(super) manner: Manner,
-}
-
-#[derive(Debug, Clone, Default)]
-pub(super) struct ChoiceRow {
-    /// What the program knows it by.
-    pub(super) key: String,
-    pub(super) columns: Vec<String>,
-    /// More about it.
-    pub(super) preview: Vec<String>,
-    /// Colours of which a sample is shown.
-    pub(super) sample: Option<Box<Theme>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Letter {
-    pub(super) letter: char,
-    pub(super) about: &'static str,
-    pub(super) grave: bool,
-}
-
-/// What was chosen: a row, and the letter if it was not Enter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) key: String,
-    pub(super) letter: Option<char>,
-}
-
-/// What the person did with a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
-    Chosen(Chosen),
-    /// Another row is marked. Never told where rows cannot be marked.
-    Marked(String),
-    /// No row has these words.
-    Searched(String),
-}
-
-impl Choice {
-    /// A short list with numbers: keys and what stands in the rows.
-    pub(super) fn of<K: Into<String>, T: Into<String>>(
-        title: &str,
-        rows: impl IntoIterator<Item = (K, T)>,
-    ) -> Self {
-        let rows = rows.into_iter().map(|(key, text)| ChoiceRow {
-            key: key.into(),
-            columns: vec![text.into()],
-            ..ChoiceRow::default()
-        });
-        let manner = Manner { numbered: true, ..Manner::default() };
-        Self { title: title.to_owned(), rows: rows.collect(), manner, ..Self::default() }
-    }
-}
 
 /// Who shows a conversation and hears the person.
 pub(super) struct Face {
@@ -420,7 +329,7 @@ impl Face {
     pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
         self.present(choice);
         loop {
-            if let Deed::Chosen(chosen) = self.deed().await? {
+            if let ListEvent::Chosen(chosen) = self.list_event().await? {
                 return Some(chosen);
             }
         }
@@ -436,10 +345,10 @@ impl Face {
 
     /// What the person does with the list; `None` when they leave it. Where it is a screen, nothing is lost when this
     /// is dropped half-way.
-    pub(super) async fn deed(&mut self) -> Option<Deed> {
+    pub(super) async fn list_event(&mut self) -> Option<ListEvent> {
         self.answer(async |kind| match kind {
-            Kind::Lines(lines) => lines.choose().await.map(Deed::Chosen),
-            Kind::Screen(screen) => screen.deed().await,
+            Kind::Lines(lines) => lines.choose().await.map(ListEvent::Chosen),
+            Kind::Screen(screen) => screen.list_event().await,
         })
         .await
     }

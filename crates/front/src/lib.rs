@@ -3,10 +3,12 @@
 //! The flow is here: prompts, commands, turns. How it is shown and heard is the business of a [`Face`]: the screen, or
 //! plain lines where a screen would be in the way.
 
+mod choice;
 mod clipboard;
 mod commands;
 mod desk;
 mod face;
+mod input;
 mod lines;
 mod presentation;
 mod screen;
@@ -31,7 +33,8 @@ use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};
-use self::face::{Face, Input};
+use self::face::Face;
+use self::input::Input;
 
 pub use self::commands::{Captured, Subcommands, reserved};
 pub(crate) use self::commands::{Command, Subcommand, listing};

@@ -19,7 +19,8 @@ use pollux_tui::places::Places;
 
 use self::keyboard::Keyboard;
 pub(super) use self::words::said;
-use super::face::{Choice, Input};
+use super::choice::Choice;
+use super::input::Input;
 
 pub(super) struct Lines {
     pub(super) console: Console,

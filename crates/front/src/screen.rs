@@ -29,7 +29,8 @@ use tokio::sync::{mpsc, oneshot};
 use self::mailbox::Mailbox;
 use self::stage::Stage;
 use self::watch::{Manner, Watchman};
-use super::face::{Choice, Deed, Input};
+use super::choice::{Choice, ListEvent};
+use super::input::Input;
 
 pub(super) use self::look::{first_look, footer, is_on, keys, manner, places, settings};
 pub(super) use self::themes::{chosen_theme, themes};
@@ -82,7 +83,7 @@ pub(super) enum Message {
     /// The next prompt is awaited.
     Ready,
     /// A list; what is done with it is told until it is gone.
-    Pick(Box<Picker>, mpsc::Sender<Deed>),
+    Pick(Box<Picker>, mpsc::Sender<ListEvent>),
     /// More about a row of the list.
     Preview(String, Vec<String>),
     /// Rows of the list in which words are found elsewhere, with the place.
@@ -126,9 +127,9 @@ pub(super) struct Screen {
     /// What is taken when the next prompt is awaited.
     pub(super) later: VecDeque<Input>,
     /// What is done with the list that is open.
-    deeds: Option<mpsc::Receiver<Deed>>,
+    list_events: Option<mpsc::Receiver<ListEvent>>,
     /// Lives as long as that list.
-    picking: Option<mpsc::WeakSender<Deed>>,
+    picking: Option<mpsc::WeakSender<ListEvent>>,
     /// It is told what a conversation offers.
     pub(super) desk: Option<Arc<crate::desk::Machine>>,
     thread: Option<JoinHandle<()>>,
@@ -153,7 +154,7 @@ impl Screen {
             from,
             pending,
             later,
-            deeds: None,
+            list_events: None,
             picking: None,
             desk: None,
             thread: Some(thread),
@@ -199,20 +200,20 @@ impl Screen {
 
     pub(super) fn present(&mut self, choice: Choice) {
         // What was done before the list changed still counts.
-        let deeds = match self.picking.as_ref().and_then(mpsc::WeakSender::upgrade) {
-            Some(deeds) => deeds,
+        let events = match self.picking.as_ref().and_then(mpsc::WeakSender::upgrade) {
+            Some(events) => events,
             None => {
-                let (deeds, done) = mpsc::channel(WAITING);
-                self.deeds = Some(done);
-                deeds
+                let (events, done) = mpsc::channel(WAITING);
+                self.list_events = Some(done);
+                events
             }
         };
-        self.picking = Some(deeds.downgrade());
-        self.tell(Message::Pick(Box::new(picker(choice)), deeds));
+        self.picking = Some(events.downgrade());
+        self.tell(Message::Pick(Box::new(picker(choice)), events));
     }
 
-    pub(super) async fn deed(&mut self) -> Option<Deed> {
-        self.deeds.as_mut()?.recv().await
+    pub(super) async fn list_event(&mut self) -> Option<ListEvent> {
+        self.list_events.as_mut()?.recv().await
     }
 
     /// A box for what a command of the person's prints.

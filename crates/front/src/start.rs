@@ -12,7 +12,8 @@ use pollux_host::{VERSION, prepare};
 use pollux_host::{agents, trust};
 use pollux_output::Console;
 
-use super::face::{Choice, Face, Kind};
+use super::choice::Choice;
+use super::face::{Face, Kind};
 use super::lines::Lines;
 use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
 use crate::presentation::style;

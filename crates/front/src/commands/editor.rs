@@ -5,7 +5,7 @@ use pollux_host::request::Scope;
 use pollux_host::settings::bare;
 
 use crate::Front;
-use crate::face::{Choice, ChoiceRow};
+use crate::choice::{Choice, ChoiceRow};
 
 const KEY: &str = "general.preferredEditor";
 const NONE: &str = "none";

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, Letter};
 
 const KEY: &str = "ui.footer.items";
 const LABELS: &str = "ui.footer.showLabels";

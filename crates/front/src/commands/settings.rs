@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Reopen, Then};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, Letter};
 use crate::screen::{Message, footer, settings as looks};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";

@@ -10,7 +10,7 @@ use pollux_tui::app::Facts;
 use serde_json::Value;
 
 use crate::Front;
-use crate::face::Input;
+use crate::input::Input;
 use crate::screen::Message;
 
 /// The hooks of a conversation are those that it began with.

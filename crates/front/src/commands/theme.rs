@@ -6,7 +6,7 @@ use pollux_tui::theme::{Shade, Theme};
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
+use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
 use crate::screen::{Message, chosen_theme, themes};
 
 impl Front<'_, '_> {
@@ -25,25 +25,25 @@ impl Front<'_, '_> {
         let mut scope = Scope::User;
         self.face.present(dialog(&all, scope, &now.name));
         loop {
-            match self.face.deed().await {
+            match self.face.list_event().await {
                 None => {
                     self.show_theme(&now);
                     break;
                 }
-                Some(Deed::Marked(name)) => {
+                Some(ListEvent::Marked(name)) => {
                     if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
                         self.show_theme(theme);
                     }
                 }
-                Some(Deed::Chosen(Chosen { letter: Some(_), key })) => {
+                Some(ListEvent::Chosen(Chosen { letter: Some(_), key })) => {
                     scope = other(scope);
                     self.face.present(dialog(&all, scope, &key));
                 }
-                Some(Deed::Chosen(Chosen { letter: None, key })) => {
+                Some(ListEvent::Chosen(Chosen { letter: None, key })) => {
                     self.take_theme(&key, &all, scope, &now);
                     break;
                 }
-                Some(Deed::Searched(_)) => {}
+                Some(ListEvent::Searched(_)) => {}
             }
         }
         self.face.close();

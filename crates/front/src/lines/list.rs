@@ -4,7 +4,7 @@ use pollux_domain::terminal_text::visible;
 use pollux_tui::dialog::{LEFT, RESET, RIGHT, TAB};
 
 use super::{Lines, show};
-use crate::face::{Choice, ChoiceRow, Chosen};
+use crate::choice::{Choice, ChoiceRow, Chosen};
 
 /// Rows that are shown at once; words find the others.
 const SHOWN: usize = 50;
