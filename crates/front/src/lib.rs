@@ -8,6 +8,7 @@ mod clipboard;
 mod commands;
 mod desk;
 mod face;
+mod front_end;
 mod input;
 mod lines;
 mod presentation;
@@ -65,7 +66,7 @@ async fn attend(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> 
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
     let ended = visit(options, env, loaded, &mut face, subcommands).await;
-    start::leave(face, ended)
+    face.leave(ended)
 }
 
 async fn visit(
@@ -143,7 +144,7 @@ async fn converse(
     face: &mut Face,
 ) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
-    start::greet(face, turn, mode);
+    face.greet(turn, mode);
     if past.session.as_ref() != Some(&turn.session.id) {
         let (said, above) = turn.session.said(SHOWN);
         face.remember(said, above);

@@ -12,7 +12,6 @@ use tokio::task::spawn_blocking;
 use super::{Reopen, Then};
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
-use crate::screen::Message;
 
 const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";
 
@@ -158,18 +157,12 @@ impl Front<'_, '_> {
                 browser.previewed = None;
                 browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
-                if let Some(screen) = self.face.screen() {
-                    screen.tell(Message::Preview(key, lines));
-                }
+                self.face.show_preview(key, lines);
                 if !is_marked {
                     browser.preview();
                 }
             }
-            News::Hits { words, hits } => {
-                if let Some(screen) = self.face.screen() {
-                    screen.tell(Message::Hits(words, hits));
-                }
-            }
+            News::Hits { words, hits } => self.face.show_hits(words, hits),
         }
     }
 

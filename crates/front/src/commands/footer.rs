@@ -40,7 +40,7 @@ impl Front<'_, '_> {
                 change(&mut shown, &key, chosen.letter);
                 self.keep_setting(KEY, &Value::from(shown).to_string(), scope);
             }
-            self.look_anew();
+            self.face.look_anew(self.turn, &self.model);
         }
         self.face.close();
     }

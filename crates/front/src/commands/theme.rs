@@ -7,7 +7,7 @@ use pollux_tui::theme::{Shade, Theme};
 use super::settings::{other, two_scopes};
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
-use crate::screen::{Message, chosen_theme, themes};
+use crate::screen::{chosen_theme, themes};
 
 impl Front<'_, '_> {
     /// `/theme`
@@ -27,12 +27,12 @@ impl Front<'_, '_> {
         loop {
             match self.face.list_event().await {
                 None => {
-                    self.show_theme(&now);
+                    self.face.show_theme(&now);
                     break;
                 }
                 Some(ListEvent::Marked(name)) => {
                     if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
-                        self.show_theme(theme);
+                        self.face.show_theme(theme);
                     }
                 }
                 Some(ListEvent::Chosen(Chosen { letter: Some(_), key })) => {
@@ -53,16 +53,10 @@ impl Front<'_, '_> {
         let theme = all.iter().find(|(known, _)| known == name).map(|(_, theme)| theme);
         match (self.keep_setting("ui.theme", name, scope), theme) {
             (true, Some(theme)) => {
-                self.show_theme(theme);
+                self.face.show_theme(theme);
                 self.face.note(&format!("Theme: {name}"));
             }
-            _ => self.show_theme(before),
-        }
-    }
-
-    fn show_theme(&mut self, theme: &Theme) {
-        if let Some(screen) = self.face.screen() {
-            screen.tell(Message::Theme(Box::new(theme.clone())));
+            _ => self.face.show_theme(before),
         }
     }
 }
