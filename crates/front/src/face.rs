@@ -1,119 +1,29 @@
-//! What a conversation needs of whoever shows it: one interface for the screen and for plain lines.
+//! The front end of a conversation together with the signals that may end it: no question outlasts them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
-use pollux_domain::event::{Event, Severity, TurnEnd};
-use pollux_domain::exit::Received;
-use pollux_domain::id::CallId;
-use pollux_domain::terminal_text::plain;
-use pollux_host::Said;
+use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::failure::Failure;
+use pollux_host::{Conversation, Loaded, Prepared, Said};
 use pollux_output::Console;
-use pollux_tui::dialog::Manner;
+use pollux_tui::app::Facts;
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::{Item, Panel};
 
-use super::lines::{self, Lines, show};
-use super::screen::{Message, Screen, footer};
+use super::choice::{Choice, Chosen, ListEvent};
+use super::front_end::FrontEnd;
+use super::input::Input;
 use crate::signals::Signals;
 
 /// How long a conversation may take to end when the terminal is gone or the machine goes down.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// What the person did.
-#[derive(Debug)]
-pub(super) enum Input {
-    /// A prompt, a command with `/`, or a shell command with `!`.
-    Said(String),
-    /// Stop what runs; where nothing runs, leave.
-    Interrupt,
-    Decide {
-        call: CallId,
-        answer: Answer,
-    },
-    Mode(ApprovalMode),
-    /// Enough.
-    Leave,
-    /// The terminal is gone.
-    Gone,
-}
-
-/// Something to choose from.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Choice {
-    pub(super) title: String,
-    /// Words beside the title.
-    pub(super) note: String,
-    /// Lines above the list: what it is about.
-    pub(super) about: Vec<String>,
-    pub(super) headings: Vec<&'static str>,
-    pub(super) rows: Vec<ChoiceRow>,
-    /// Letters that do something with a row. A grave one must be pressed twice.
-    pub(super) letters: Vec<Letter>,
-    /// The key of the row that is marked at first.
-    pub(super) marked: Option<String>,
-    /// Lines below the list.
-    pub(super) foot: Vec<String>,
-    /// What the keys do, if not in the usual words.
-    pub(super) hint: Option<String>,
-    pub(super) manner: Manner,
-}
-
-#[derive(Debug, Clone, Default)]
-pub(super) struct ChoiceRow {
-    /// What the program knows it by.
-    pub(super) key: String,
-    pub(super) columns: Vec<String>,
-    /// More about it.
-    pub(super) preview: Vec<String>,
-    /// Colours of which a sample is shown.
-    pub(super) sample: Option<Box<Theme>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Letter {
-    pub(super) letter: char,
-    pub(super) about: &'static str,
-    pub(super) grave: bool,
-}
-
-/// What was chosen: a row, and the letter if it was not Enter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) key: String,
-    pub(super) letter: Option<char>,
-}
-
-/// What the person did with a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
-    Chosen(Chosen),
-    /// Another row is marked. Never told where rows cannot be marked.
-    Marked(String),
-    /// No row has these words.
-    Searched(String),
-}
-
-impl Choice {
-    /// A short list with numbers: keys and what stands in the rows.
-    pub(super) fn of<K: Into<String>, T: Into<String>>(
-        title: &str,
-        rows: impl IntoIterator<Item = (K, T)>,
-    ) -> Self {
-        let rows = rows.into_iter().map(|(key, text)| ChoiceRow {
-            key: key.into(),
-            columns: vec![text.into()],
-            ..ChoiceRow::default()
-        });
-        let manner = Manner { numbered: true, ..Manner::default() };
-        Self { title: title.to_owned(), rows: rows.collect(), manner, ..Self::default() }
-    }
-}
-
 /// Who shows a conversation and hears the person.
 pub(super) struct Face {
-    pub(super) kind: Kind,
+    front_end: Box<dyn FrontEnd>,
     signals: Signals,
     /// The signal that ends it all.
     pub(super) ended_by: Option<Received>,
@@ -121,164 +31,10 @@ pub(super) struct Face {
     deadline: Option<Instant>,
 }
 
-pub(super) enum Kind {
-    Lines(Box<Lines>),
-    Screen(Box<Screen>),
-}
-
+/// What the person is asked and does: a signal is heard whoever waits for what.
 impl Face {
-    pub(super) fn new(kind: Kind, signals: Signals) -> Self {
-        Self { kind, signals, ended_by: None, deadline: None }
-    }
-
-    pub(super) fn is_screen(&self) -> bool {
-        matches!(self.kind, Kind::Screen(_))
-    }
-
-    /// What is exported goes through it.
-    pub(super) fn console(&mut self) -> &mut Console {
-        match &mut self.kind {
-            Kind::Lines(lines) => &mut lines.console,
-            Kind::Screen(screen) => &mut screen.console,
-        }
-    }
-
-    /// A text for the person.
-    pub(super) fn note(&mut self, text: &str) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.console.note(text),
-            Kind::Screen(screen) => screen.say(Item::info(text)),
-        }
-    }
-
-    /// Figures.
-    pub(super) fn panel(&mut self, panel: Panel) {
-        match &mut self.kind {
-            Kind::Lines(lines) => panel.words().iter().for_each(|line| lines.console.note(line)),
-            Kind::Screen(screen) => screen.say(Item::Panel(Box::new(panel))),
-        }
-    }
-
-    /// Something for the end, when the conversation has left the screen.
-    pub(super) fn farewell(&mut self, item: Item) {
-        match (&mut self.kind, item) {
-            (Kind::Screen(screen), item) => screen.tell(Message::Farewell(item)),
-            (Kind::Lines(lines), Item::Panel(panel)) => {
-                panel.words().iter().for_each(|line| lines.console.note(line));
-            }
-            (Kind::Lines(lines), Item::Info(text)) => lines.console.note(&text),
-            (Kind::Lines(_), _) => {}
-        }
-    }
-
-    /// A text about something that went wrong.
-    pub(super) fn complain(&mut self, text: &str) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.console.note(text),
-            Kind::Screen(screen) => screen.say(Item::error(text)),
-        }
-    }
-
-    /// An empty screen to begin anew; what stood there can be scrolled to.
-    pub(super) fn clear(&mut self) {
-        if let Kind::Screen(screen) = &mut self.kind {
-            screen.tell(Message::Clear);
-        }
-    }
-
-    /// A text that the person may change and send.
-    pub(super) fn suggest(&mut self, text: &str) {
-        if let Kind::Screen(screen) = &mut self.kind {
-            screen.tell(Message::Text(text.to_owned()));
-        }
-    }
-
-    /// A sequence for the terminal that moves nothing.
-    pub(super) fn sequence(&mut self, sequence: &str) {
-        match &mut self.kind {
-            Kind::Lines(_) => show(sequence),
-            Kind::Screen(screen) => screen.tell(Message::Sequence(sequence.to_owned())),
-        }
-    }
-
-    /// What was said before, and how much of it is not shown.
-    pub(super) fn remember(&mut self, said: Vec<Said>, above: usize) {
-        if above > 0 {
-            self.note(&format!(
-                "{above} earlier messages are not shown; `pollux sessions show` has all of them."
-            ));
-        }
-        if let Kind::Screen(screen) = &self.kind {
-            let prompts = said.iter().filter_map(|said| match said {
-                Said::Prompt(text) => Some(text.clone()),
-                _ => None,
-            });
-            screen.tell(Message::Past(prompts.collect()));
-        }
-        for said in said {
-            match &mut self.kind {
-                Kind::Lines(_) => show(&lines::said(&said)),
-                Kind::Screen(screen) => screen.say(item(said)),
-            }
-        }
-    }
-
-    /// What a session tells.
-    pub(super) fn event(&mut self, event: &Event) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.event(event),
-            Kind::Screen(screen) => screen.event(event),
-        }
-    }
-
-    /// A turn begins with what was typed.
-    pub(super) fn begin(&mut self, typed: &str) {
-        if let Kind::Screen(screen) = &mut self.kind {
-            screen.begin(typed);
-        }
-    }
-
-    /// What can be named in a prompt from now on.
-    pub(super) fn offer(&self, conversation: &pollux_host::Conversation, loaded: &pollux_host::Loaded) {
-        if let Kind::Screen(screen) = &self.kind
-            && let Some(desk) = &screen.desk
-        {
-            desk.set_offers(conversation.offers(loaded));
-        }
-    }
-
-    /// Another sandbox is in force.
-    pub(super) fn confined(&mut self, turn: &pollux_host::Prepared<'_>, model: &str) {
-        let in_force = turn.sandbox.in_force(&turn.loaded.env);
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.sandbox = in_force.name(),
-            Kind::Screen(screen) => {
-                screen.tell(Message::Footer(Box::new(footer(turn.loaded, model, Some(&in_force)))));
-            }
-        }
-    }
-
-    /// A turn is over.
-    pub(super) fn over(&mut self, end: &TurnEnd) {
-        if let Kind::Lines(lines) = &mut self.kind {
-            lines.over(end);
-        }
-    }
-
-    /// The next prompt is awaited.
-    pub(super) fn ready(&mut self) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.ready(),
-            Kind::Screen(screen) => screen.ready(),
-        }
-    }
-
-    /// A prompt that somebody gave already.
-    pub(super) fn say_first(&mut self, prompt: String) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.ahead.push_back(prompt),
-            Kind::Screen(screen) => screen.pending.push_back(Input::Said(prompt)),
-        }
+    pub(super) fn new(front_end: Box<dyn FrontEnd>, signals: Signals) -> Self {
+        Self { front_end, signals, ended_by: None, deadline: None }
     }
 
     /// What the person does next. Nothing is lost when this is dropped half-way.
@@ -286,18 +42,7 @@ impl Face {
         if self.ended_by.is_some() {
             return Input::Leave;
         }
-        let Self { kind, signals, .. } = self;
-        let input = tokio::select! {
-            biased;
-            received = signals.next() => Err(received),
-            input = async {
-                match kind {
-                    Kind::Lines(lines) => lines.input().await,
-                    Kind::Screen(screen) => screen.input().await,
-                }
-            } => Ok(input),
-        };
-        match input {
+        match unless_signalled(&mut self.signals, self.front_end.input()).await {
             Ok(Input::Gone) => self.signalled(Received::HangUp),
             Ok(input) => input,
             Err(received) => self.signalled(received),
@@ -326,17 +71,11 @@ impl Face {
     }
 
     /// A question's answer; `None` when it was left, or there is nobody any more.
-    async fn answer<T>(&mut self, asked: impl AsyncFnOnce(&mut Kind) -> Option<T>) -> Option<T> {
+    async fn answer<T>(&mut self, asked: impl AsyncFnOnce(&mut dyn FrontEnd) -> Option<T>) -> Option<T> {
         if self.ended_by.is_some() {
             return None;
         }
-        let Self { kind, signals, .. } = self;
-        let answer = tokio::select! {
-            biased;
-            received = signals.next() => Err(received),
-            answer = asked(kind) => Ok(answer),
-        };
-        match answer {
+        match unless_signalled(&mut self.signals, asked(self.front_end.as_mut())).await {
             Ok(answer) => answer,
             Err(received) => {
                 self.signalled(received);
@@ -373,136 +112,197 @@ impl Face {
         }
     }
 
-    /// It is taken when the next prompt is awaited.
-    pub(super) fn put_back(&mut self, input: Input) {
-        match (&mut self.kind, input) {
-            (Kind::Screen(screen), input) => screen.later.push_back(input),
-            (Kind::Lines(lines), Input::Said(text)) => lines.later.push_back(text),
-            (Kind::Lines(lines), Input::Leave) => lines.leaving = true,
-            (Kind::Lines(_), _) => {}
-        }
-    }
-
     /// A line that the person types; `None` when they leave the question.
     pub(super) async fn line(&mut self, question: &str) -> Option<String> {
-        self.entry(question, false).await
+        self.answer(async |front_end| front_end.entry(question, false).await).await
     }
 
     /// The same for what nobody should read over their shoulder.
     pub(super) async fn secret(&mut self, question: &str) -> Option<String> {
-        self.entry(question, true).await
-    }
-
-    async fn entry(&mut self, question: &str, secret: bool) -> Option<String> {
-        self.answer(async |kind| match kind {
-            Kind::Lines(lines) => lines.line(question, secret).await,
-            Kind::Screen(screen) => screen.line(question, secret).await,
-        })
-        .await
+        self.answer(async |front_end| front_end.entry(question, true).await).await
     }
 
     /// Only a clear yes is one.
     pub(super) async fn agrees(&mut self, question: &str) -> bool {
-        match &mut self.kind {
-            Kind::Lines(_) => {
-                let answer = self.line(&format!("{question} (yes or no): ")).await.unwrap_or_default();
-                matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
-            }
-            Kind::Screen(_) => {
-                let choice = Choice::of(question, [("yes", "Yes"), ("no", "No")]);
-                self.choose(choice).await.is_some_and(|chosen| chosen.key == "yes")
-            }
-        }
+        let answer = self.answer(async |front_end| Some(front_end.agrees(question).await));
+        answer.await.unwrap_or(false)
     }
 
     /// One of several; `None` when the person leaves. After a letter the list stays until it is asked for again or
     /// [`Face::close`]d.
     pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
-        self.present(choice);
-        loop {
-            if let Deed::Chosen(chosen) = self.deed().await? {
-                return Some(chosen);
-            }
-        }
-    }
-
-    /// Shows a list, or what became of it.
-    pub(super) fn present(&mut self, choice: Choice) {
-        match &mut self.kind {
-            Kind::Lines(lines) => lines.presented = Some(choice),
-            Kind::Screen(screen) => screen.present(choice),
-        }
+        self.answer(async |front_end| front_end.choose(choice).await).await
     }
 
     /// What the person does with the list; `None` when they leave it. Where it is a screen, nothing is lost when this
     /// is dropped half-way.
-    pub(super) async fn deed(&mut self) -> Option<Deed> {
-        self.answer(async |kind| match kind {
-            Kind::Lines(lines) => lines.choose().await.map(Deed::Chosen),
-            Kind::Screen(screen) => screen.deed().await,
-        })
-        .await
-    }
-
-    /// The screen, where there is one.
-    pub(super) fn screen(&self) -> Option<&Screen> {
-        match &self.kind {
-            Kind::Lines(_) => None,
-            Kind::Screen(screen) => Some(screen),
-        }
-    }
-
-    /// Takes a list away that stayed after a letter.
-    pub(super) fn close(&mut self) {
-        if let Kind::Screen(screen) = &mut self.kind {
-            screen.close();
-        }
+    pub(super) async fn list_event(&mut self) -> Option<ListEvent> {
+        self.answer(async |front_end| front_end.list_event().await).await
     }
 
     /// Asks about a call; `None` where the answer comes as [`Input::Decide`].
     pub(super) async fn ask(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
-        if self.is_screen() {
-            return None;
+        let asked = self.front_end.ask(request)?;
+        if self.ended_by.is_some() {
+            return Some(Answer::Cancel);
         }
-        let answer = self.answer(async |kind| match kind {
-            Kind::Lines(lines) => Some(lines.ask(request).await),
-            Kind::Screen(_) => None,
-        });
-        Some(answer.await.unwrap_or(Answer::Cancel))
+        match unless_signalled(&mut self.signals, asked).await {
+            Ok(answer) => Some(answer),
+            Err(received) => {
+                self.signalled(received);
+                Some(Answer::Cancel)
+            }
+        }
     }
 
-    /// A person's own command begins; what it prints goes to the result.
+    /// Gives the terminal back, and says how it ended.
+    pub(super) fn leave(self, ended: Result<(), Failure>) -> ExitKind {
+        let exit = self.front_end.leave(self.ended_by.is_some(), ended);
+        self.ended_by.map_or(exit, Received::exit)
+    }
+}
+
+/// What is shown, as [`FrontEnd`] tells.
+impl Face {
+    pub(super) fn is_screen(&self) -> bool {
+        self.front_end.is_screen()
+    }
+
+    pub(super) fn console(&mut self) -> &mut Console {
+        self.front_end.console()
+    }
+
+    pub(super) fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode) {
+        self.front_end.greet(turn, mode);
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        self.front_end.event(event);
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        self.front_end.note(text);
+    }
+
+    pub(super) fn complain(&mut self, text: &str) {
+        self.front_end.complain(text);
+    }
+
+    pub(super) fn panel(&mut self, panel: Panel) {
+        self.front_end.panel(panel);
+    }
+
+    pub(super) fn farewell(&mut self, item: Item) {
+        self.front_end.farewell(item);
+    }
+
+    /// What was said before, and how much of it is not shown.
+    pub(super) fn remember(&mut self, said: Vec<Said>, above: usize) {
+        if above > 0 {
+            self.note(&format!(
+                "{above} earlier messages are not shown; `pollux sessions show` has all of them."
+            ));
+        }
+        self.front_end.remember(said);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.front_end.clear();
+    }
+
+    pub(super) fn suggest(&mut self, text: &str) {
+        self.front_end.suggest(text);
+    }
+
+    pub(super) fn sequence(&mut self, sequence: &str) {
+        self.front_end.sequence(sequence);
+    }
+
+    pub(super) fn begin(&mut self, typed: &str) {
+        self.front_end.begin(typed);
+    }
+
+    pub(super) fn over(&mut self, end: &TurnEnd) {
+        self.front_end.over(end);
+    }
+
+    pub(super) fn ready(&mut self) {
+        self.front_end.ready();
+    }
+
+    pub(super) fn offer(&mut self, conversation: &Conversation, loaded: &Loaded) {
+        self.front_end.offer(conversation, loaded);
+    }
+
+    pub(super) fn show_facts(&mut self, facts: Facts) {
+        self.front_end.show_facts(facts);
+    }
+
+    pub(super) fn confined(&mut self, turn: &Prepared<'_>, model: &str) {
+        self.front_end.confined(turn, model);
+    }
+
+    pub(super) fn look_anew(&mut self, turn: &Prepared<'_>, model: &str) {
+        self.front_end.look_anew(turn, model);
+    }
+
+    pub(super) fn show_theme(&mut self, theme: &Theme) {
+        self.front_end.show_theme(theme);
+    }
+
+    pub(super) fn set_vim(&mut self, on: bool) {
+        self.front_end.set_vim(on);
+    }
+
+    pub(super) fn prefer_editor(&mut self, id: Option<&str>) {
+        self.front_end.prefer_editor(id);
+    }
+
     pub(super) fn begin_shell(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
-        match &mut self.kind {
-            Kind::Lines(_) => Box::new(|text: &str| show(&plain(text))),
-            Kind::Screen(screen) => screen.begin_shell(command),
-        }
+        self.front_end.begin_shell(command)
     }
 
-    /// It is over; a line about how, unless it went well.
     pub(super) fn end_shell(&mut self, said: Option<&str>) {
-        match &mut self.kind {
-            Kind::Lines(lines) => said.into_iter().for_each(|line| lines.console.note(line)),
-            Kind::Screen(screen) => screen.end_shell(said),
-        }
+        self.front_end.end_shell(said);
     }
 
-    /// Whether nobody sees it any more.
+    pub(super) fn say_first(&mut self, prompt: String) {
+        self.front_end.say_first(prompt);
+    }
+
+    pub(super) fn put_back(&mut self, input: Input) {
+        self.front_end.put_back(input);
+    }
+
+    pub(super) fn present(&mut self, choice: Choice) {
+        self.front_end.present(choice);
+    }
+
+    pub(super) fn show_preview(&mut self, key: String, lines: Vec<String>) {
+        self.front_end.show_preview(key, lines);
+    }
+
+    pub(super) fn show_hits(&mut self, words: String, hits: Vec<(String, String)>) {
+        self.front_end.show_hits(words, hits);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.front_end.close();
+    }
+
     pub(super) fn is_broken(&self) -> bool {
-        match &self.kind {
-            Kind::Lines(lines) => lines.console.is_broken(),
-            Kind::Screen(_) => false,
-        }
+        self.front_end.is_broken()
     }
 }
 
-fn item(said: Said) -> Item {
-    match said {
-        Said::Prompt(text) => Item::Prompt(text),
-        Said::Answer(text) => Item::Answer { text, goes_on: false },
-        Said::Call { name, about, went_well } => Item::Call { name, about, went_well },
-        Said::Note(Severity::Info, text) => Item::info(text),
-        Said::Note(Severity::Warning, text) => Item::warning(text),
-        Said::Note(Severity::Error, text) => Item::error(text),
+/// What is awaited, unless a signal comes first.
+async fn unless_signalled<T>(signals: &mut Signals, awaited: impl Future<Output = T>) -> Result<T, Received> {
+    tokio::select! {
+        biased;
+        received = signals.next() => Err(received),
+        awaited = awaited => Ok(awaited),
     }
 }
+
+#[cfg(test)]
+mod tests;

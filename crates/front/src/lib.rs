@@ -3,10 +3,13 @@
 //! The flow is here: prompts, commands, turns. How it is shown and heard is the business of a [`Face`]: the screen, or
 //! plain lines where a screen would be in the way.
 
+mod choice;
 mod clipboard;
 mod commands;
 mod desk;
 mod face;
+mod front_end;
+mod input;
 mod lines;
 mod presentation;
 mod screen;
@@ -31,7 +34,8 @@ use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{Anew, Line, Reopen, Then};
-use self::face::{Face, Input};
+use self::face::Face;
+use self::input::Input;
 
 pub use self::commands::{Captured, Subcommands, reserved};
 pub(crate) use self::commands::{Command, Subcommand, listing};
@@ -62,7 +66,7 @@ async fn attend(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> 
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
     let ended = visit(options, env, loaded, &mut face, subcommands).await;
-    start::leave(face, ended)
+    face.leave(ended)
 }
 
 async fn visit(
@@ -140,7 +144,7 @@ async fn converse(
     face: &mut Face,
 ) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
-    start::greet(face, turn, mode);
+    face.greet(turn, mode);
     if past.session.as_ref() != Some(&turn.session.id) {
         let (said, above) = turn.session.said(SHOWN);
         face.remember(said, above);

@@ -11,30 +11,35 @@ mod words;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use pollux_domain::approval::ApprovalMode;
+use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
-use pollux_domain::terminal_text::{one_line, visible};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::{one_line, plain, visible};
+use pollux_host::{Prepared, Said, VERSION};
 use pollux_output::Console;
 use pollux_tui::places::Places;
 
 use self::keyboard::Keyboard;
-pub(super) use self::words::said;
-use super::face::{Choice, Input};
+use super::choice::{Choice, ListEvent};
+use super::front_end::{FrontEnd, Pending};
+use super::input::Input;
+use crate::presentation::places;
 
 pub(super) struct Lines {
-    pub(super) console: Console,
+    console: Console,
     keyboard: Keyboard,
     /// Prompts that were typed before the model was done.
-    pub(super) ahead: VecDeque<String>,
+    ahead: VecDeque<String>,
     /// The same, of what is looked at only when the next prompt is awaited.
-    pub(super) later: VecDeque<String>,
-    pub(super) leaving: bool,
+    later: VecDeque<String>,
+    leaving: bool,
     /// The list that is put next.
-    pub(super) presented: Option<Choice>,
+    presented: Option<Choice>,
     /// Where paths are seen from.
-    pub(super) places: Places,
+    places: Places,
     /// The sandbox in force.
-    pub(super) sandbox: String,
+    sandbox: String,
     /// The model's answer has begun.
     speaking: bool,
 }
@@ -56,7 +61,38 @@ impl Lines {
         })
     }
 
-    pub(super) fn event(&mut self, event: &Event) {
+    /// The approval mode in words; the one that asks for nothing says what confines it.
+    fn mode(&self, mode: ApprovalMode) -> String {
+        match mode {
+            ApprovalMode::Yolo if self.sandbox == "no sandbox" => "Mode yolo, no sandbox".to_owned(),
+            ApprovalMode::Yolo => format!("Mode yolo, sandbox {}", self.sandbox),
+            mode => format!("Mode {mode}"),
+        }
+    }
+
+    async fn line(&mut self, question: &str, secret: bool) -> Option<String> {
+        let before = self.keyboard.typed_before();
+        self.ahead.extend(before);
+        // Before the question: some answer at once.
+        let _unseen = secret.then(keyboard::Unseen::begin);
+        show(&visible(question));
+        self.keyboard.line().await
+    }
+}
+
+impl FrontEnd for Lines {
+    fn console(&mut self) -> &mut Console {
+        &mut self.console
+    }
+
+    fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode) {
+        self.places = places(turn.loaded);
+        self.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
+        let mode = self.mode(mode);
+        self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
+    }
+
+    fn event(&mut self, event: &Event) {
         if let Event::HookRan(report) = event {
             self.console.export(event);
             if let Some(line) = words::hook(report) {
@@ -88,7 +124,19 @@ impl Lines {
         }
     }
 
-    pub(super) fn over(&mut self, end: &TurnEnd) {
+    fn note(&mut self, text: &str) {
+        self.console.note(text);
+    }
+
+    fn remember(&mut self, said: Vec<Said>) {
+        said.iter().for_each(|said| show(&words::said(said)));
+    }
+
+    fn sequence(&mut self, sequence: &str) {
+        show(sequence);
+    }
+
+    fn over(&mut self, end: &TurnEnd) {
         show("\n");
         if let Some(line) = words::end(end) {
             self.console.note(&line);
@@ -101,42 +149,77 @@ impl Lines {
         }
     }
 
-    /// The approval mode in words; the one that asks for nothing says what confines it.
-    pub(super) fn mode(&self, mode: ApprovalMode) -> String {
-        match mode {
-            ApprovalMode::Yolo if self.sandbox == "no sandbox" => "Mode yolo, no sandbox".to_owned(),
-            ApprovalMode::Yolo => format!("Mode yolo, sandbox {}", self.sandbox),
-            mode => format!("Mode {mode}"),
-        }
-    }
-
-    pub(super) fn ready(&mut self) {
+    fn ready(&mut self) {
         self.ahead.append(&mut self.later);
         if self.ahead.is_empty() {
             show(&format!("{PROMPT}{}", visible(self.keyboard.begun())));
         }
     }
 
-    pub(super) async fn input(&mut self) -> Input {
-        if self.leaving {
-            return Input::Leave;
-        }
-        if let Some(typed) = self.ahead.pop_front() {
-            return Input::Said(typed);
-        }
-        match self.keyboard.message().await {
-            Some(line) => Input::Said(line),
-            None => Input::Leave,
+    fn confined(&mut self, turn: &Prepared<'_>, _model: &str) {
+        self.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
+    }
+
+    fn begin_shell(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        Box::new(|text: &str| show(&plain(text)))
+    }
+
+    fn input(&mut self) -> Pending<'_, Input> {
+        Box::pin(async move {
+            if self.leaving {
+                return Input::Leave;
+            }
+            if let Some(typed) = self.ahead.pop_front() {
+                return Input::Said(typed);
+            }
+            match self.keyboard.message().await {
+                Some(line) => Input::Said(line),
+                None => Input::Leave,
+            }
+        })
+    }
+
+    fn say_first(&mut self, prompt: String) {
+        self.ahead.push_back(prompt);
+    }
+
+    fn put_back(&mut self, input: Input) {
+        match input {
+            Input::Said(text) => self.later.push_back(text),
+            Input::Leave => self.leaving = true,
+            _ => {}
         }
     }
 
-    pub(super) async fn line(&mut self, question: &str, secret: bool) -> Option<String> {
-        let before = self.keyboard.typed_before();
-        self.ahead.extend(before);
-        // Before the question: some answer at once.
-        let _unseen = secret.then(keyboard::Unseen::begin);
-        show(&visible(question));
-        self.keyboard.line().await
+    fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
+        Some(Box::pin(self.put_request(request)))
+    }
+
+    fn entry<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {
+        Box::pin(self.line(question, secret))
+    }
+
+    fn agrees<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
+        Box::pin(async move { self.says_yes(&format!("{question} (yes or no): ")).await })
+    }
+
+    fn present(&mut self, choice: Choice) {
+        self.presented = Some(choice);
+    }
+
+    fn list_event(&mut self) -> Pending<'_, Option<ListEvent>> {
+        Box::pin(async move { self.put_presented().await.map(ListEvent::Chosen) })
+    }
+
+    fn is_broken(&self) -> bool {
+        self.console.is_broken()
+    }
+
+    fn leave(self: Box<Self>, _signalled: bool, ended: Result<(), Failure>) -> ExitKind {
+        match ended {
+            Ok(()) => ExitKind::Success,
+            Err(failure) => self.console.fail(&failure),
+        }
     }
 }
 
@@ -144,7 +227,7 @@ impl Lines {
 const PROMPT: &str = "User: ";
 
 /// Prints at once, without a line end.
-pub(super) fn show(text: &str) {
+fn show(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

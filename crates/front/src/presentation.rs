@@ -1,4 +1,5 @@
-//! How a run is printed: the style that settings and command line ask for, and what telemetry is told first.
+//! How a run is printed: the style that settings and command line ask for, where paths are seen from, and what
+//! telemetry is told first.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use pollux_config::groups::{Dialect, Output, OutputFormat};
 use pollux_domain::failure::Colour;
 use pollux_domain::time::SystemClock;
 use pollux_host::request::{RawOutput, Request};
-use pollux_host::{Prepared, VERSION};
+use pollux_host::{Loaded, Prepared, VERSION};
 use pollux_output::telemetry::{Configuration, Identity};
 use pollux_output::{Console, Style};
+use pollux_tui::places::Places;
 use serde_json::Value;
 
 pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
@@ -63,6 +65,14 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
         output_format: groups.output.format.as_str().to_owned(),
     };
     console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
+}
+
+/// Where paths are seen from.
+pub(crate) fn places(loaded: &Loaded) -> Places {
+    let root = loaded.project.root();
+    let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
+    let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
+    Places { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The screen lives on a thread of its own (`stage.rs`), so that keys are answered whatever the conversation does.
 //! This is the conversation's end of it: messages go there, what the person does comes back.
 
+mod front_end;
 mod look;
 mod mailbox;
 mod stage;
@@ -19,7 +20,7 @@ use pollux_domain::event::Event;
 use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
-use pollux_tui::dialog::{Entry, Picker, Row};
+use pollux_tui::dialog::{Entry, Picker};
 use pollux_tui::places::Places;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::theme::Theme;
@@ -29,16 +30,17 @@ use tokio::sync::{mpsc, oneshot};
 use self::mailbox::Mailbox;
 use self::stage::Stage;
 use self::watch::{Manner, Watchman};
-use super::face::{Choice, Deed, Input};
+use super::choice::ListEvent;
+use super::input::Input;
 
-pub(super) use self::look::{first_look, footer, is_on, keys, manner, places, settings};
+pub(super) use self::look::{first_look, is_on, keys, manner};
 pub(super) use self::themes::{chosen_theme, themes};
 
 /// What a person does and nobody has looked at yet; more is refused, and said so.
 const WAITING: usize = 1024;
 /// How long a screen may take to give the terminal back when a person leaves, and when the terminal may be gone.
-pub(super) const IN_ORDER: Duration = Duration::from_secs(10);
-pub(super) const PROMPTLY: Duration = Duration::from_millis(300);
+const IN_ORDER: Duration = Duration::from_secs(10);
+const PROMPTLY: Duration = Duration::from_millis(300);
 
 /// What the screen needs of the machine. It is called beside the screen's thread, except for [`Desk::edit`], which
 /// has the terminal to itself.
@@ -70,7 +72,7 @@ pub(crate) enum Clip {
 }
 
 /// What the screen is told.
-pub(super) enum Message {
+enum Message {
     Event(Box<Event>),
     Say(Item),
     /// Something to be said when everything is over.
@@ -82,7 +84,7 @@ pub(super) enum Message {
     /// The next prompt is awaited.
     Ready,
     /// A list; what is done with it is told until it is gone.
-    Pick(Box<Picker>, mpsc::Sender<Deed>),
+    Pick(Box<Picker>, mpsc::Sender<ListEvent>),
     /// More about a row of the list.
     Preview(String, Vec<String>),
     /// Rows of the list in which words are found elsewhere, with the place.
@@ -116,21 +118,21 @@ pub(super) enum Message {
 }
 
 pub(super) struct Screen {
-    pub(super) console: Console,
+    console: Console,
     /// How failures are told once the terminal is given back.
-    pub(super) style: Style,
+    style: Style,
     to: Mailbox,
     from: mpsc::Receiver<Input>,
     /// What is taken before anything that comes.
-    pub(super) pending: VecDeque<Input>,
+    pending: VecDeque<Input>,
     /// What is taken when the next prompt is awaited.
-    pub(super) later: VecDeque<Input>,
+    later: VecDeque<Input>,
     /// What is done with the list that is open.
-    deeds: Option<mpsc::Receiver<Deed>>,
+    list_events: Option<mpsc::Receiver<ListEvent>>,
     /// Lives as long as that list.
-    picking: Option<mpsc::WeakSender<Deed>>,
+    picking: Option<mpsc::WeakSender<ListEvent>>,
     /// It is told what a conversation offers.
-    pub(super) desk: Option<Arc<crate::desk::Machine>>,
+    desk: Option<Arc<crate::desk::Machine>>,
     thread: Option<JoinHandle<()>>,
     /// Notices that the terminal is gone, whatever the screen's thread is at.
     _watchman: Watchman,
@@ -153,7 +155,7 @@ impl Screen {
             from,
             pending,
             later,
-            deeds: None,
+            list_events: None,
             picking: None,
             desk: None,
             thread: Some(thread),
@@ -161,78 +163,18 @@ impl Screen {
         })
     }
 
-    pub(super) fn tell(&self, message: Message) {
+    fn tell(&self, message: Message) {
         // A screen that is gone has been left; that is noticed where input is awaited.
         self.to.send(message);
     }
 
-    pub(super) fn say(&self, item: Item) {
+    fn say(&self, item: Item) {
         self.tell(Message::Say(item));
-    }
-
-    pub(super) fn event(&mut self, event: &Event) {
-        self.console.export(event);
-        self.tell(Message::Event(Box::new(event.clone())));
-    }
-
-    pub(super) fn begin(&self, typed: &str) {
-        self.tell(Message::Begin(typed.to_owned()));
-    }
-
-    pub(super) fn ready(&mut self) {
-        self.pending.append(&mut self.later);
-        self.tell(Message::Ready);
-    }
-
-    pub(super) async fn input(&mut self) -> Input {
-        match self.pending.pop_front() {
-            Some(input) => input,
-            None => self.from.recv().await.unwrap_or(Input::Gone),
-        }
-    }
-
-    pub(super) async fn line(&self, question: &str, secret: bool) -> Option<String> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Message::Enter(Entry::new(question, secret), answer));
-        answered.await.ok().flatten()
-    }
-
-    pub(super) fn present(&mut self, choice: Choice) {
-        // What was done before the list changed still counts.
-        let deeds = match self.picking.as_ref().and_then(mpsc::WeakSender::upgrade) {
-            Some(deeds) => deeds,
-            None => {
-                let (deeds, done) = mpsc::channel(WAITING);
-                self.deeds = Some(done);
-                deeds
-            }
-        };
-        self.picking = Some(deeds.downgrade());
-        self.tell(Message::Pick(Box::new(picker(choice)), deeds));
-    }
-
-    pub(super) async fn deed(&mut self) -> Option<Deed> {
-        self.deeds.as_mut()?.recv().await
-    }
-
-    /// A box for what a command of the person's prints.
-    pub(super) fn begin_shell(&self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
-        self.begin(&format!("!{command}"));
-        let to = self.to.clone();
-        Box::new(move |text: &str| to.send(Message::ShellOutput(text.to_owned())))
-    }
-
-    pub(super) fn end_shell(&self, said: Option<&str>) {
-        self.tell(Message::ShellEnded(said.map(str::to_owned)));
-    }
-
-    pub(super) fn close(&self) {
-        self.tell(Message::Close);
     }
 
     /// Gives the terminal back; these are the last words on it. A screen that does not answer is not waited for: it
     /// may be reading from a terminal that is gone, or wait for an editor.
-    pub(super) fn end(&mut self, last: Vec<Item>, patience: Duration) {
+    fn end(&mut self, last: Vec<Item>, patience: Duration) {
         self.tell(Message::End(last));
         self.to.close();
         let Some(thread) = self.thread.take() else { return };
@@ -251,26 +193,4 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.end(Vec::new(), PROMPTLY);
     }
-}
-
-fn picker(choice: Choice) -> Picker {
-    let rows = choice.rows.into_iter().map(|row| Row {
-        key: row.key,
-        columns: row.columns,
-        preview: row.preview,
-        sample: row.sample,
-    });
-    let mut picker = Picker::new(choice.title, &choice.headings, rows.collect())
-        .manner(choice.manner)
-        .note(choice.note)
-        .about(choice.about)
-        .foot(choice.foot);
-    if let Some(hint) = choice.hint {
-        picker = picker.hint(hint);
-    }
-    if let Some(key) = &choice.marked {
-        picker = picker.mark(key);
-    }
-    let letters = choice.letters.iter();
-    letters.fold(picker, |picker, letter| picker.letter(letter.letter, letter.about, letter.grave))
 }

@@ -1,20 +1,19 @@
-//! How a conversation begins and ends: who shows it, whether the folder is trusted, a way to the model.
+//! How a conversation begins: who shows it, whether the folder is trusted, a way to the model.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 
 use pollux_config::env::Env;
-use pollux_domain::approval::ApprovalMode;
-use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
+use pollux_host::prepare;
 use pollux_host::request::Request;
-use pollux_host::{VERSION, prepare};
 use pollux_host::{agents, trust};
 use pollux_output::Console;
 
-use super::face::{Choice, Face, Kind};
+use super::choice::Choice;
+use super::face::Face;
+use super::front_end::FrontEnd;
 use super::lines::Lines;
-use super::screen::{Desk, IN_ORDER, Message, PROMPTLY, Screen, first_look, footer, manner, places};
+use super::screen::{Screen, first_look, manner};
 use crate::presentation::style;
 use crate::signals::Signals;
 
@@ -22,34 +21,20 @@ use crate::signals::Signals;
 pub(super) fn face(options: &Request, env: &Env, loaded: &pollux_host::Loaded) -> io::Result<Face> {
     let signals = Signals::listen()?;
     let style = style(&loaded.groups.output, options, env);
-    let kind = if draws(env, loaded) {
+    let front_end: Box<dyn FrontEnd> = if draws(env, loaded) {
         let mode = options.approval.unwrap_or(loaded.groups.general.approval_mode);
         let app = first_look(loaded, mode);
-        Kind::Screen(Box::new(Screen::open(app, manner(loaded), style)?))
+        Box::new(Screen::open(app, manner(loaded), style)?)
     } else {
-        Kind::Lines(Box::new(Lines::open(Console::of_process(style))?))
+        Box::new(Lines::open(Console::of_process(style))?)
     };
-    Ok(Face::new(kind, signals))
+    Ok(Face::new(front_end, signals))
 }
 
 fn draws(env: &Env, loaded: &pollux_host::Loaded) -> bool {
     let dumb = env.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     let read_aloud = super::screen::is_on(&loaded.settings, "ui.accessibility.screenReader");
     io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb && !read_aloud
-}
-
-/// Gives the terminal back, and says how it ended.
-pub(super) fn leave(mut face: Face, ended: Result<(), Failure>) -> ExitKind {
-    let by = face.ended_by;
-    if let Kind::Screen(screen) = &mut face.kind {
-        screen.end(Vec::new(), if by.is_some() { PROMPTLY } else { IN_ORDER });
-    }
-    let exit = match (ended, face.kind) {
-        (Ok(()), _) => ExitKind::Success,
-        (Err(failure), Kind::Lines(lines)) => lines.console.fail(&failure),
-        (Err(failure), Kind::Screen(screen)) => screen.fail(&failure),
-    };
-    by.map_or(exit, Received::exit)
 }
 
 /// The settings, once it is settled whether the folder is trusted. Nothing of it is used before.
@@ -125,37 +110,4 @@ pub(super) async fn prepared<'a>(
     let turn = prepare(options, loaded, &mut |line| notes.push(line.to_owned()));
     notes.iter().for_each(|line| face.note(line));
     turn
-}
-
-/// First words.
-pub(super) fn greet(face: &mut Face, turn: &pollux_host::Prepared<'_>, mode: ApprovalMode) {
-    match &mut face.kind {
-        Kind::Lines(lines) => {
-            let in_force = turn.sandbox.in_force(&turn.loaded.env);
-            lines.places = places(turn.loaded);
-            lines.sandbox = in_force.name();
-            let mode = lines.mode(mode);
-            face.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
-        }
-        Kind::Screen(screen) => {
-            let model = &turn.loaded.groups.model.name;
-            let in_force = turn.sandbox.in_force(&turn.loaded.env);
-            screen.tell(Message::Footer(Box::new(footer(turn.loaded, model, Some(&in_force)))));
-            screen.tell(Message::Places(Box::new(places(turn.loaded))));
-            let auth = turn.credentials.auth_type.as_deref();
-            let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
-            screen.tell(Message::SignedIn(sign_in.unwrap_or_default()));
-            let desk = crate::desk::desk(turn.loaded);
-            screen.tell(Message::Desk(Arc::clone(&desk) as Arc<dyn Desk>));
-            screen.desk = Some(desk);
-        }
-    }
-}
-
-impl Screen {
-    fn fail(self: Box<Self>, failure: &Failure) -> ExitKind {
-        let style = self.style.clone();
-        drop(self);
-        Console::of_process(style).fail(failure)
-    }
 }

@@ -7,7 +7,8 @@ use pollux_host::request::{Request, Scope};
 
 use super::{Reopen, Then};
 use crate::Front;
-use crate::face::{Choice, Face};
+use crate::choice::Choice;
+use crate::face::Face;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
 another program may not use. An API key costs nothing to begin with.";

@@ -11,8 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::{Reopen, Then};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
-use crate::screen::Message;
+use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
 
 const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";
 
@@ -77,17 +76,17 @@ impl Front<'_, '_> {
         loop {
             tokio::select! {
                 biased;
-                deed = self.face.deed() => match deed {
+                event = self.face.list_event() => match event {
                     None => return Then::GoOn,
-                    Some(Deed::Marked(key)) => {
+                    Some(ListEvent::Marked(key)) => {
                         browser.marked = Some(key);
                         browser.preview();
                     }
-                    Some(Deed::Searched(words)) => browser.search(words),
-                    Some(Deed::Chosen(Chosen { letter: Some(letter), key })) => {
+                    Some(ListEvent::Searched(words)) => browser.search(words),
+                    Some(ListEvent::Chosen(Chosen { letter: Some(letter), key })) => {
                         self.changed(letter, key, &mut browser).await;
                     }
-                    Some(Deed::Chosen(Chosen { letter: None, key })) => {
+                    Some(ListEvent::Chosen(Chosen { letter: None, key })) => {
                         if let Some(chat) = browser.rows.iter().find(|chat| chat.id == key).cloned() {
                             return self.take_up(&chat).await;
                         }
@@ -158,18 +157,12 @@ impl Front<'_, '_> {
                 browser.previewed = None;
                 browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
-                if let Some(screen) = self.face.screen() {
-                    screen.tell(Message::Preview(key, lines));
-                }
+                self.face.show_preview(key, lines);
                 if !is_marked {
                     browser.preview();
                 }
             }
-            News::Hits { words, hits } => {
-                if let Some(screen) = self.face.screen() {
-                    screen.tell(Message::Hits(words, hits));
-                }
-            }
+            News::Hits { words, hits } => self.face.show_hits(words, hits),
         }
     }
 

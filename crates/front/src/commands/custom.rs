@@ -3,7 +3,7 @@
 use pollux_host::{CommandList, Conversation, Invocation};
 
 use crate::Front;
-use crate::face::Choice;
+use crate::choice::Choice;
 
 const USAGE: &str = "Use \"/commands list\" to view available .toml files, or \"/commands reload\" to reload custom command definitions.";
 const NONE: &str = "No custom command files (.toml) found.";

@@ -5,7 +5,7 @@ use pollux_host::request::Scope;
 use pollux_host::settings::bare;
 
 use crate::Front;
-use crate::face::{Choice, ChoiceRow};
+use crate::choice::{Choice, ChoiceRow};
 
 const KEY: &str = "general.preferredEditor";
 const NONE: &str = "none";
@@ -22,9 +22,7 @@ impl Front<'_, '_> {
             self.face.complain(&failure.message());
             return;
         }
-        if let Some(desk) = self.face.screen().and_then(|screen| screen.desk.as_ref()) {
-            desk.prefer_editor(id);
-        }
+        self.face.prefer_editor(id);
         self.face.note(&format!("Preferred editor: {}", name(&chosen.key)));
     }
 

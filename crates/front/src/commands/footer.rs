@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, Letter};
 
 const KEY: &str = "ui.footer.items";
 const LABELS: &str = "ui.footer.showLabels";
@@ -40,7 +40,7 @@ impl Front<'_, '_> {
                 change(&mut shown, &key, chosen.letter);
                 self.keep_setting(KEY, &Value::from(shown).to_string(), scope);
             }
-            self.look_anew();
+            self.face.look_anew(self.turn, &self.model);
         }
         self.face.close();
     }

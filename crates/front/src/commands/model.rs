@@ -6,7 +6,7 @@ use pollux_host::request::Scope;
 use pollux_tui::dialog::{Manner, TAB};
 
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Chosen, Letter};
+use crate::choice::{Choice, ChoiceRow, Chosen, Letter};
 
 const USAGE: &str = "Usage: /model set <name> [--persist]";
 const AUTO: &str = "auto";

@@ -6,7 +6,7 @@ use pollux_host::FilePlan;
 
 use super::{Anew, Then};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow};
+use crate::choice::{Choice, ChoiceRow};
 
 /// Most characters of a prompt in the list.
 const SHOWN: usize = 80;

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::{Reopen, Then};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Letter};
-use crate::screen::{Message, footer, settings as looks};
+use crate::choice::{Choice, ChoiceRow, Letter};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
 
@@ -69,7 +68,7 @@ impl Front<'_, '_> {
                     if !changed.iter().any(|known| known.path == key.path) {
                         changed.push(key);
                     }
-                    self.look_anew();
+                    self.face.look_anew(self.turn, &self.model);
                 }
                 Err(failure) => self.face.complain(&failure.message()),
             }
@@ -108,16 +107,6 @@ impl Front<'_, '_> {
                 self.face.complain(&failure.message());
                 false
             }
-        }
-    }
-
-    /// Shows everything as the settings say now.
-    pub(super) fn look_anew(&mut self) {
-        let Some(screen) = self.face.screen() else { return };
-        if let Ok(loaded) = pollux_host::load_settings(self.turn.request, &self.turn.loaded.env) {
-            screen.tell(Message::Settings(Box::new(looks(&loaded).0)));
-            let in_force = self.turn.sandbox.in_force(&self.turn.loaded.env);
-            screen.tell(Message::Footer(Box::new(footer(&loaded, &self.model, Some(&in_force)))));
         }
     }
 }

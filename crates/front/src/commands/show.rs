@@ -10,8 +10,7 @@ use pollux_tui::app::Facts;
 use serde_json::Value;
 
 use crate::Front;
-use crate::face::Input;
-use crate::screen::Message;
+use crate::input::Input;
 
 /// The hooks of a conversation are those that it began with.
 const NEXT_TIME: &str = "This counts from the next conversation on.";
@@ -50,9 +49,7 @@ impl Front<'_, '_> {
             session: self.turn.session.id.to_string(),
             auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
         };
-        if let Some(screen) = self.face.screen() {
-            screen.tell(Message::Facts(Box::new(facts)));
-        }
+        self.face.show_facts(facts);
     }
 
     pub(super) async fn tell_about(

@@ -3,7 +3,7 @@
 use pollux_domain::terminal_text::{one_line, visible};
 
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, Letter};
 
 const END: Letter = Letter { letter: 'k', about: "end it", grave: true };
 

@@ -6,8 +6,8 @@ use pollux_tui::theme::{Shade, Theme};
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::face::{Choice, ChoiceRow, Chosen, Deed, Letter};
-use crate::screen::{Message, chosen_theme, themes};
+use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
+use crate::screen::{chosen_theme, themes};
 
 impl Front<'_, '_> {
     /// `/theme`
@@ -25,25 +25,25 @@ impl Front<'_, '_> {
         let mut scope = Scope::User;
         self.face.present(dialog(&all, scope, &now.name));
         loop {
-            match self.face.deed().await {
+            match self.face.list_event().await {
                 None => {
-                    self.show_theme(&now);
+                    self.face.show_theme(&now);
                     break;
                 }
-                Some(Deed::Marked(name)) => {
+                Some(ListEvent::Marked(name)) => {
                     if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
-                        self.show_theme(theme);
+                        self.face.show_theme(theme);
                     }
                 }
-                Some(Deed::Chosen(Chosen { letter: Some(_), key })) => {
+                Some(ListEvent::Chosen(Chosen { letter: Some(_), key })) => {
                     scope = other(scope);
                     self.face.present(dialog(&all, scope, &key));
                 }
-                Some(Deed::Chosen(Chosen { letter: None, key })) => {
+                Some(ListEvent::Chosen(Chosen { letter: None, key })) => {
                     self.take_theme(&key, &all, scope, &now);
                     break;
                 }
-                Some(Deed::Searched(_)) => {}
+                Some(ListEvent::Searched(_)) => {}
             }
         }
         self.face.close();
@@ -53,16 +53,10 @@ impl Front<'_, '_> {
         let theme = all.iter().find(|(known, _)| known == name).map(|(_, theme)| theme);
         match (self.keep_setting("ui.theme", name, scope), theme) {
             (true, Some(theme)) => {
-                self.show_theme(theme);
+                self.face.show_theme(theme);
                 self.face.note(&format!("Theme: {name}"));
             }
-            _ => self.show_theme(before),
-        }
-    }
-
-    fn show_theme(&mut self, theme: &Theme) {
-        if let Some(screen) = self.face.screen() {
-            screen.tell(Message::Theme(Box::new(theme.clone())));
+            _ => self.face.show_theme(before),
         }
     }
 }

@@ -3,8 +3,7 @@
 use pollux_host::request::Scope;
 
 use crate::Front;
-use crate::face::Kind;
-use crate::screen::{Message, is_on};
+use crate::screen::is_on;
 
 const KEY: &str = "general.vimMode";
 
@@ -17,19 +16,9 @@ impl Front<'_, '_> {
             pollux_host::settings::settings(options, env)?.set(KEY, &on.to_string(), Scope::User)?;
             Ok(on)
         });
-        let on = match changed {
-            Ok(on) => on,
-            Err(failure) => return self.face.complain(&failure.message()),
-        };
-        let word = if on { "on" } else { "off" };
-        match &self.face.kind {
-            Kind::Screen(screen) => {
-                screen.tell(Message::Vim(on));
-                self.face.note(&format!("Vim mode is {word}."));
-            }
-            Kind::Lines(_) => {
-                self.face.note(&format!("Vim mode is {word}; it counts on the screen, not in plain lines."))
-            }
+        match changed {
+            Ok(on) => self.face.set_vim(on),
+            Err(failure) => self.face.complain(&failure.message()),
         }
     }
 }

@@ -4,14 +4,14 @@ use pollux_domain::terminal_text::visible;
 use pollux_tui::dialog::{LEFT, RESET, RIGHT, TAB};
 
 use super::{Lines, show};
-use crate::face::{Choice, ChoiceRow, Chosen};
+use crate::choice::{Choice, ChoiceRow, Chosen};
 
 /// Rows that are shown at once; words find the others.
 const SHOWN: usize = 50;
 
 impl Lines {
     /// Puts the list that was presented.
-    pub(crate) async fn choose(&mut self) -> Option<Chosen> {
+    pub(super) async fn put_presented(&mut self) -> Option<Chosen> {
         let choice = self.presented.take()?;
         let mut rows: Vec<&ChoiceRow> = choice.rows.iter().collect();
         put(&choice, &rows);
@@ -33,7 +33,9 @@ impl Lines {
                     // Some letters are about the whole list.
                     let marked = || choice.rows.iter().find(|row| choice.marked.as_ref() == Some(&row.key));
                     let row = row.or_else(marked).or(rows.first().copied())?;
-                    if !letter.grave || self.is_sure(letter.about).await {
+                    if !letter.grave
+                        || self.says_yes(&format!("Really {}? (yes or no): ", letter.about)).await
+                    {
                         return Some(Chosen { key: row.key.clone(), letter: Some(letter.letter) });
                     }
                 }
@@ -46,8 +48,8 @@ impl Lines {
         }
     }
 
-    async fn is_sure(&mut self, about: &str) -> bool {
-        let answer = self.line(&format!("Really {about}? (yes or no): "), false).await.unwrap_or_default();
+    pub(super) async fn says_yes(&mut self, question: &str) -> bool {
+        let answer = self.line(question, false).await.unwrap_or_default();
         matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 }

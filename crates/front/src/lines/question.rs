@@ -12,7 +12,7 @@ const SHOWN: usize = 20_000;
 
 impl Lines {
     /// Shows what is asked and reads the answer. The end of input says no.
-    pub(crate) async fn ask(&mut self, request: &ApprovalRequest) -> Answer {
+    pub(super) async fn put_request(&mut self, request: &ApprovalRequest) -> Answer {
         // What stands in the line already was meant for the model.
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);

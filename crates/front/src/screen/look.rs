@@ -11,12 +11,12 @@ use pollux_host::VERSION;
 use pollux_host::{Loaded, SandboxInForce};
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
 use pollux_tui::keys::KeyMap;
-use pollux_tui::places::Places;
 use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
 use super::themes::chosen_theme;
 use super::watch::Manner;
+use crate::presentation::places;
 
 /// Lines of a tool's output that are shown.
 const BOX_LINES: usize = 15;
@@ -48,7 +48,7 @@ fn marks_pastes(env: &Env) -> bool {
 }
 
 /// How everything is to look and behave, and what is wrong with the file of keys.
-pub(crate) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
+pub(super) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let (keys, problems) = keys(loaded);
     let show = Show {
@@ -169,16 +169,8 @@ fn items(loaded: &Loaded) -> Vec<FooterItem> {
     items
 }
 
-/// Where paths are seen from.
-pub(crate) fn places(loaded: &Loaded) -> Places {
-    let root = loaded.project.root();
-    let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
-    let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
-    Places { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
-}
-
 /// The last lines. Nothing is said of a sandbox before it is known which one is in force.
-pub(crate) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
+pub(super) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
     let root = loaded.project.root();
     let place = match root.strip_prefix(loaded.home.user_home()) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

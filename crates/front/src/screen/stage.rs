@@ -17,7 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::mailbox::Mailbox;
 use super::watch::{Manner, Watch};
 use super::{Clip, Desk, Message};
-use crate::face::{Chosen, Deed, Input};
+use crate::choice::{Chosen, ListEvent};
+use crate::input::Input;
 
 /// The shortest time between two frames that nobody typed for.
 const FRAME: Duration = Duration::from_millis(16);
@@ -35,7 +36,7 @@ pub(super) struct Stage {
     messages: Mailbox,
     inputs: mpsc::Sender<Input>,
     /// Who hears what is done with the list that is open.
-    picking: Option<mpsc::Sender<Deed>>,
+    picking: Option<mpsc::Sender<ListEvent>>,
     /// Who waits for a line; it is asked for before the list.
     asking: Option<oneshot::Sender<Option<String>>>,
     desk: Option<Arc<dyn Desk>>,
@@ -335,12 +336,12 @@ impl Stage {
         Next::Now
     }
 
-    fn did(&self, deed: Deed) {
+    fn did(&self, event: ListEvent) {
         let Some(picking) = &self.picking else { return };
         // Which row was marked a while ago is of no interest; a choice always finds room.
-        let is_choice = matches!(deed, Deed::Chosen(_));
+        let is_choice = matches!(event, ListEvent::Chosen(_));
         if is_choice || picking.capacity() > RESERVED {
-            let _ = picking.try_send(deed);
+            let _ = picking.try_send(event);
         }
     }
 
@@ -402,9 +403,9 @@ impl Stage {
                     self.tell(Input::Decide { call, answer: Answer::Edited(args) });
                 }
             }
-            Action::Picked { key, with } => self.did(Deed::Chosen(Chosen { key, letter: with })),
-            Action::Marked(key) => self.did(Deed::Marked(key)),
-            Action::Searched(words) => self.did(Deed::Searched(words)),
+            Action::Picked { key, with } => self.did(ListEvent::Chosen(Chosen { key, letter: with })),
+            Action::Marked(key) => self.did(ListEvent::Marked(key)),
+            Action::Searched(words) => self.did(ListEvent::Searched(words)),
             Action::Entered(text) => {
                 if let Some(answer) = self.asking.take() {
                     let _ = answer.send(Some(text));

@@ -1,0 +1,176 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use pollux_config::env::Env;
+use pollux_host::request::Request;
+
+use super::*;
+use crate::front_end::Pending;
+use crate::presentation::early_style;
+
+/// What a scripted front end was told.
+type Told = Rc<RefCell<Vec<String>>>;
+
+/// A third front end: it does what it was told beforehand, and waits for ever after that.
+struct Script {
+    console: Console,
+    told: Told,
+    inputs: VecDeque<Input>,
+    list_events: VecDeque<ListEvent>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        let style = early_style(&Request::default(), &Env::new([], PathBuf::from("/w")));
+        Self {
+            console: Console::new(style, Box::new(io::sink()), Box::new(io::sink())),
+            told: Told::default(),
+            inputs: VecDeque::new(),
+            list_events: VecDeque::new(),
+        }
+    }
+}
+
+impl Script {
+    fn tell(&self, line: impl Into<String>) {
+        self.told.borrow_mut().push(line.into());
+    }
+}
+
+impl FrontEnd for Script {
+    fn console(&mut self) -> &mut Console {
+        &mut self.console
+    }
+
+    fn greet(&mut self, _turn: &Prepared<'_>, _mode: ApprovalMode) {}
+
+    fn event(&mut self, _event: &Event) {}
+
+    fn note(&mut self, text: &str) {
+        self.tell(text);
+    }
+
+    fn remember(&mut self, said: Vec<Said>) {
+        self.tell(format!("{} said before", said.len()));
+    }
+
+    fn sequence(&mut self, _sequence: &str) {}
+
+    fn ready(&mut self) {}
+
+    fn confined(&mut self, _turn: &Prepared<'_>, _model: &str) {}
+
+    fn begin_shell(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        Box::new(|_: &str| {})
+    }
+
+    fn input(&mut self) -> Pending<'_, Input> {
+        match self.inputs.pop_front() {
+            Some(input) => Box::pin(std::future::ready(input)),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn say_first(&mut self, prompt: String) {
+        self.inputs.push_back(Input::Said(prompt));
+    }
+
+    fn put_back(&mut self, input: Input) {
+        self.tell(format!("put back: {input:?}"));
+    }
+
+    fn entry<'a>(&'a mut self, question: &'a str, _secret: bool) -> Pending<'a, Option<String>> {
+        self.tell(question);
+        Box::pin(std::future::ready(Some("typed".to_owned())))
+    }
+
+    fn agrees<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
+        self.tell(question);
+        Box::pin(std::future::ready(true))
+    }
+
+    fn present(&mut self, choice: Choice) {
+        self.tell(choice.title);
+    }
+
+    fn list_event(&mut self) -> Pending<'_, Option<ListEvent>> {
+        Box::pin(std::future::ready(self.list_events.pop_front()))
+    }
+
+    fn leave(self: Box<Self>, signalled: bool, ended: Result<(), Failure>) -> ExitKind {
+        self.tell(format!("left, signalled: {signalled}"));
+        if ended.is_ok() { ExitKind::Success } else { ExitKind::Failure }
+    }
+}
+
+fn face(script: Script) -> (Face, Told) {
+    let told = Rc::clone(&script.told);
+    let signals = Signals::listen().expect("signals can be listened to");
+    (Face::new(Box::new(script), signals), told)
+}
+
+fn chosen(key: &str) -> Chosen {
+    Chosen { key: key.to_owned(), letter: None }
+}
+
+#[tokio::test]
+async fn only_a_choice_ends_a_list() {
+    let list_events = [
+        ListEvent::Marked("b".to_owned()),
+        ListEvent::Searched("words".to_owned()),
+        ListEvent::Chosen(chosen("a")),
+        ListEvent::Chosen(chosen("b")),
+    ];
+    let (mut face, told) = face(Script { list_events: list_events.into(), ..Script::default() });
+    let choice = || Choice::of("Which?", [("a", "A"), ("b", "B")]);
+    assert_eq!(face.choose(choice()).await, Some(chosen("a")));
+    assert_eq!(face.choose(choice()).await, Some(chosen("b")));
+    assert_eq!(face.choose(choice()).await, None);
+    assert_eq!(*told.borrow(), ["Which?", "Which?", "Which?"]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_once_the_terminal_is_gone() {
+    let (mut face, told) = face(Script { inputs: [Input::Gone].into(), ..Script::default() });
+    assert!(face.agrees("Before?").await);
+    assert!(matches!(face.input().await, Input::Leave));
+    assert!(matches!(face.input().await, Input::Leave));
+    assert!(!face.agrees("After?").await);
+    assert_eq!(face.line("After?").await, None);
+    assert_eq!(face.ended_by, Some(Received::HangUp));
+    assert_eq!(face.leave(Ok(())), Received::HangUp.exit());
+    assert_eq!(*told.borrow(), ["Before?", "left, signalled: true"]);
+}
+
+#[tokio::test]
+async fn what_is_typed_before_an_interrupt_is_put_back() {
+    let inputs = [Input::Said("later".to_owned()), Input::Interrupt];
+    let (mut face, told) = face(Script { inputs: inputs.into(), ..Script::default() });
+    face.interrupted().await;
+    assert_eq!(*told.borrow(), [r#"put back: Said("later")"#]);
+    assert_eq!(face.leave(Ok(())), ExitKind::Success);
+}
+
+#[tokio::test]
+async fn what_a_front_end_has_no_place_for_becomes_a_note_or_is_left_out() {
+    let (mut face, told) = face(Script::default());
+    face.remember(Vec::new(), 2);
+    face.complain("It went wrong.");
+    face.end_shell(Some("It was stopped."));
+    face.farewell(Item::info("Until then."));
+    face.clear();
+    face.show_preview("key".to_owned(), vec!["more".to_owned()]);
+    assert_eq!(
+        *told.borrow(),
+        [
+            "2 earlier messages are not shown; `pollux sessions show` has all of them.",
+            "0 said before",
+            "It went wrong.",
+            "It was stopped.",
+            "Until then.",
+        ]
+    );
+}
