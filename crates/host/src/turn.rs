@@ -35,6 +35,7 @@ use super::companion::Beside;
 use super::conversation::{Conversation, Headless, Turned};
 use super::custom_commands::Commands;
 use super::extension_updates::ExtensionUpdates;
+use super::kept_servers::Kept;
 use super::memory::{self, OwnWords, Remembrance};
 use super::rewind::{self, Keeper};
 use super::terminals::OwnTerminals;
@@ -108,7 +109,7 @@ pub struct Outside {
     pub servers: Option<Arc<Servers>>,
     /// Another conversation follows, with the same servers.
     pub(crate) cleared: AtomicBool,
-    kept: mcp::Kept,
+    kept: Kept,
     pub commands: Commands,
     /// `None` where they are switched off.
     pub skills: Option<Arc<Shelf>>,
