@@ -12,8 +12,8 @@ use crate::extension_updates::ExtensionUpdates;
 use crate::hub::{Around, Companion};
 use crate::mcp;
 use crate::memory::{self, Remembrance};
+use crate::outside::{Manner, Outside};
 use crate::titles::Titles;
-use crate::turn::{Manner, Outside};
 
 /// What goes on beside one conversation.
 pub(crate) struct Beside {

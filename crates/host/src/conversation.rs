@@ -15,8 +15,9 @@ use pollux_tools::SandboxSlot;
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::{Companion, Delivery, Front, Hosted, Limits, Link, Scopes, Subscription};
+use crate::outside::Outside;
+use crate::prompt::Expanded;
 use crate::rewind::Keeper;
-use crate::turn::{Expanded, Outside};
 use crate::{Loaded, Sink, mcp, skills};
 
 /// An agent that can be spoken to.

@@ -9,6 +9,7 @@ mod front;
 mod hosted;
 mod log;
 mod queue;
+mod scopes;
 mod weight;
 
 #[cfg(test)]
@@ -20,10 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pollux_domain::id::SessionId;
 
 pub use fold::Snapshot;
-pub use front::{Front, Scopes};
+pub use front::Front;
 pub use hosted::{Around, Companion, Hosted, Limits, Link, State};
 pub use log::Numbered;
 pub use queue::{Delivery, Subscription};
+pub use scopes::Scopes;
 
 /// Every session of a process. Cheap to copy.
 #[derive(Clone, Default)]

@@ -18,7 +18,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 use crate::extensions::Extensions;
-use crate::mcp::Kept;
+use crate::kept_servers::Kept;
 use crate::request::{Request, Reserved};
 use crate::{settings, trust};
 
@@ -51,6 +51,16 @@ pub struct Loaded {
     pub(crate) servers: Kept,
     /// Read at the first question; see [`agents::of`].
     pub(crate) agents: OnceLock<Arc<pollux_extend::agents::Registry>>,
+}
+
+impl Loaded {
+    /// The texts in a list that is a setting.
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
+        let Some(Value::Array(items)) = self.settings.get(key).map(|(value, _)| value) else {
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    }
 }
 
 /// Settings files, variables and flags (52).

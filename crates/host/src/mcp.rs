@@ -1,7 +1,7 @@
 //! MCP servers of a run: which there are, which may be used, and starting them.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_config::settings::{Layer, interpolate, read_object};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, ExtensionServer};
-use super::{Loaded, Sink, auth, policy};
+use super::{Loaded, Sink, auth, server_names};
 use crate::VERSION;
 use crate::mentions::{self, Piece};
 
@@ -163,7 +163,7 @@ fn rule(loaded: &Loaded, entries: &mut JsonObject) {
 /// Of the servers that an agent brings along those that may be started, and lines about the others.
 pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerConfig>, Vec<String>) {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
-    let taken = policy::server_names(loaded);
+    let taken = server_names::server_names(loaded);
     let mut ruled = own.clone();
     rule(loaded, &mut ruled);
     let (mut configs, mut problems) = (Vec::new(), Vec::new());
@@ -224,7 +224,7 @@ fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused>
     if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
         return Some(Unused::Blocked(SWITCHED_OFF_BY_ADMIN.to_owned()));
     }
-    if policy::only_servers(loaded).is_some_and(|only| !only.iter().any(same)) {
+    if server_names::only_servers(loaded).is_some_and(|only| !only.iter().any(same)) {
         let text = format!(
             "Server '{name}' is not in mcp.allowed list. Add it to settings.json mcp.allowed array to enable."
         );
@@ -272,20 +272,6 @@ pub fn sign_in(loaded: &Loaded) -> SignIn {
     });
     let user_home = loaded.home.user_home().to_path_buf();
     SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }
-}
-
-/// Servers between two conversations.
-#[derive(Clone, Default)]
-pub struct Kept(Arc<Mutex<Option<Arc<Servers>>>>);
-
-impl Kept {
-    pub fn put(&self, servers: Arc<Servers>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(servers);
-    }
-
-    fn take(&self) -> Option<Arc<Servers>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 /// How long the first request of a headless run waits for servers of which nothing is known.

@@ -18,6 +18,8 @@ use serde_json::Value;
 use super::{Loaded, agent_servers, agents, extensions};
 use crate::request::Request;
 
+pub use super::server_names::{only_servers, server_names};
+
 /// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
 pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc<Engine> {
     let trusted = loaded.trust.uses_project();
@@ -82,7 +84,7 @@ pub fn plans_folder(loaded: &Loaded) -> PathBuf {
 
 fn sources(options: &Request, loaded: &Loaded, trusted: bool) -> Sources {
     let here = |path: &String| loaded.env.cwd().join(path);
-    let chosen = texts(loaded, "policyPaths");
+    let chosen = loaded.texts("policyPaths");
     let user = match chosen.as_slice() {
         [] => vec![loaded.home.policies_dir()],
         given => given.iter().map(here).collect(),
@@ -93,7 +95,7 @@ fn sources(options: &Request, loaded: &Loaded, trusted: bool) -> Sources {
         user,
         workspace: (trusted && !is_home).then_some(workspace),
         system: Some(system_dir().join("policies")),
-        admin: texts(loaded, "adminPolicyPaths").iter().map(here).collect(),
+        admin: loaded.texts("adminPolicyPaths").iter().map(here).collect(),
         extension: extensions::policies(loaded),
         lists: lists(options, loaded, trusted),
     }
@@ -103,15 +105,15 @@ fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
     let tools = &loaded.groups.tools;
     // Which servers there are is the project's business, too; what they may do unasked is not.
     let allowed_servers =
-        if is_own(loaded, "mcp.allowed") { texts(loaded, "mcp.allowed") } else { Vec::new() };
+        if is_own(loaded, "mcp.allowed") { loaded.texts("mcp.allowed") } else { Vec::new() };
     Lists {
         allowed: tools.allowed.clone(),
         allowed_by_flag: !options.allowed_tools.is_empty(),
         exclude: tools.exclude.iter().cloned().chain(extensions::excluded_tools(loaded)).collect(),
         core: tools.core.clone(),
         core_only_limits: !is_own(loaded, "tools.core") && !flag(loaded, "security.projectMayWiden"),
-        confirmation_required: texts(loaded, "tools.confirmationRequired"),
-        excluded_servers: texts(loaded, "mcp.excluded"),
+        confirmation_required: loaded.texts("tools.confirmationRequired"),
+        excluded_servers: loaded.texts("mcp.excluded"),
         allowed_servers,
         headless_servers: flag(loaded, "mcp.autoAllowInHeadless")
             && is_own(loaded, "mcp.autoAllowInHeadless"),
@@ -133,25 +135,9 @@ fn trusted_servers(loaded: &Loaded) -> Vec<String> {
     configured.chain(of_agents).collect()
 }
 
-/// The MCP servers that settings and extensions name.
-pub fn server_names(loaded: &Loaded) -> Vec<String> {
-    let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
-    let mut names: Vec<String> = servers.map(|(name, _)| name.clone()).collect();
-    names.extend(extensions::server_names(loaded));
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// `mcp.allowed`: the only servers there are, if it is set.
-pub fn only_servers(loaded: &Loaded) -> Option<Vec<String>> {
-    loaded.settings.get("mcp.allowed").filter(|(value, _)| value.is_array())?;
-    Some(texts(loaded, "mcp.allowed"))
-}
-
 /// Hosts in private networks that `web_fetch` may reach.
 pub fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
-    texts(loaded, "tools.webFetch.allowedHosts")
+    loaded.texts("tools.webFetch.allowedHosts")
 }
 
 /// `general.plan.directory`, below the project unless it is absolute; without it, what an extension says.
@@ -174,13 +160,6 @@ fn is_own(loaded: &Loaded, key: &str) -> bool {
         | Layer::Environment
         | Layer::Arguments => true,
     }
-}
-
-fn texts(loaded: &Loaded, key: &str) -> Vec<String> {
-    let Some(Value::Array(items)) = loaded.settings.get(key).map(|(value, _)| value) else {
-        return Vec::new();
-    };
-    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn flag(loaded: &Loaded, key: &str) -> bool {

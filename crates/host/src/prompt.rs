@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::mcp;
 use crate::mentions::{self, Mention, Piece};
 
-/// What the model gets for a prompt, and what was named and passed over.
-pub(super) type Expanded = Result<(Vec<Part>, Vec<String>), Failure>;
+/// A prompt as the model gets it, and what was left out of it.
+pub type Expanded = (Vec<Part>, Vec<String>);
 
 /// Reads what a prompt names, beside the event loop so that it can be stopped; `None` when it was.
 pub(super) async fn expand(
@@ -25,7 +25,7 @@ pub(super) async fn expand(
     filtering: &FileFiltering,
     servers: Option<&Servers>,
     cancel: &CancellationToken,
-) -> Option<Expanded> {
+) -> Option<Result<Expanded, Failure>> {
     // What a server wrote is sent as it is: nothing in it names a file.
     if let Some(servers) = servers
         && let Some(text) = mcp::prompt_text(servers, typed, cancel).await
@@ -54,7 +54,7 @@ async fn read_files(
     workspace: &Arc<Workspace>,
     filtering: &FileFiltering,
     cancel: &CancellationToken,
-) -> Option<Expanded> {
+) -> Option<Result<Expanded, Failure>> {
     let (typed, workspace, filtering) = (typed.to_owned(), Arc::clone(workspace), filtering.clone());
     let stop = cancel.child_token();
     let reading = tokio::task::spawn_blocking(move || read(&typed, &workspace, &filtering, &stop));
@@ -73,7 +73,7 @@ fn read(
     workspace: &Arc<Workspace>,
     filtering: &FileFiltering,
     cancel: &CancellationToken,
-) -> Expanded {
+) -> Result<Expanded, Failure> {
     let mut query = String::new();
     let mut files = Vec::new();
     let mut seen = BTreeSet::new();

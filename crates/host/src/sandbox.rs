@@ -10,7 +10,7 @@ use pollux_domain::failure::Failure;
 use pollux_exec::sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
-use super::{Loaded, turn};
+use super::{Loaded, workspace};
 
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
@@ -168,7 +168,7 @@ fn request(loaded: &Loaded, wish: Wish, level: Option<Level>) -> Result<SandboxR
     let homes = env.non_empty("HOME").map(PathBuf::from).into_iter().chain([user_home.to_path_buf()]);
     let allowed = loaded.groups.tools.sandbox.allowed_paths.iter();
     Ok(SandboxRequest {
-        roots: turn::workspace(loaded)?.directories().to_vec(),
+        roots: workspace::workspace(loaded)?.directories().to_vec(),
         allowed: allowed.map(|path| absolute(path, user_home, env.cwd())).collect(),
         homes: homes.collect(),
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),

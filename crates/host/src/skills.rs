@@ -11,8 +11,8 @@ use pollux_extend::skills::{self, Admit, Places, Shelf, Skill, Skills};
 use pollux_tools::Workspace;
 use serde_json::Value;
 
-use super::turn::Expanded;
-use super::{Conversation, Loaded, extensions};
+use super::prompt::Expanded;
+use super::{Loaded, extensions};
 
 /// One skill.
 #[derive(Debug, Clone)]
@@ -93,21 +93,6 @@ pub fn before(part: Part, expanded: Result<Expanded, Failure>) -> Result<Expande
         parts.insert(0, part);
         (parts, passed_over)
     })
-}
-
-impl Conversation {
-    /// Every skill, as a list shows them; `None` where skills are switched off.
-    pub fn skills(&self) -> Option<Vec<Row>> {
-        Some(self.outside.skills.as_ref()?.skills().all.iter().map(row).collect())
-    }
-
-    /// Looks for skills anew; how many came and went.
-    pub fn reload_skills(&self, loaded: &Loaded) -> Option<(usize, usize, Vec<String>)> {
-        let found = find(loaded);
-        let warnings = found.warnings.iter().map(ToString::to_string).collect();
-        let change = self.outside.skills.as_ref()?.replace(found);
-        Some((change.added, change.removed, warnings))
-    }
 }
 
 pub fn row(skill: &Skill) -> Row {

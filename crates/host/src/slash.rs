@@ -17,7 +17,7 @@ use pollux_tools::save_memory;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, turn};
+use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, workspace};
 
 /// What a rewind of files would do.
 pub struct FilePlan {
@@ -135,17 +135,30 @@ impl Conversation {
         Ok(Restored { turns, proposal, message: RESTORED })
     }
 
+    /// Every skill, as a list shows them; `None` where skills are switched off.
+    pub fn skills(&self) -> Option<Vec<skills::Row>> {
+        Some(self.outside.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
+    }
+
+    /// Looks for skills anew; how many came and went.
+    pub fn reload_skills(&self, loaded: &Loaded) -> Option<(usize, usize, Vec<String>)> {
+        let found = skills::find(loaded);
+        let warnings = found.warnings.iter().map(ToString::to_string).collect();
+        let change = self.outside.skills.as_ref()?.replace(found);
+        Some((change.added, change.removed, warnings))
+    }
+
     /// How many context files, MCP servers and skills there are.
     pub fn counts(&self, loaded: &Loaded) -> [usize; 3] {
         let files = self.memory(loaded).matches("--- Context from: ").count();
         let servers = self.outside.servers.as_deref().map_or(0, |servers| servers.reports().len());
-        let own = |row: &crate::skills::Row| row.enabled && row.origin != "built-in";
+        let own = |row: &skills::Row| row.enabled && row.origin != "built-in";
         [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
     }
 
     /// The context files as a new conversation would have them.
     pub fn memory(&self, loaded: &Loaded) -> String {
-        let mut context = turn::context_files(loaded, &self.outside.workspace);
+        let mut context = workspace::context_files(loaded, &self.outside.workspace);
         let of_extensions = context.extensions(&extensions::context_files(loaded).0);
         let parts = [context.global(), of_extensions, context.project(), context.private()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")

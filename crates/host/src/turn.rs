@@ -3,50 +3,47 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
-use pollux_domain::content::{Content, Part};
+use pollux_domain::content::Content;
 use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::ModelClient;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
-use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
-use pollux_extend::context::{ContextFiles, Places};
-use pollux_extend::skills::Shelf;
-use pollux_mcp::Servers;
+use pollux_extend::context::ContextFiles;
 use pollux_net::client::ClientOptions;
 use pollux_policy::checker::CheckerPort;
 use pollux_tools::{
-    DiscoverySetup, SandboxSlot, ToolSetup, WebFetchSetup, Workspace, WorkspaceSetup, builtin, discover,
-    get_internal_docs, google_web_search, read_many_files, save_memory, web_fetch, write_todos,
+    DiscoverySetup, SandboxSlot, ToolSetup, WebFetchSetup, Workspace, builtin, discover, get_internal_docs,
+    google_web_search, read_many_files, save_memory, web_fetch, write_todos,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::companion::Beside;
 use super::conversation::{Conversation, Headless, Turned};
-use super::custom_commands::Commands;
 use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, OwnWords, Remembrance};
+use super::outside::Manner;
 use super::rewind::{self, Keeper};
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
     Done, Loaded, Prepared, Sink, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
-    saved_chat, sessions, skills, system_prompt,
+    saved_chat, sessions, system_prompt,
 };
 use crate::VERSION;
 
-/// A prompt as the model gets it, and what was left out of it.
-pub type Expanded = (Vec<Part>, Vec<String>);
+pub use super::outside::Outside;
+pub use super::prompt::Expanded;
+pub use super::workspace::{context_files, workspace};
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
 pub async fn run_turn(
@@ -98,97 +95,6 @@ struct Opening<'a> {
     noticed: Vec<String>,
     /// Cancelled when somebody is in a hurry.
     cancel: CancellationToken,
-}
-
-/// What a conversation reaches of the machine.
-pub struct Outside {
-    pub workspace: Arc<Workspace>,
-    pub background: Arc<Background>,
-    /// They connect while everything else goes on.
-    pub servers: Option<Arc<Servers>>,
-    /// Another conversation follows, with the same servers.
-    pub(crate) cleared: AtomicBool,
-    kept: mcp::Kept,
-    pub commands: Commands,
-    /// `None` where they are switched off.
-    pub skills: Option<Arc<Shelf>>,
-    /// Lines about skills and servers that cannot be used.
-    unused: Vec<String>,
-}
-
-impl Outside {
-    fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
-        let workspace = Arc::new(workspace(loaded)?);
-        let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
-        let interactive = manner == Manner::Interactive;
-        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), interactive);
-        let (skills, wrong) = skills::shelf(loaded, &workspace);
-        unused.extend(wrong);
-        let kept = loaded.servers.clone();
-        let commands = Commands::default();
-        Ok(Self {
-            workspace,
-            background,
-            servers,
-            cleared: AtomicBool::new(false),
-            kept,
-            commands,
-            skills,
-            unused,
-        })
-    }
-
-    pub async fn expand(
-        &self,
-        prompt: &str,
-        loaded: &Loaded,
-        cancel: &CancellationToken,
-    ) -> Option<Result<Expanded, Failure>> {
-        let mut expanded = self.expand_files(prompt, loaded, cancel).await?;
-        if let Ok((parts, _)) = &mut expanded {
-            parts.extend(agents::note(prompt, loaded).map(Part::text));
-        }
-        Some(expanded)
-    }
-
-    async fn expand_files(
-        &self,
-        prompt: &str,
-        loaded: &Loaded,
-        cancel: &CancellationToken,
-    ) -> Option<Result<Expanded, Failure>> {
-        let filtering = &loaded.groups.context.filtering;
-        let servers = self.servers.as_deref();
-        if let Some(shelf) = self.skills.as_deref()
-            && let Some((skill, words)) = skills::called(Some(shelf), prompt)
-        {
-            let (part, words) = match skills::activated(shelf, &skill, words) {
-                Ok(activated) => activated,
-                Err(failure) => return Some(Err(failure)),
-            };
-            let expanded = super::prompt::expand(&words, &self.workspace, filtering, servers, cancel).await?;
-            return Some(skills::before(part, expanded));
-        }
-        super::prompt::expand(prompt, &self.workspace, filtering, servers, cancel).await
-    }
-
-    pub(crate) async fn shutdown(&self) {
-        let servers = async {
-            match &self.servers {
-                Some(servers) if self.cleared.load(Ordering::Relaxed) => self.kept.put(Arc::clone(servers)),
-                Some(servers) => servers.shutdown().await,
-                None => {}
-            }
-        };
-        tokio::join!(servers, self.background.shutdown());
-    }
-}
-
-/// Whether a person is there to be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Interactive,
-    Headless,
 }
 
 async fn assemble(
@@ -359,32 +265,6 @@ pub fn all_tools(
         tools.push(write_todos());
     }
     Ok(tools)
-}
-
-pub fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
-    Workspace::open(&WorkspaceSetup {
-        root: loaded.project.root().to_path_buf(),
-        include_directories: loaded.groups.context.include_directories.clone(),
-        project_temp: loaded.project.temp_dir().to_path_buf(),
-        gemini_dir: loaded.home.gemini_dir().to_path_buf(),
-        user_home: loaded.home.user_home().to_path_buf(),
-    })
-    .map_err(|error| Failure::from_error(ExitKind::Input, &error))
-}
-
-pub fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {
-    let places = Places {
-        gemini_dir: loaded.home.gemini_dir().to_path_buf(),
-        project_temp: loaded.project.temp_dir().to_path_buf(),
-        roots: workspace.directories().to_vec(),
-        trusted: loaded.trust.uses_project(),
-        homes: [Some(loaded.home.user_home()), loaded.env.non_empty("HOME").map(Path::new)]
-            .into_iter()
-            .flatten()
-            .map(Path::to_path_buf)
-            .collect(),
-    };
-    ContextFiles::new(places, &loaded.groups.context)
 }
 
 /// What is wrong with extensions, and which of them somebody changed.

@@ -1,58 +1,28 @@
-//! A front end's place at a session: what it may do, and its way in.
+//! A front end's place at a session, and its way in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Asked, FrontId, Op, Refusal, RefusalCode, RequestId};
 
 use super::hosted::Hosted;
 use super::queue::{Overrun, Subscription};
-
-/// What a front end may do. The server says so when it connects; a front end never gives itself rights.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Scopes {
-    /// See events.
-    pub watch: bool,
-    /// Prompt, cancel, and choose any mode but yolo.
-    pub drive: bool,
-    /// Answer questions, choose yolo, and run commands of a person's own.
-    pub approve: bool,
-    /// End the session.
-    pub admin: bool,
-}
-
-impl Scopes {
-    pub const ALL: Self = Self { watch: true, drive: true, approve: true, admin: true };
-    pub const WATCH: Self = Self { watch: true, drive: false, approve: false, admin: false };
-
-    fn allow(self, op: &Op) -> bool {
-        match op {
-            Op::Describe => self.watch,
-            Op::Prompt { .. }
-            | Op::Withdraw { .. }
-            | Op::Cancel
-            | Op::SetModel(_)
-            | Op::Rewind { .. }
-            | Op::Compress
-            | Op::Propose { .. }
-            | Op::ShellRan { .. } => self.drive,
-            Op::SetMode(ApprovalMode::Yolo) => self.drive && self.approve,
-            Op::SetMode(_) => self.drive,
-            // No rule looks at it, so that whoever may not approve may not run it either.
-            Op::Shell { .. } => self.drive && self.approve,
-            Op::Decide { .. } => self.approve,
-            Op::End { .. } => self.admin,
-        }
-    }
-}
+use super::scopes::Scopes;
 
 /// A front end that is attached to a session.
 pub struct Front {
-    pub(super) hosted: Arc<Hosted>,
-    pub(super) id: FrontId,
-    pub(super) scopes: Scopes,
-    pub(super) asked: AtomicU64,
+    hosted: Arc<Hosted>,
+    id: FrontId,
+    scopes: Scopes,
+    asked: AtomicU64,
+}
+
+impl Hosted {
+    /// Gives a front end its place; `name` is what others see of it.
+    pub fn attach(&self, name: &str, scopes: Scopes) -> Option<Front> {
+        let hosted = self.admit(scopes)?;
+        Some(Front { hosted, id: FrontId::new(name), scopes, asked: AtomicU64::default() })
+    }
 }
 
 impl Front {

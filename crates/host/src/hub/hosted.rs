@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::fold::Snapshot;
-use super::front::{Front, Scopes};
 use super::locked;
 use super::log::Log;
 use super::queue::{Bounds, Delivery, Overrun, Queue, Subscription};
+use super::scopes::Scopes;
 
 /// How much is kept, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -182,16 +182,15 @@ impl Hosted {
         hosted
     }
 
-    /// Gives a front end its place; `name` is what others see of it.
-    pub fn attach(&self, name: &str, scopes: Scopes) -> Option<Front> {
+    /// Counts a front end that comes; its hold on the session.
+    pub(super) fn admit(&self, scopes: Scopes) -> Option<Arc<Self>> {
         let hosted = self.itself.upgrade()?;
         let mut inner = locked(&self.inner);
         inner.approvers += usize::from(scopes.approve);
         if scopes.approve {
             inner.since = None;
         }
-        drop(inner);
-        Some(Front { hosted, id: FrontId::new(name), scopes, asked: Default::default() })
+        Some(hosted)
     }
 
     pub(super) fn detach(&self, scopes: Scopes) {

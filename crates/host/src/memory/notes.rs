@@ -9,8 +9,6 @@ use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{AuthorshipError, ModelNotes};
 
-use super::scribe::cut;
-
 /// Lines that one compression may add to the notes of a day.
 const MOST_NOTES: usize = 20;
 /// Characters of one of them.
@@ -74,6 +72,14 @@ pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -
 /// Where the notes of a day are.
 fn notes_file(workspace: &Path, day: &str) -> PathBuf {
     workspace.join(FOLDER).join(format!("{day}.md"))
+}
+
+/// The beginning of a text that is too long.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
 }
 
 #[cfg(test)]

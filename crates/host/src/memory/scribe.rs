@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Recall, clock, notes};
+use super::notes::{self, cut};
+use super::{Recall, clock};
 use crate::{Prepared, titles};
 
 /// Characters of a tool's answer in a transcript; the session file has all of it.
@@ -317,11 +318,4 @@ async fn ask(model: &dyn ModelClient, said: &str, events: &mpsc::Sender<Event>) 
     let question = format!("{EXTRACTION_PROMPT}\n\n{}", redacted(said));
     let reply = titles::ask(model, "memory-learnings", question, events).await;
     reply.map(|reply| from_model(&reply)).unwrap_or_default()
-}
-
-pub(super) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-    }
 }
