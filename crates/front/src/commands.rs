@@ -23,15 +23,14 @@ mod subcommand;
 mod table;
 mod tasks;
 mod theme;
+mod then;
 mod vim;
 
 use std::sync::Arc;
 
-use pollux_domain::approval::ApprovalMode;
-use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{ConversationView, Event, Op, OpResult};
-use pollux_host::request::{Request, Resumed, SessionChoice};
 
+use self::pages::not_here;
 use self::table::{ELSEWHERE, find};
 use super::Front;
 
@@ -39,69 +38,7 @@ pub(crate) use self::auth::sign_in;
 pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::reserved;
 pub(crate) use self::table::{Command, Subcommand, listing};
-
-/// How a conversation goes on after a command.
-pub(super) enum Then {
-    /// The next prompt.
-    GoOn,
-    /// Nothing more.
-    Quit,
-    /// A turn that the command began.
-    Work(Op),
-    /// Another session.
-    Anew(Anew),
-    /// This session or an earlier one, opened again.
-    Reopen(Reopen),
-}
-
-/// A conversation that is opened again, so that settings, keys, servers and files are read anew.
-#[derive(Default)]
-pub(super) struct Reopen {
-    /// The session to go on with; without one, this one.
-    pub(super) session: Option<Resumed>,
-    /// The folders of the workspace beside the project's; empty where they stay as they are.
-    pub(super) directories: Vec<String>,
-    /// A line about it.
-    pub(super) note: String,
-}
-
-impl Reopen {
-    /// The same session; a line about why.
-    fn noting(note: &str) -> Self {
-        Self { note: note.to_owned(), ..Self::default() }
-    }
-
-    /// What it is opened with; `said` if there is something on disk to go on with.
-    pub(super) fn options(
-        &self,
-        turn: &pollux_host::Prepared<'_>,
-        mode: ApprovalMode,
-        said: bool,
-    ) -> Request {
-        let mut options = turn.request.clone();
-        let id = &turn.session.id;
-        options.session = match &self.session {
-            Some(session) => SessionChoice::Resume(session.clone()),
-            None if said => SessionChoice::Resume(Resumed { which: id.to_string(), ..Resumed::default() }),
-            None => SessionChoice::NewWithId(id.clone()),
-        };
-        options.approval = Some(mode);
-        if !self.directories.is_empty() {
-            options.include_directories.clone_from(&self.directories);
-        }
-        options
-    }
-}
-
-/// What another session begins with.
-#[derive(Default)]
-pub(super) struct Anew {
-    pub(super) turns: Vec<Content>,
-    /// Calls to be proposed at once.
-    pub(super) proposal: Vec<Part>,
-    /// A line about it.
-    pub(super) note: String,
-}
+pub(crate) use self::then::{Anew, Reopen, Then};
 
 /// What `/help` says below its list.
 const MORE_HELP: &str = "\
@@ -113,8 +50,8 @@ pub(super) enum Line<'a> {
     Empty,
     Prompt,
     Shell(&'a str),
-    /// The command's first name, and the rest.
-    Command(&'static str, &'a str),
+    /// A command, and what follows its name.
+    Command(&'static Command, &'a str),
     /// A word with a slash that is no command here.
     Unknown(&'a str),
 }
@@ -133,7 +70,7 @@ pub(super) fn read(line: &str) -> Line<'_> {
     }
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match find(word) {
-        Some(command) => Line::Command(command.name(), rest.trim()),
+        Some(command) => Line::Command(command, rest.trim()),
         None if rest.is_empty() || ELSEWHERE.contains(&word) => Line::Unknown(word),
         None => Line::Prompt,
     }
@@ -149,60 +86,11 @@ fn help() -> String {
 }
 
 impl Front<'_, '_> {
-    /// Does what a command says.
-    pub(super) async fn command(
-        &mut self,
-        name: &str,
-        rest: &str,
-        conversation: &mut pollux_host::Conversation,
-    ) -> Then {
-        match name {
-            "/quit" => {
-                self.forget = rest == "--delete";
-                return Then::Quit;
-            }
-            "/auth" => return self.auth(rest).await,
-            "/help" => {
-                let others = custom::help(&conversation.commands(self.turn.loaded));
-                let skills = conversation.skills().map(|rows| skills::help(&rows)).unwrap_or_default();
-                self.face.note(&format!("{}{others}{skills}", help()));
-            }
-            "/extensions" => self.extensions(rest),
-            "/commands" => self.custom_commands(rest, conversation),
-            "/mode" => self.change_mode(rest, conversation).await,
-            "/clear" => {
-                let note = "A new conversation begins.".to_owned();
-                return Then::Anew(Anew { note, ..Anew::default() });
-            }
-            "/compress" => return Then::Work(Op::Compress),
-            "/chat" | "/resume" if rest.is_empty() => return self.browse().await,
-            "/chat" | "/resume" => return self.chat(rest, conversation).await,
-            "/editor" => self.editor().await,
-            "/footer" => self.footer().await,
-            "/model" => self.model(rest, conversation).await,
-            "/settings" => return self.settings().await,
-            "/stats" => self.stats(rest, conversation).await,
-            "/theme" => self.theme().await,
-            "/skills" => self.skills(rest, conversation).await,
-            "/bug" => self.bug(rest, conversation).await,
-            "/copy" => self.copy_answer(conversation).await,
-            "/directory" => return self.directory(rest, conversation).await,
-            "/export-session" => self.export_session(rest),
-            "/init" => return self.init(conversation).await,
-            "/mcp" => return self.mcp(rest, conversation).await,
-            "/memory" => return self.memory(rest, conversation).await,
-            "/permissions" => return self.permissions(rest).await,
-            "/plan" => return self.plan(rest, conversation).await,
-            "/tasks" => self.tasks(conversation).await,
-            "/vim" => self.vim(),
-            "/agents" if matches!(rest, "reload" | "refresh") => {
-                return self.reopen(Reopen::noting("Agents are looked for anew."));
-            }
-            "/rewind" => self.rewind(conversation).await,
-            "/restore" => return self.restore(rest, conversation).await,
-            _ => self.tell_about(name, rest, conversation).await,
-        }
-        Then::GoOn
+    /// What can be typed.
+    fn help(&mut self, conversation: &pollux_host::Conversation) {
+        let others = custom::help(&conversation.commands(self.turn.loaded));
+        let skills = conversation.skills().map(|rows| skills::help(&rows)).unwrap_or_default();
+        self.face.note(&format!("{}{others}{skills}", help()));
     }
 
     pub(super) fn no_such_command(&mut self, word: &str) {
@@ -250,19 +138,20 @@ impl Front<'_, '_> {
     }
 }
 
-fn not_here(word: &str) -> String {
-    pages::page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn commands_are_told_from_prompts_that_begin_with_a_path() {
-        assert!(matches!(read(" /chat  save a b "), Line::Command("/chat", "save a b")));
-        assert!(matches!(read("/resume list"), Line::Command("/resume", "list")));
-        assert!(matches!(read("/statusline"), Line::Command("/footer", "")));
+        for (line, name, rest) in [
+            (" /chat  save a b ", "/chat", "save a b"),
+            ("/resume list", "/resume", "list"),
+            ("/statusline", "/footer", ""),
+        ] {
+            let Line::Command(command, follows) = read(line) else { panic!("{line}") };
+            assert_eq!((command.name(), follows), (name, rest));
+        }
         assert!(matches!(read("/nosuch"), Line::Unknown("/nosuch")));
         assert!(matches!(read("/corgi on"), Line::Unknown("/corgi")));
         assert!(matches!(read("/etc/hosts is odd"), Line::Prompt));

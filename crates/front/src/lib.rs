@@ -303,7 +303,7 @@ impl Front<'_, '_> {
         while let Some(typed) = self.next_prompt(conversation).await {
             let then = match commands::read(&typed) {
                 Line::Empty => Then::GoOn,
-                Line::Command(name, rest) => self.command(name, rest, conversation).await,
+                Line::Command(command, rest) => (command.run)(self, rest, conversation).await,
                 Line::Shell(command) => self.shell(command),
                 Line::Unknown(word) if !self.knows(word, conversation) => {
                     self.no_such_command(word);

@@ -1,5 +1,6 @@
 //! `/agents`: the helpers of this conversation.
 
+use super::{Reopen, Then};
 use crate::Front;
 
 /// The agents of a conversation are those that it began with.
@@ -7,7 +8,16 @@ const NEXT_TIME: &str = "This counts from the next conversation on.";
 
 impl Front<'_, '_> {
     /// `/agents`, `/agents show|enable|disable|acknowledge <name>`.
-    pub(super) fn agents(&self, rest: &str) -> String {
+    pub(super) fn agents(&mut self, rest: &str) -> Then {
+        if matches!(rest, "reload" | "refresh") {
+            return self.reopen(Reopen::noting("Agents are looked for anew."));
+        }
+        let text = self.agents_text(rest);
+        self.face.note(text.trim_end());
+        Then::GoOn
+    }
+
+    fn agents_text(&self, rest: &str) -> String {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let name = name.trim();
         let (words, then) = match word {

@@ -8,6 +8,11 @@ use super::{Anew, Then};
 use crate::Front;
 
 impl Front<'_, '_> {
+    /// `/chat`, `/resume`: the browser, or what a word says.
+    pub(super) async fn chats(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+        if rest.is_empty() { self.browse().await } else { self.chat(rest, conversation).await }
+    }
+
     pub(super) async fn chat(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
         let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         // Older releases put them below another word.

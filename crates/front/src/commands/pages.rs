@@ -100,6 +100,11 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
+/// A word of gemini-cli that does something else here, or nothing.
+pub(super) fn not_here(word: &str) -> String {
+    page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

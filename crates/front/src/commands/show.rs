@@ -52,24 +52,6 @@ impl Front<'_, '_> {
         self.face.show_facts(facts);
     }
 
-    pub(super) async fn tell_about(
-        &mut self,
-        name: &str,
-        rest: &str,
-        conversation: &mut pollux_host::Conversation,
-    ) {
-        let text = match name {
-            "/about" => self.about(conversation).await,
-            "/tools" => self.tools(rest, conversation).await,
-            "/policies" => self.policies(),
-            "/agents" => self.agents(rest),
-            "/shortcuts" => self.shortcuts(),
-            "/hooks" => self.hooks(rest),
-            other => super::not_here(other),
-        };
-        self.face.note(text.trim_end());
-    }
-
     /// What this is, for people and for reports.
     pub(super) async fn about(&mut self, conversation: &mut pollux_host::Conversation) -> String {
         let model = self.model_line(conversation).await;
@@ -89,7 +71,7 @@ impl Front<'_, '_> {
         )
     }
 
-    async fn tools(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> String {
+    pub(super) async fn tools(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> String {
         let described = match rest {
             "" | "list" | "nodesc" => false,
             "desc" | "descriptions" => true,
@@ -124,7 +106,7 @@ impl Front<'_, '_> {
     }
 
     /// `/hooks`, and `/hooks enable|disable <name>`.
-    fn hooks(&self, rest: &str) -> String {
+    pub(super) fn hooks(&self, rest: &str) -> String {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let names = match (word, name.trim()) {
             ("" | "list" | "show" | "panel", _) => return self.subcommand(&["hooks", "list"]).text(),
@@ -154,7 +136,7 @@ impl Front<'_, '_> {
         format!("{text}{NEXT_TIME}")
     }
 
-    fn policies(&self) -> String {
+    pub(super) fn policies(&self) -> String {
         let mode = self.mode.to_string();
         let done = self.subcommand(&["policy", "list", "--approval-mode", &mode]);
         match done.result {

@@ -1,8 +1,16 @@
-//! The commands by name: what reads a line, what `/help` lists and what a completion offers.
+//! The commands by name: what reads a line, what `/help` lists, what a completion offers and what is done. A new command is
+//! a row here and a file beside this one.
 
 use std::sync::LazyLock;
 
+use pollux_domain::event::Op;
+use pollux_host::Conversation;
 use pollux_host::request::Reserved;
+
+use super::pages::not_here;
+use super::then::{Anew, Then};
+use crate::Front;
+use crate::front_end::Pending;
 
 /// A command of the program's own.
 pub(crate) struct Command {
@@ -14,7 +22,13 @@ pub(crate) struct Command {
     /// Whether it does something useful when nothing follows.
     pub(crate) at_once: bool,
     pub(crate) subcommands: &'static [Subcommand],
+    /// Does it, with what follows the word.
+    pub(crate) run: Run,
 }
+
+/// What a command does in a conversation.
+pub(crate) type Run =
+    for<'f, 'a, 'b> fn(&'f mut Front<'a, 'b>, &'f str, &'f mut Conversation) -> Pending<'f, Then>;
 
 /// A word that may follow a command.
 pub(crate) struct Subcommand {
@@ -59,10 +73,42 @@ pub(super) fn find(word: &str) -> Option<&'static Command> {
 pub(super) const ELSEWHERE: &[&str] =
     &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/setup-github", "/voice"];
 
+/// A command that says how the conversation goes on.
+macro_rules! then {
+    (|$front:ident, $rest:ident, $conversation:ident| $then:expr) => {
+        |$front, $rest, $conversation| Box::pin(async move { $then })
+    };
+}
+
+/// A command after which the next prompt follows.
+macro_rules! done {
+    (|$front:ident, $rest:ident, $conversation:ident| $does:expr) => {
+        |$front, $rest, $conversation| {
+            Box::pin(async move {
+                $does;
+                Then::GoOn
+            })
+        }
+    };
+}
+
+/// A command that is a text for the person.
+macro_rules! told {
+    (|$front:ident, $rest:ident, $conversation:ident| $text:expr) => {
+        |$front, $rest, $conversation| {
+            Box::pin(async move {
+                let text = $text;
+                $front.face.note(text.trim_end());
+                Then::GoOn
+            })
+        }
+    };
+}
+
 type Names = &'static [&'static str];
 
-const fn plain(names: Names, about: &'static str) -> Command {
-    Command { names, follows: "", about, at_once: true, subcommands: &[] }
+const fn plain(names: Names, about: &'static str, run: Run) -> Command {
+    Command { names, follows: "", about, at_once: true, subcommands: &[], run }
 }
 
 const fn with(
@@ -70,8 +116,9 @@ const fn with(
     follows: &'static str,
     about: &'static str,
     subcommands: &'static [Subcommand],
+    run: Run,
 ) -> Command {
-    Command { names, follows, about, at_once: true, subcommands }
+    Command { names, follows, about, at_once: true, subcommands, run }
 }
 
 /// A command that is of no use alone.
@@ -80,8 +127,9 @@ const fn needs(
     follows: &'static str,
     about: &'static str,
     subcommands: &'static [Subcommand],
+    run: Run,
 ) -> Command {
-    Command { names, follows, about, at_once: false, subcommands }
+    Command { names, follows, about, at_once: false, subcommands, run }
 }
 
 const fn sub(names: Names, about: &'static str) -> Subcommand {
@@ -103,8 +151,8 @@ const CHATS: &[Subcommand] = &[
 
 #[rustfmt::skip]
 const COMMANDS: &[Command] = &[
-    plain(&["/help", "/?"], "this list"),
-    plain(&["/about"], "version, model, session and folder"),
+    plain(&["/help", "/?"], "this list", done!(|f, _r, c| f.help(c))),
+    plain(&["/about"], "version, model, session and folder", told!(|f, _r, c| f.about(c).await)),
     with(&["/agents"], "[list|show|enable|disable|config <name>]", "helpers that the model may ask", &[
         sub(&["list"], "all of them"),
         of(&["show", "config"], "one of them, with its settings"),
@@ -112,27 +160,27 @@ const COMMANDS: &[Command] = &[
         of(&["disable"], "switch one off"),
         of(&["acknowledge"], "let in one that came with the project"),
         sub(&["reload", "refresh"], "look for them anew"),
-    ]),
+    ], then!(|f, r, _c| f.agents(r))),
     with(&["/auth"], "[signin|signout]", "how the model is reached; sign in or out", &[
         sub(&["signin", "login"], "choose how, and give a key"),
         sub(&["signout", "logout"], "forget the key that was kept"),
-    ]),
-    with(&["/bug"], "[title]", "report a fault: a page with the facts filled in", &[]),
-    with(&["/chat"], "[list|save|resume|delete|share]", "your conversations; save one under a name", CHATS),
-    plain(&["/clear", "/new"], "begin a new conversation; this one stays on disk"),
+    ], then!(|f, r, _c| f.auth(r).await)),
+    with(&["/bug"], "[title]", "report a fault: a page with the facts filled in", &[], done!(|f, r, c| f.bug(r, c).await)),
+    with(&["/chat"], "[list|save|resume|delete|share]", "your conversations; save one under a name", CHATS, then!(|f, r, c| f.chats(r, c).await)),
+    plain(&["/clear", "/new"], "begin a new conversation; this one stays on disk", then!(|_f, _r, _c| Then::Anew(Anew { note: "A new conversation begins.".to_owned(), ..Anew::default() }))),
     needs(&["/commands"], "list|reload", "your custom commands; read their files anew", &[
         sub(&["list"], "all of them"),
         sub(&["reload", "refresh"], "read their files anew"),
-    ]),
-    plain(&["/compress", "/summarize", "/compact"], "condense the conversation to a summary"),
-    plain(&["/copy"], "put the last answer into the clipboard"),
+    ], done!(|f, r, c| f.custom_commands(r, c))),
+    plain(&["/compress", "/summarize", "/compact"], "condense the conversation to a summary", then!(|_f, _r, _c| Then::Work(Op::Compress))),
+    plain(&["/copy"], "put the last answer into the clipboard", done!(|f, _r, c| f.copy_answer(c).await)),
     with(&["/directory", "/dir"], "[show|add <paths>]", "the folders of the workspace; add some", &[
         sub(&["show"], "the folders"),
         of(&["add"], "add folders, with commas between them"),
-    ]),
-    plain(&["/docs"], "where the documentation is"),
-    with(&["/editor"], "", "choose the editor for long prompts and proposed changes", &[]),
-    with(&["/export-session"], "[file]", "write this session to a file", &[]),
+    ], then!(|f, r, c| f.directory(r, c).await)),
+    plain(&["/docs"], "where the documentation is", told!(|f, _r, _c| not_here("/docs"))),
+    with(&["/editor"], "", "choose the editor for long prompts and proposed changes", &[], done!(|f, _r, _c| f.editor().await)),
+    with(&["/export-session"], "[file]", "write this session to a file", &[], done!(|f, r, _c| f.export_session(r))),
     with(&["/extensions"], "[list|enable|disable|update|uninstall] [name]",
         "your extensions; switch one on or off, update or remove it", &[
         sub(&["list"], "all of them"),
@@ -140,17 +188,17 @@ const COMMANDS: &[Command] = &[
         of(&["disable"], "switch one off"),
         of(&["update"], "update some, or --all"),
         of(&["uninstall", "delete"], "remove some"),
-    ]),
-    plain(&["/footer", "/statusline"], "choose what the last line shows"),
+    ], done!(|f, r, _c| f.extensions(r))),
+    plain(&["/footer", "/statusline"], "choose what the last line shows", done!(|f, _r, _c| f.footer().await)),
     with(&["/hooks"], "[enable|disable <name>|enable-all|disable-all]", "your hooks; switch them on or off", &[
         sub(&["list", "panel", "show"], "all of them"),
         of(&["enable"], "switch one on"),
         of(&["disable"], "switch one off"),
         sub(&["enable-all", "enableall"], "switch all on"),
         sub(&["disable-all", "disableall"], "switch all off"),
-    ]),
-    with(&["/ide"], "[status]", "whether an editor is connected", &[sub(&["status"], "whether an editor is connected")]),
-    plain(&["/init"], "let the model describe this project in GEMINI.md"),
+    ], told!(|f, r, _c| f.hooks(r))),
+    with(&["/ide"], "[status]", "whether an editor is connected", &[sub(&["status"], "whether an editor is connected")], told!(|f, _r, _c| not_here("/ide"))),
+    plain(&["/init"], "let the model describe this project in GEMINI.md", then!(|f, _r, c| f.init(c).await)),
     with(&["/mcp"], "[desc|schema|auth|reload|enable|disable] [server]", "MCP servers, how they stand, what they offer", &[
         sub(&["list", "ls", "nodesc", "nodescription"], "the servers and their tools"),
         sub(&["desc", "description"], "with descriptions"),
@@ -159,61 +207,61 @@ const COMMANDS: &[Command] = &[
         sub(&["reload", "refresh"], "connect anew"),
         of(&["enable"], "switch one on"),
         of(&["disable"], "switch one off"),
-    ]),
+    ], then!(|f, r, c| f.mcp(r, c).await)),
     with(&["/memory"], "[show|list|add <text>|reload|inbox]", "what the context files say; remember something", &[
         sub(&["show"], "what the model is told"),
         sub(&["list"], "the files it comes from"),
         of(&["add"], "remember something from now on"),
         sub(&["reload", "refresh"], "read the files anew"),
         sub(&["inbox"], "what was noted and waits for you"),
-    ]),
+    ], then!(|f, r, c| f.memory(r, c).await)),
     with(&["/mode"], "[default|auto_edit|plan|yolo]", "show or change the approval mode", &[
         sub(&["default"], "ask before anything is changed or run"),
         sub(&["auto_edit"], "edits without a question"),
         sub(&["plan"], "look and plan; change nothing"),
         sub(&["yolo"], "no questions"),
-    ]),
+    ], done!(|f, r, c| f.change_mode(r, c).await)),
     with(&["/model"], "[set <name> [--persist]]", "choose the model", &[
         of(&["set"], "another model from now on; --persist keeps it"),
         sub(&["manage"], "choose from a list"),
-    ]),
+    ], done!(|f, r, c| f.model(r, c).await)),
     with(&["/permissions"], "[trust [folder]]", "whether this folder is trusted, and why", &[
         sub(&["trust"], "decide about a folder"),
-    ]),
+    ], then!(|f, r, _c| f.permissions(r).await)),
     with(&["/plan"], "[text]", "plan mode; with a text, begin to plan", &[
         sub(&["copy"], "put the plan into the clipboard"),
-    ]),
-    with(&["/policies"], "[list]", "the rules in force", &[sub(&["list"], "the rules in force")]),
-    plain(&["/privacy"], "what leaves this machine"),
+    ], then!(|f, r, c| f.plan(r, c).await)),
+    with(&["/policies"], "[list]", "the rules in force", &[sub(&["list"], "the rules in force")], told!(|f, _r, _c| f.policies())),
+    plain(&["/privacy"], "what leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
     with(&["/quit", "/exit"], "[--delete]", "end the conversation; --delete forgets it", &[
         sub(&["--delete"], "delete the session as well"),
-    ]),
-    with(&["/restore"], "[name]", "go back to a checkpoint (`general.checkpointing.enabled`)", &[]),
-    with(&["/resume"], "[list|save|resume|delete|share]", "choose an earlier conversation and go on with it", CHATS),
-    plain(&["/rewind"], "go back to before a prompt: conversation, files or both"),
-    plain(&["/settings"], "look at the settings and change them"),
-    plain(&["/shortcuts"], "the keys"),
+    ], then!(|f, r, _c| { f.forget = r == "--delete"; Then::Quit })),
+    with(&["/restore"], "[name]", "go back to a checkpoint (`general.checkpointing.enabled`)", &[], then!(|f, r, c| f.restore(r, c).await)),
+    with(&["/resume"], "[list|save|resume|delete|share]", "choose an earlier conversation and go on with it", CHATS, then!(|f, r, c| f.chats(r, c).await)),
+    plain(&["/rewind"], "go back to before a prompt: conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
+    plain(&["/settings"], "look at the settings and change them", then!(|f, _r, _c| f.settings().await)),
+    plain(&["/shortcuts"], "the keys", told!(|f, _r, _c| f.shortcuts())),
     with(&["/skills"], "[list|enable|disable|link|reload]", "your skills; `/name` calls one", &[
         sub(&["list"], "all of them"),
         of(&["enable"], "switch one on"),
         of(&["disable"], "switch one off"),
         of(&["link"], "use one from another folder"),
         sub(&["reload", "refresh"], "look for them anew"),
-    ]),
+    ], done!(|f, r, c| f.skills(r, c).await)),
     with(&["/stats", "/usage"], "[session|model|tools]", "requests, tokens, calls and time", &[
         sub(&["session"], "the whole conversation"),
         sub(&["model"], "by model"),
         sub(&["tools"], "by tool"),
-    ]),
-    plain(&["/tasks", "/bg", "/background", "/shells", "/bashes"], "what runs in the background"),
-    plain(&["/terminal-setup"], "a new line with Shift+Enter in VS Code and its kin"),
-    plain(&["/theme"], "choose the colours"),
+    ], done!(|f, r, c| f.stats(r, c).await)),
+    plain(&["/tasks", "/bg", "/background", "/shells", "/bashes"], "what runs in the background", done!(|f, _r, c| f.tasks(c).await)),
+    plain(&["/terminal-setup"], "a new line with Shift+Enter in VS Code and its kin", told!(|f, _r, _c| not_here("/terminal-setup"))),
+    plain(&["/theme"], "choose the colours", done!(|f, _r, _c| f.theme().await)),
     with(&["/tools"], "[desc]", "what the model can call", &[
         sub(&["list", "nodesc"], "names"),
         sub(&["desc", "descriptions"], "with descriptions"),
-    ]),
-    plain(&["/upgrade"], "what other plans there are"),
-    plain(&["/vim"], "edit prompts as in vim, or no longer"),
+    ], told!(|f, r, c| f.tools(r, c).await)),
+    plain(&["/upgrade"], "what other plans there are", told!(|f, _r, _c| not_here("/upgrade"))),
+    plain(&["/vim"], "edit prompts as in vim, or no longer", done!(|f, _r, _c| f.vim())),
 ];
 
 #[cfg(test)]
