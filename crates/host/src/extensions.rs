@@ -1,7 +1,6 @@
 //! Extensions of a run: which there are, which are active, and what they bring along.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 
 use pollux_config::groups::Secret;
 use pollux_config::paths::{GEMINI_DIR, same_place};
@@ -11,24 +10,15 @@ use pollux_extend::extension::{Extension, Installed, Kind, LoadRequest, Origin, 
 use pollux_hooks::ExtensionHooks;
 use pollux_install::extension::Sources;
 use pollux_install::integrity::{Depth, recorded_contents};
-use pollux_net::credentials::CredentialStore;
 use serde_json::Value;
 
 use super::{Loaded, auth};
 
+pub use super::found_extensions::Extensions;
+
 /// The group is switched off.
 pub const SWITCHED_OFF_BY_ADMIN: &str =
     "Extensions are disabled by administrator. Check admin settings or contact your admin.";
-
-/// What was found, once for a run.
-#[derive(Default)]
-pub struct Extensions {
-    pub all: Vec<Installed>,
-    pub warnings: Vec<String>,
-    failure: Option<Failure>,
-    /// Opened when somebody needs a secret.
-    store: OnceLock<Arc<CredentialStore>>,
-}
 
 /// Every extension; read at the first question. Without a folder for them that is all it costs.
 pub fn of(loaded: &Loaded) -> &Extensions {

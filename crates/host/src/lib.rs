@@ -12,10 +12,12 @@ mod built_in_prompts;
 pub mod checker;
 mod companion;
 pub mod conversation;
+mod credentials;
 pub mod custom_commands;
 pub mod extension_set;
 mod extension_updates;
 pub mod extensions;
+mod found_extensions;
 pub mod helpers;
 pub mod hooks;
 pub mod hub;
@@ -30,6 +32,7 @@ pub mod mentions;
 pub mod models;
 mod offers;
 mod outside;
+mod permission;
 pub mod policy;
 mod prepared;
 pub mod progress;
@@ -45,6 +48,7 @@ pub mod sessions;
 pub mod settings;
 pub mod skills;
 mod slash;
+mod start_up;
 mod system_prompt;
 mod terminals;
 mod titles;
@@ -63,20 +67,22 @@ use pollux_domain::failure::Failure;
 pub use auth::check_credentials;
 pub use built_in_prompts::begin_context_file;
 pub use conversation::{Conversation, TurnFront, Turned, Wish};
+pub use credentials::Credentials;
 pub use custom_commands::{CommandList, Invocation};
 pub use extensions::{check_extensions, extension_themes};
-pub use loaded::{Loaded, check_policy_files, load_settings, start};
+pub use loaded::{Loaded, check_policy_files, load_settings};
 pub use mcp::Detail;
 pub use mcp_login::{ServerLogin, begin_server_login};
 pub use models::models;
 pub use offers::Offers;
+pub use permission::{Permission, check_trust};
 /// Whether arguments fit a tool's schema.
 pub use pollux_agent::check_arguments;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
-pub use prepared::{Credentials, Permission, Prepared, prepare, refuse_forbidden_yolo};
+pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox};
 pub use sessions::{
@@ -84,7 +90,7 @@ pub use sessions::{
     stored_chats, tidy_up,
 };
 pub use slash::{FilePlan, remember};
-pub use trust::check_trust;
+pub use start_up::start;
 pub use turn::{open_conversation, run_turn};
 /// A turn that ran.
 pub struct Done {

@@ -9,17 +9,16 @@ use pollux_config::env::Env;
 use pollux_config::groups::Groups;
 use pollux_config::paths::{Home, Project};
 use pollux_config::settings::Settings;
-use pollux_config::startup::{self, Start, StartError, StartRequest};
 use pollux_config::state;
 use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::time::{Clock, SystemClock};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::extensions::Extensions;
+use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
 use crate::request::{Request, Reserved};
+use crate::start_up::start;
 use crate::{settings, trust};
 
 /// Settings as they hold for this run, and what was found on the way to them.
@@ -89,42 +88,6 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         servers: Kept::default(),
         agents: OnceLock::new(),
     })
-}
-
-/// Home, trust, `.env` and settings, in the safe order.
-pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
-    let request = StartRequest {
-        env: env.clone(),
-        root: env.cwd().to_path_buf(),
-        skip_trust: options.skip_trust,
-        ignore_env: options.ignore_env,
-        now: Some(SystemClock.now()),
-        args: pollux_config::settings::ArgOverrides(overrides(options)),
-        ..StartRequest::default()
-    };
-    startup::start(request).map_err(|error| {
-        let hint = match &error {
-            StartError::Home(error) => error.hint(),
-            StartError::Settings(_) => "correct the file; nothing in it was changed",
-            StartError::Trust(_) => "correct or remove the file that lists trusted folders",
-        };
-        Failure::from_error(ExitKind::Config, &error).hint(hint)
-    })
-}
-
-/// Every flag that is a setting.
-fn overrides(options: &Request) -> Vec<(String, Value)> {
-    let mut given = options.overrides.clone();
-    if !options.allowed_tools.is_empty() {
-        given.push(("tools.allowed".to_owned(), json!(options.allowed_tools)));
-    }
-    if !options.include_directories.is_empty() {
-        given.push(("context.includeDirectories".to_owned(), json!(options.include_directories)));
-    }
-    if let Some(sandbox) = options.sandbox {
-        given.push(("tools.sandbox".to_owned(), json!(sandbox)));
-    }
-    given
 }
 
 /// Whether the policy files that flags name are there (52). Without them a run would have fewer rules than

@@ -1,41 +1,18 @@
 //! What a conversation needs, checked before anything is opened.
 
-use pollux_config::groups::{Groups, OutputFormat, Secret};
+use pollux_config::groups::{Groups, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_model::auth::Auth;
-use pollux_net::google::GoogleCredentials;
 
 use crate::auth::check_credentials;
+use crate::credentials::Credentials;
 use crate::extensions::check_extensions;
 use crate::loaded::{Loaded, check_policy_files};
+use crate::permission::{Permission, check_trust};
 use crate::request::{RawOutput, Request};
 use crate::sandbox::{Sandbox, check_sandbox};
 use crate::sessions::{Chosen, choose_session};
-use crate::trust::check_trust;
-
-/// What the model is asked with.
-pub struct Credentials {
-    pub auth: Auth,
-    /// What tokens for Vertex AI are made of.
-    pub google: Option<GoogleCredentials>,
-    pub auth_type: Option<String>,
-    pub api_key: bool,
-    pub vertex: bool,
-    /// Values that telemetry must not contain.
-    pub secrets: Vec<Secret>,
-    /// Whether they are the project's, for want of the person's own.
-    pub of_project: bool,
-    /// Lines for stderr.
-    pub notes: Vec<String>,
-}
-
-/// What trust in the folder leaves of the wished approval mode.
-pub struct Permission {
-    pub approval: ApprovalMode,
-    pub notes: Vec<String>,
-}
 
 /// What a run needs, checked.
 pub struct Prepared<'a> {

@@ -62,7 +62,7 @@ pub struct Change {
 
 /// The settings for `pollux config`.
 pub fn settings(options: &Request, env: &Env) -> Result<SettingsFiles, Failure> {
-    let start = crate::start(options, env)?;
+    let start = crate::start_up::start(options, env)?;
     let project_is_home = same_place(start.project.root(), start.home.user_home());
     let mut notes = notes(&start);
     notes.extend(super::trust::first_use(&start));

@@ -1,6 +1,6 @@
 //! What slash commands need of the adapters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_domain::JsonObject;
@@ -12,7 +12,7 @@ use pollux_exec::background::read_log_tail;
 use pollux_exec::shell::Ending;
 use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
 use pollux_rewind::{Conflicts, Plan};
-use pollux_session::log_prompt;
+use pollux_session::{Recorder, load, log_prompt};
 use pollux_tools::save_memory;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -84,6 +84,13 @@ impl Prepared<'_> {
     /// Another session from now on; this one stays as it is.
     pub fn begin_anew(&mut self) {
         self.session = Chosen::new(SessionId::random());
+    }
+
+    /// Why a session cannot be gone on with; asked before the present one is left.
+    pub fn check_session(&self, file: &Path) -> Result<(), String> {
+        let problem = |error: &dyn std::error::Error| format!("The session cannot be gone on with: {error}");
+        let session = load(file).map_err(|error| problem(&error))?;
+        Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
     }
 
     /// Notes what a person typed (`logs.json`). A log that cannot be written is no reason to stop.

@@ -5,21 +5,19 @@ pub mod page;
 
 use std::path::{Path, PathBuf};
 
-use pollux_config::env::{Env, name};
+use pollux_config::env::Env;
 use pollux_config::paths::{Home, same_place};
 use pollux_config::settings;
 use pollux_config::startup::Start;
 use pollux_config::trust::{
-    self, Binding, FolderTrust, Inventory, Record, Standing, TrustReason, TrustRequest, TrustRule,
+    self, Binding, FolderTrust, Inventory, Record, Standing, TrustRequest, TrustRule,
 };
-use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_policy::load::integrity;
 use serde_json::Value;
 
-use super::{Loaded, Permission};
 use crate::request::Request;
 
 /// A folder as it is now.
@@ -117,47 +115,6 @@ pub fn changed_paths(binding: &Binding) -> String {
         }
         Binding::Unclear(why) => page::visible(why),
         Binding::Unbound | Binding::Same | Binding::FirstUse(_) => String::new(),
-    }
-}
-
-/// Whether the folder is trusted (55), and what that leaves of the wished approval mode.
-pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Failure> {
-    let wished = options.approval.unwrap_or(loaded.groups.general.approval_mode);
-    if loaded.trust.uses_project() {
-        return Ok(Permission { approval: wished, notes: Vec::new() });
-    }
-    let changed = changed_paths(&loaded.binding);
-    let what = if changed.is_empty() { "not trusted" } else { "no longer what was trusted" };
-    let ways = ways(loaded, !changed.is_empty());
-    if loaded.groups.security.refuse_untrusted_headless {
-        let text = if changed.is_empty() {
-            format!("Pollux is not running in a trusted directory. To proceed, {ways}.")
-        } else {
-            format!("Pollux is not running in a trusted directory: {changed} changed. To proceed, {ways}.")
-        };
-        return Err(Failure::new(ExitKind::Untrusted, text));
-    }
-    let because = if changed.is_empty() { String::new() } else { format!(" ({changed})") };
-    let mut notes = vec![format!(
-        "This folder is {what}{because}: nothing that it brings along is used, its .env files included. To trust it, {ways}."
-    )];
-    if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
-        notes.push(
-            "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
-        );
-    }
-    let approval = if wished == ApprovalMode::Plan { wished } else { ApprovalMode::Default };
-    Ok(Permission { approval, notes })
-}
-
-fn ways(loaded: &Loaded, changed: bool) -> String {
-    match loaded.trust_reason {
-        TrustReason::Restricted => format!("unset `{}`", name::RESTRICTED_MODE),
-        TrustReason::Environment => format!("unset `{}` or set it to `true`", name::TRUST_WORKSPACE),
-        TrustReason::SkipFlag | TrustReason::FeatureOff | TrustReason::Rule(_) | TrustReason::NoRule => {
-            let look = if changed { "diff" } else { "show" };
-            format!("see `pollux trust {look}`, then use `pollux trust allow`, or `--skip-trust` for one run")
-        }
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use pollux_catalogue::Filter;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
-use pollux_session::{Recorder, TextKind, list, load, relative_time, visit_texts};
+use pollux_session::{TextKind, list, relative_time, visit_texts};
 
 use super::places::Places;
 use super::{pick, removals, rows};
+use crate::Loaded;
 use crate::sessions::{SessionSource, Wanted, Which};
-use crate::{Loaded, Prepared};
 
 /// Messages of a preview from each end.
 const FROM_EACH_END: usize = 2;
@@ -177,13 +177,4 @@ impl StoredChats {
 
 fn wanted(all_projects: bool) -> Wanted {
     Wanted { all_projects, source: Some(SessionSource::Gemini), subagents: false, in_full: false }
-}
-
-impl Prepared<'_> {
-    /// Why a session cannot be gone on with; asked before the present one is left.
-    pub fn check_session(&self, file: &Path) -> Result<(), String> {
-        let problem = |error: &dyn std::error::Error| format!("The session cannot be gone on with: {error}");
-        let session = load(file).map_err(|error| problem(&error))?;
-        Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
-    }
 }
