@@ -41,8 +41,10 @@ fn in_what_a_tool_prints() {
     let screen = open(&scene, &["--yolo"]);
     screen.say("go").expect("Seen.").expect("after");
     is_tame(&screen);
-    screen.expect(PLACEHOLDER).key("!").say("cat wild.txt; echo; echo again").expect("again");
+    screen.expect(PLACEHOLDER).key("!").expect("Type your shell command");
+    screen.say("cat wild.txt; echo; echo again").expect("│ again");
     is_tame(&screen);
+    screen.expect("Type your shell command").key("Esc").expect(PLACEHOLDER);
     quit(screen);
 }
 
