@@ -418,7 +418,8 @@ mod tests {
     #[test]
     fn a_closed_window_hangs_its_program_up() {
         let home = TestHome::new();
-        let script = "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do sleep 0.05; done";
+        let script =
+            "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done";
         let mut screen = home.command(Path::new("/bin/sh"), ["-c", script]).on_screen(20, 5);
         screen.expect("ready");
         screen.close_master();
