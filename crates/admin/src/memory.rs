@@ -21,22 +21,6 @@ pub use notebook::{Notebook, notebook};
 
 use crate::context::Context;
 
-/// What an update of the index did.
-#[derive(Debug, Clone, Default)]
-pub struct Indexed {
-    pub files: usize,
-    pub changed: usize,
-    pub removed: usize,
-    pub chunks_written: usize,
-    pub chunks_removed: usize,
-    pub embedded: usize,
-    pub from_cache: usize,
-    /// Why everything was made anew.
-    pub reindexed: Option<String>,
-    /// Another process is at it.
-    pub busy: bool,
-}
-
 /// What a search found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {

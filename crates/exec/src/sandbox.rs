@@ -327,7 +327,7 @@ impl Sandbox {
     pub(crate) fn start(&self, command: Command) -> io::Result<(Child, Group)> {
         let starter = self.starter().map_err(|error| {
             io::Error::other(format!(
-                "the sandbox cannot be entered ({error}); `--sandbox=false` does without"
+                "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
             ))
         })?;
         #[cfg(target_os = "linux")]

@@ -15,10 +15,11 @@ mod tests;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::env::Env;
 use pollux_config::groups::FileFiltering;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Loaded;
 use pollux_host::Offers;
@@ -76,16 +77,16 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn set_offers(&self, offers: Offers) {
-        *lock(&self.offers) = offers;
+        *self.offers.locked() = offers;
     }
 
     /// Another editor from now on.
     pub(crate) fn prefer_editor(&self, id: Option<&str>) {
-        *lock(&self.preferred_editor) = id.map(str::to_owned);
+        *self.preferred_editor.locked() = id.map(str::to_owned);
     }
 
     fn references(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
-        let offers = lock(&self.offers).clone();
+        let offers = self.offers.locked().clone();
         let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
         let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
         let walked =
@@ -116,7 +117,7 @@ impl Desk for Machine {
         match wanted.kind {
             Kind::At => self.references(wanted, answer),
             Kind::Slash => {
-                let offers = lock(&self.offers).clone();
+                let offers = self.offers.locked().clone();
                 answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home));
             }
             Kind::Shell { command: true } if !wanted.text.contains('/') => {
@@ -134,7 +135,7 @@ impl Desk for Machine {
     }
 
     fn edit(&self, text: &str, name: &str) -> Result<String, String> {
-        let preferred = lock(&self.preferred_editor).clone();
+        let preferred = self.preferred_editor.locked().clone();
         editor::edit(text, name, preferred.as_deref(), &self.env, &self.temp)
     }
 
@@ -180,8 +181,4 @@ fn resources(offers: &Offers, sought: &str) -> Vec<Item> {
 
 fn fits(name: &str, sought: &str) -> bool {
     fuzzy::rank(name, &sought.to_lowercase(), true).is_some()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

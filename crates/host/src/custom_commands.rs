@@ -1,11 +1,12 @@
 //! Custom commands of a conversation: finding and listing them, and filling in the words of one that was typed.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::paths::same_place;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::visible;
 use pollux_extend::commands::names::{Candidate, Names};
 use pollux_extend::commands::template::{Piece, parse};
@@ -40,7 +41,7 @@ pub struct Invocation {
 
 impl Commands {
     fn known(&self, loaded: &Loaded) -> Arc<Known> {
-        let mut known = lock(&self.known);
+        let mut known = self.known.locked();
         Arc::clone(known.get_or_insert_with(|| Arc::new(Known::look(&places(loaded), loaded.reserved))))
     }
 
@@ -66,17 +67,17 @@ impl Commands {
 
     /// Looks at the folders again when they are needed next.
     pub(crate) fn forget(&self) {
-        *lock(&self.known) = None;
+        *self.known.locked() = None;
     }
 
     /// A person allows these lines for the rest of the conversation.
     pub(crate) fn allow(&self, lines: &[String]) {
-        lock(&self.allowed).extend(lines.iter().cloned());
+        self.allowed.locked().extend(lines.iter().cloned());
     }
 
     /// Whether a person allowed this line.
     pub(crate) fn allows(&self, line: &str) -> bool {
-        lock(&self.allowed).contains(line)
+        self.allowed.locked().contains(line)
     }
 
     /// Names and descriptions, prompts of servers too; files that cannot be used are said to be so.
@@ -183,8 +184,4 @@ fn heading(file: &CommandFile) -> String {
         Origin::Skill(_) | Origin::Server(_) => "More".to_owned(),
     };
     visible(&format!("{whose} commands ({folder})")).into_owned()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,9 +16,10 @@ mod weight;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::id::SessionId;
+use pollux_domain::sync::Locked as _;
 
 pub use fold::Snapshot;
 pub use front::Front;
@@ -37,17 +38,17 @@ impl Hub {
     /// Takes over a session. One that had the same id is let go.
     pub fn add(&self, id: &SessionId, link: Link, limits: Limits) -> Arc<Hosted> {
         let hosted = Hosted::start(link, limits);
-        locked(&self.sessions).insert(id.as_str().to_owned(), Arc::clone(&hosted));
+        self.sessions.locked().insert(id.as_str().to_owned(), Arc::clone(&hosted));
         hosted
     }
 
     pub fn get(&self, id: &SessionId) -> Option<Arc<Hosted>> {
-        locked(&self.sessions).get(id.as_str()).cloned()
+        self.sessions.locked().get(id.as_str()).cloned()
     }
 
     /// The ids of all sessions and how each is.
     pub fn list(&self) -> Vec<(SessionId, State)> {
-        let sessions = locked(&self.sessions);
+        let sessions = self.sessions.locked();
         let mut list: Vec<_> =
             sessions.iter().map(|(id, hosted)| (SessionId::from_file(id), hosted.state())).collect();
         list.sort_by(|one, other| one.0.as_str().cmp(other.0.as_str()));
@@ -56,11 +57,6 @@ impl Hub {
 
     /// Lets a session go. It ends when the last front end has let it go too.
     pub fn remove(&self, id: &SessionId) -> Option<Arc<Hosted>> {
-        locked(&self.sessions).remove(id.as_str())
+        self.sessions.locked().remove(id.as_str())
     }
-}
-
-/// A lock whose holder panicked is still a lock: the values here are never left half changed.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

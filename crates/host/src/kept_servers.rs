@@ -1,7 +1,8 @@
 //! MCP servers that outlive a conversation, until the next one takes them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use pollux_domain::sync::Locked as _;
 use pollux_mcp::Servers;
 
 /// Servers between two conversations.
@@ -10,10 +11,10 @@ pub(crate) struct Kept(Arc<Mutex<Option<Arc<Servers>>>>);
 
 impl Kept {
     pub(crate) fn put(&self, servers: Arc<Servers>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(servers);
+        *self.0.locked() = Some(servers);
     }
 
     pub(crate) fn take(&self) -> Option<Arc<Servers>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.locked().take()
     }
 }

@@ -27,8 +27,8 @@ use tokio::sync::mpsc;
 
 use super::page::counted;
 use super::{
-    Finding, Forgettable, Found, Hit, Indexed, Installed, Learned, Level, Lines, Model, Passage as Shown,
-    Question, Reach, Traces, models,
+    Finding, Forgettable, Found, Hit, Installed, Learned, Level, Lines, Model, Passage as Shown, Question,
+    Reach, Traces, models,
 };
 
 /// How long a command waits for another process that brings the index up to date.
@@ -217,7 +217,7 @@ impl Notebook {
     }
 
     /// Brings the index up to date.
-    pub fn index(&mut self, force: bool, watched: bool) -> Result<Indexed, Failure> {
+    pub fn index(&mut self, force: bool, watched: bool) -> Result<Synced, Failure> {
         self.needs_on()?;
         self.prepare()?;
         let gauge = Mutex::new(Gauge::new(watched));
@@ -241,7 +241,7 @@ impl Notebook {
         if let Some(reason) = self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned)) {
             self.notes.push(format!("Without vectors, search goes by words only: {reason}"));
         }
-        Ok(indexed(synced))
+        Ok(synced)
     }
 
     pub fn search(&mut self, question: &Question) -> Result<Found, Failure> {
@@ -471,20 +471,6 @@ async fn print_chunks(mut chunks: mpsc::Receiver<Vec<u8>>, out: &mut dyn Write) 
 
 fn cannot_read(file: &std::path::Path) -> Failure {
     Failure::new(ExitKind::Failure, format!("`{}` does not hold what was written to it", file.display()))
-}
-
-fn indexed(synced: Synced) -> Indexed {
-    Indexed {
-        files: synced.files,
-        changed: synced.changed,
-        removed: synced.removed,
-        chunks_written: synced.chunks_written,
-        chunks_removed: synced.chunks_removed,
-        embedded: synced.embedded,
-        from_cache: synced.from_cache,
-        reindexed: synced.reindexed,
-        busy: synced.busy,
-    }
 }
 
 fn hit(found: &Passage) -> Hit {

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use pollux_domain::terminal_text::one_line;
+use pollux_memory::Synced;
 use serde_json::{Value, json};
 
-use super::{Finding, Indexed, Learned, Level, Model, Passage};
+use super::{Finding, Learned, Level, Model, Passage};
 
 /// Names of the state in the order in which they are shown, and their words.
 const FACTS: &[(&str, &str)] = &[
@@ -65,7 +66,7 @@ pub(super) fn status(status: &Value) -> String {
     text
 }
 
-pub(super) fn indexed(indexed: &Indexed) -> String {
+pub(super) fn indexed(indexed: &Synced) -> String {
     if indexed.busy {
         return "Another process is bringing the index up to date; nothing was done here.\n".to_owned();
     }
@@ -87,7 +88,7 @@ pub(super) fn indexed(indexed: &Indexed) -> String {
     text
 }
 
-pub(super) fn indexed_json(indexed: &Indexed) -> Value {
+pub(super) fn indexed_json(indexed: &Synced) -> Value {
     json!({
         "files": indexed.files,
         "changed": indexed.changed,

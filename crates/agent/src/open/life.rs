@@ -163,7 +163,7 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
             (OpResult::Accepted, Some(Work::Shell { command, by: by.clone() }))
         }
         Op::Shell { .. } => {
-            let text = "this session runs no commands of a person's own";
+            let text = "shell commands are not available in this session";
             (OpResult::refused(RefusalCode::Unsupported, text), None)
         }
         // There is nothing to stop, which is what was wished for.
@@ -288,14 +288,14 @@ fn entered(result: Result<(), ModeRefused>) -> OpResult {
 }
 
 fn too_late() -> OpResult {
-    OpResult::refused(RefusalCode::NotWaiting, "no call waits for this answer")
+    OpResult::refused(RefusalCode::NotWaiting, "no pending approval for this call")
 }
 
 /// A session by itself keeps no queue that a prompt could be taken out of.
 fn not_queued() -> OpResult {
-    OpResult::refused(RefusalCode::NotFound, "no such prompt waits")
+    OpResult::refused(RefusalCode::NotFound, "no such prompt in the queue")
 }
 
 fn over() -> OpResult {
-    OpResult::refused(RefusalCode::Ended, "the session is over")
+    OpResult::refused(RefusalCode::Ended, "session has ended")
 }

@@ -16,7 +16,7 @@ pub struct Operations {
 
 /// The session is over and takes no more operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the session is over")]
+#[error("session has ended")]
 pub struct SessionOver;
 
 impl Operations {

@@ -100,7 +100,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// A word of gemini-cli that does something else here, or nothing.
+/// What a command of gemini-cli means here, if it does anything.
 pub(super) fn not_here(word: &str) -> String {
     page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
 }

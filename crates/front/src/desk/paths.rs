@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use std::time::{Duration, Instant};
 
 use pollux_config::groups::FileFiltering;
+use pollux_domain::sync::{Locked as _, SharedLocked as _};
 use pollux_host::{Workspace, list_paths};
 use tokio_util::sync::CancellationToken;
 
@@ -148,17 +149,17 @@ impl Paths {
     }
 
     fn write(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.known.write().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.known.write_locked());
         self.walk().version += 1;
         self.changed.notify_all();
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read_locked()
     }
 
     fn walk(&self) -> MutexGuard<'_, Walk> {
-        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.walk.locked()
     }
 }
 

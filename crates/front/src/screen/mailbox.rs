@@ -6,9 +6,10 @@
 //! of turns and everything else that the screen must know is never dropped.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pollux_domain::event::Event;
+use pollux_domain::sync::Locked as _;
 use pollux_tui::transcript::Item;
 use tokio::sync::Notify;
 
@@ -39,7 +40,7 @@ struct Inner {
 
 impl Mailbox {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.locked()
     }
 
     pub(super) fn send(&self, message: Message) {

@@ -18,10 +18,11 @@ pub struct Front {
 }
 
 impl Hosted {
-    /// Gives a front end its place; `name` is what others see of it.
+    /// Gives a front end its place. `name` is what others see of it; a namesake gets a number, so that neither takes
+    /// the other's acknowledgements for its own.
     pub fn attach(&self, name: &str, scopes: Scopes) -> Option<Front> {
-        let hosted = self.admit(scopes)?;
-        Some(Front { hosted, id: FrontId::new(name), scopes, asked: AtomicU64::default() })
+        let (hosted, id) = self.admit(name, scopes)?;
+        Some(Front { hosted, id, scopes, asked: AtomicU64::default() })
     }
 }
 
@@ -41,7 +42,7 @@ impl Front {
     /// The same, under an id of the front end's own.
     pub fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal> {
         if !self.scopes.allow(&op) {
-            let message = "this front end lacks the right to it".to_owned();
+            let message = "not permitted for this front end".to_owned();
             return Err(Refusal { code: RefusalCode::NotAllowed, message });
         }
         self.hosted.take(Asked { id, by: self.id.clone(), op })
@@ -65,7 +66,7 @@ impl Front {
         if self.scopes.watch {
             return Ok(());
         }
-        let message = "this front end may not watch".to_owned();
+        let message = "not permitted to watch this session".to_owned();
         Err(Refusal { code: RefusalCode::NotAllowed, message })
     }
 }

@@ -11,12 +11,12 @@ use pollux_domain::event::{
     Asked, Event, FrontId, NoticeCode, Op, OpResult, Refusal, RefusalCode, RequestId, Severity, WaitingPrompt,
 };
 use pollux_domain::id::CallId;
+use pollux_domain::sync::Locked as _;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::fold::Snapshot;
-use super::locked;
 use super::log::Log;
 use super::queue::{Bounds, Delivery, Overrun, Queue, Subscription};
 use super::scopes::Scopes;
@@ -135,6 +135,8 @@ struct Inner {
     open: HashSet<(FrontId, RequestId)>,
     /// Questions that were answered and not settled yet.
     answered: HashSet<CallId>,
+    /// The names of all front ends that have come.
+    names: HashSet<FrontId>,
     /// How many front ends can answer questions.
     approvers: usize,
     /// Since when somebody could have answered, by question.
@@ -160,6 +162,7 @@ impl Hosted {
             running: 0,
             open: HashSet::new(),
             answered: HashSet::new(),
+            names: HashSet::new(),
             approvers: 0,
             since: None,
         };
@@ -182,19 +185,26 @@ impl Hosted {
         hosted
     }
 
-    /// Counts a front end that comes; its hold on the session.
-    pub(super) fn admit(&self, scopes: Scopes) -> Option<Arc<Self>> {
+    /// Counts a front end that comes: its hold on the session, and a name that no other one has or had.
+    pub(super) fn admit(&self, name: &str, scopes: Scopes) -> Option<(Arc<Self>, FrontId)> {
         let hosted = self.itself.upgrade()?;
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
+        let mut id = FrontId::new(name);
+        let mut number = 1;
+        while !inner.names.insert(id.clone()) {
+            number += 1;
+            id = FrontId::new(format!("{name}-{number}"));
+        }
         inner.approvers += usize::from(scopes.approve);
         if scopes.approve {
             inner.since = None;
         }
-        Some(hosted)
+        drop(inner);
+        Some((hosted, id))
     }
 
     pub(super) fn detach(&self, scopes: Scopes) {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
         inner.approvers -= usize::from(scopes.approve);
     }
 
@@ -213,11 +223,11 @@ impl Hosted {
 
     /// What the session is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        locked(&self.inner).snapshot()
+        self.inner.locked().snapshot()
     }
 
     pub(super) fn subscribe(&self, after: Option<u64>, overrun: Overrun) -> Subscription {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
         let missed = match after {
             None => Some(Vec::new()),
             Some(after) => inner.log.after(after),
@@ -248,7 +258,7 @@ impl Hosted {
     /// Tells several things at once: whoever sees the first can have the others without waiting.
     async fn tell_all(&self, events: Vec<Event>) {
         let queues = {
-            let mut inner = locked(&self.inner);
+            let mut inner = self.inner.locked();
             for event in events {
                 inner.account(&event);
                 inner.publish(event);
@@ -268,20 +278,20 @@ impl Hosted {
     pub(super) fn take(&self, asked: Asked) -> Result<(), Refusal> {
         let refuse = |code, message: &str| Err(Refusal { code, message: message.to_owned() });
         if self.state() != State::Alive {
-            return refuse(RefusalCode::Ended, "the session is over");
+            return refuse(RefusalCode::Ended, "session has ended");
         }
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
         if inner.open.len() >= self.limits.operations {
-            return refuse(RefusalCode::QueueFull, "too many operations wait already");
+            return refuse(RefusalCode::QueueFull, "too many pending operations");
         }
         match &asked.op {
             Op::Decide { call, answer } => {
                 let waits = inner.now.question(call).filter(|_| !inner.answered.contains(call));
                 let Some(question) = waits else {
-                    return refuse(RefusalCode::NotWaiting, "no call waits for this answer");
+                    return refuse(RefusalCode::NotWaiting, "no pending approval for this call");
                 };
                 if !question.offers(answer) {
-                    return refuse(RefusalCode::NotOffered, "this answer was not offered");
+                    return refuse(RefusalCode::NotOffered, "answer not among the offered choices");
                 }
                 // From now on it is answered: the first one wins.
                 inner.answered.insert(call.clone());
@@ -289,9 +299,9 @@ impl Hosted {
             Op::Withdraw { prompt } => {
                 let at = inner.prompts.iter().position(|waiting| waiting.id == *prompt);
                 let Some(dropped) = at.and_then(|at| inner.prompts.remove(at)) else {
-                    return refuse(RefusalCode::NotFound, "no such prompt waits");
+                    return refuse(RefusalCode::NotFound, "no such prompt in the queue");
                 };
-                inner.drop_prompt(dropped, "it was taken out of the queue");
+                inner.drop_prompt(dropped, "removed from the queue");
                 let (id, by, result) = (asked.id, asked.by, OpResult::Accepted);
                 inner.publish(Event::Acknowledged { id, by, result });
                 inner.tell_queue();
@@ -299,7 +309,7 @@ impl Hosted {
             }
             Op::Prompt { .. } if inner.running > 0 || !inner.prompts.is_empty() => {
                 if inner.prompts.len() >= self.limits.prompts {
-                    return refuse(RefusalCode::QueueFull, "too many prompts wait already");
+                    return refuse(RefusalCode::QueueFull, "too many queued prompts");
                 }
                 inner.prompts.push_back(asked);
                 inner.tell_queue();
@@ -315,7 +325,7 @@ impl Hosted {
         let is_work =
             matches!(asked.op, Op::Prompt { .. } | Op::Propose { .. } | Op::Compress | Op::Shell { .. });
         if self.inbox.try_send(asked).is_err() {
-            let message = "the session is over".to_owned();
+            let message = "session has ended".to_owned();
             return Err(Refusal { code: RefusalCode::Ended, message });
         }
         if is_work {
@@ -328,7 +338,7 @@ impl Hosted {
 
     /// Sends the next prompt if nothing runs.
     fn next_prompt(&self) {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
         if inner.running > 0 {
             return;
         }
@@ -339,7 +349,7 @@ impl Hosted {
 
     /// Refuses questions that nobody was there to answer for too long; how long until it has to look again.
     fn expire_questions(&self) -> Duration {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.locked();
         let open: Vec<CallId> = inner.now.questions.iter().map(|open| open.call.clone()).collect();
         if open.is_empty() || inner.approvers > 0 {
             inner.since = None;
@@ -355,7 +365,7 @@ impl Hosted {
             if !inner.answered.insert(call.clone()) {
                 continue;
             }
-            let answer = Answer::Refuse("Nobody was there to answer.".to_owned());
+            let answer = Answer::Refuse("No one answered in time.".to_owned());
             let id = RequestId::new(format!("unanswered-{call}"));
             let op = Op::Decide { call, answer };
             let _ = self.pass(&mut inner, Asked { id, by: FrontId::new("hub"), op });
@@ -415,10 +425,10 @@ impl Inner {
     /// Nothing more comes: whoever still waits for something learns that.
     fn close(&mut self) {
         for asked in std::mem::take(&mut self.prompts) {
-            self.drop_prompt(asked, "the session is over");
+            self.drop_prompt(asked, "session has ended");
         }
         for (by, id) in std::mem::take(&mut self.open) {
-            let result = OpResult::refused(RefusalCode::Ended, "the session is over");
+            let result = OpResult::refused(RefusalCode::Ended, "session has ended");
             self.publish(Event::Acknowledged { id, by, result });
         }
         for queue in self.queues.drain(..) {
@@ -471,14 +481,14 @@ async fn drain(
     };
     let mut last = Vec::new();
     if ended == State::Crashed {
-        let message = "The session failed unexpectedly and is over; what was said is on disk.".to_owned();
+        let message = "The session crashed. Everything recorded so far is saved.".to_owned();
         last.push(Event::Notice { severity: Severity::Error, code: NoticeCode::Crashed, message });
     }
     last.extend(companion.close().await);
     if let Some(hosted) = hosted.upgrade() {
         hosted.tell_all(last).await;
         state.send_replace(ended);
-        locked(&hosted.inner).close();
+        hosted.inner.locked().close();
     }
     state.send_replace(ended);
 }

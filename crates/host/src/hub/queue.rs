@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pollux_domain::sync::Locked as _;
+
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::fold::Snapshot;
-use super::locked;
 use super::log::Numbered;
 
 /// What a front end gets.
@@ -45,7 +46,7 @@ impl Subscription {
         loop {
             let news = self.queue.news.notified();
             {
-                let mut waiting = locked(&self.queue.waiting);
+                let mut waiting = self.queue.waiting.locked();
                 if let Some(delivery) = waiting.take() {
                     drop(waiting);
                     self.queue.room.notify_one();
@@ -61,7 +62,7 @@ impl Subscription {
 
     /// The next delivery, if there is one already.
     pub fn try_next(&mut self) -> Option<Delivery> {
-        let delivery = locked(&self.queue.waiting).take();
+        let delivery = self.queue.waiting.locked().take();
         if delivery.is_some() {
             self.queue.room.notify_one();
         }
@@ -70,13 +71,13 @@ impl Subscription {
 
     /// Whether it was cut off for not taking anything.
     pub fn was_cut_off(&self) -> bool {
-        locked(&self.queue.waiting).cut_off
+        self.queue.waiting.locked().cut_off
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        locked(&self.queue.waiting).closed = true;
+        self.queue.waiting.locked().closed = true;
         self.queue.room.notify_one();
     }
 }
@@ -125,7 +126,7 @@ impl Queue {
 
     /// Adds an event, whatever has to go for it; false when nobody takes events here any more.
     pub(super) fn push(&self, event: &Numbered) -> bool {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = self.waiting.locked();
         if waiting.closed {
             return false;
         }
@@ -138,13 +139,13 @@ impl Queue {
 
     /// Whether the session has to wait before it goes on.
     pub(super) fn is_full(&self) -> bool {
-        let waiting = locked(&self.waiting);
+        let waiting = self.waiting.locked();
         self.overrun == Overrun::Waits && !waiting.closed && waiting.is_over()
     }
 
     /// No more events come; what waits can still be taken.
     pub(super) fn close(&self) {
-        locked(&self.waiting).closed = true;
+        self.waiting.locked().closed = true;
         self.news.notify_one();
     }
 }

@@ -267,3 +267,13 @@ async fn what_nobody_holds_ends() {
     drop(hosted);
     assert!(tokio::time::timeout(Duration::from_secs(5), ended).await.is_ok());
 }
+
+#[tokio::test]
+async fn namesakes_do_not_share_acknowledgements() {
+    let hosted = start(obedient());
+    let (one, other) = (hosted.attach("x", Scopes::ALL).unwrap(), hosted.attach("x", Scopes::ALL).unwrap());
+    assert_eq!((one.id().as_str(), other.id().as_str()), ("x", "x-2"));
+    assert_ne!(one.ask(Op::Describe).unwrap(), other.ask(Op::Describe).unwrap());
+    drop(one);
+    assert_eq!(hosted.attach("x", Scopes::ALL).unwrap().id().as_str(), "x-3", "nor with one that is gone");
+}

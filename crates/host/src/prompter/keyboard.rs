@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, stdin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+
+use pollux_domain::sync::Locked as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
@@ -41,7 +43,7 @@ struct Read {
 
 impl Shared {
     fn read(&self) -> MutexGuard<'_, Read> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.locked()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::Rewind;
 use pollux_config::paths::{Home, Project};
@@ -10,6 +10,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::changes::{Changes, ImpendingCall};
 use pollux_domain::content::Content;
 use pollux_domain::id::{CallId, SessionId};
+use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::Effect;
 use pollux_rewind::{Applied, Conflicts, Journal, Plan, Point, Reach};
 use tokio::task::spawn_blocking;
@@ -112,7 +113,7 @@ impl Keeper {
 
 impl Changes for Keeper {
     fn prompt(&self, message: &str) {
-        lock(&self.journal.prompts).push(message.to_owned());
+        self.journal.prompts.locked().push(message.to_owned());
     }
 
     fn asked<'a>(
@@ -156,7 +157,7 @@ impl Changes for Keeper {
             drop(waiter);
             match kept {
                 Ok(coverage) => {
-                    lock(&self.begun).insert(call);
+                    self.begun.locked().insert(call);
                     coverage.notice().into_iter().collect()
                 }
                 Err(error) => self.failure(&error),
@@ -165,7 +166,7 @@ impl Changes for Keeper {
     }
 
     fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, Vec<String>> {
-        if !lock(&self.begun).remove(call.as_str()) {
+        if !self.begun.locked().remove(call.as_str()) {
             return Box::pin(std::future::ready(Vec::new()));
         }
         let late = Arc::clone(&self.journal);
@@ -181,7 +182,7 @@ impl Changes for Keeper {
 impl LateJournal {
     /// The journal, with all prompts until now in it.
     fn journal(&self) -> Result<Arc<Journal>, String> {
-        let mut opened = lock(&self.opened);
+        let mut opened = self.opened.locked();
         let journal = match &*opened {
             Some(journal) => Arc::clone(journal),
             None => {
@@ -189,7 +190,7 @@ impl LateJournal {
                 Arc::clone(opened.insert(Arc::new(journal.map_err(|error| error.to_string())?)))
             }
         };
-        let prompts = std::mem::take(&mut *lock(&self.prompts));
+        let prompts = std::mem::take(&mut *self.prompts.locked());
         for prompt in &prompts {
             journal.prompt(prompt).map_err(|error| error.to_string())?;
         }
@@ -198,7 +199,7 @@ impl LateJournal {
 
     /// The journal, unless nothing was ever kept in this project.
     fn existing(&self) -> Result<Option<Arc<Journal>>, String> {
-        let is_there = lock(&self.opened).is_some() || super::store(&self.project).is_dir();
+        let is_there = self.opened.locked().is_some() || super::store(&self.project).is_dir();
         if is_there { self.journal().map(Some) } else { Ok(None) }
     }
 }
@@ -220,8 +221,4 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
