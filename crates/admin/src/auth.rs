@@ -1,7 +1,6 @@
 //! `pollux auth`: keys and sign-ins, and which of them is in effect.
 
 mod arguments;
-mod help;
 mod page;
 
 use std::io::{self, Read, Write};
@@ -13,17 +12,12 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_host::auth::{KEYCHAIN_HINT, Reached, Row, SignIns, Status, key, sign_ins};
 use pollux_host::prompter::{Prompter, hidden_line};
 
-pub use arguments::{AuthCommand, grammar, parse};
+pub use arguments::{AuthArgs, AuthCommand};
 
 use crate::context::Context;
 
 /// Of a pipe no more is read; a key is far shorter.
 const MAX_INPUT: u64 = 64 * 1024;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! `pollux config`: what is set, where it comes from, and changing it.
 
 mod arguments;
-mod help;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
@@ -12,14 +11,9 @@ use serde_json::{Value, json};
 
 use pollux_host::settings::{self, Change, Row, bare};
 
-pub use arguments::{ConfigCommand, grammar, parse};
+pub use arguments::{ConfigArgs, ConfigCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &ConfigCommand, context: &mut Context<'_>) -> Result<(), Failure> {

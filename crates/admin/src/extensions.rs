@@ -1,7 +1,6 @@
 //! `pollux extensions`: what is installed, and changing that.
 
 mod arguments;
-mod help;
 mod page;
 mod templates;
 
@@ -17,14 +16,9 @@ use serde_json::{Value, json};
 
 use pollux_host::extension_set::{ExtensionSet, Row, Said, SettingRow, Updated, extension_set};
 
-pub use arguments::{ExtensionsCommand, grammar, parse};
+pub use arguments::{ExtensionsArgs, ExtensionsCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &ExtensionsCommand, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! `pollux hooks`: which hooks there are, and what they would do.
 
 mod arguments;
-mod help;
 mod page;
 mod set;
 mod trial;
@@ -17,7 +16,7 @@ use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-pub use arguments::{HooksCommand, grammar, parse};
+pub use arguments::{HooksArgs, HooksCommand};
 pub use set::{HookSet, hook_set};
 pub use trial::{Outcome, Trial, TrialRun};
 
@@ -44,11 +43,6 @@ pub struct Row {
     pub key: String,
 }
 
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
-
 /// Runs the command.
 pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Failure> {
     let mut hooks = hook_set(context.request, context.env)?;
@@ -64,7 +58,7 @@ pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Fail
         }
         HooksCommand::Enable { name, scope } => show(context.out, &hooks.switch(name, true, *scope)?),
         HooksCommand::Disable { name, scope } => show(context.out, &hooks.switch(name, false, *scope)?),
-        HooksCommand::Migrate => show(context.out, &hooks.migrate()?),
+        HooksCommand::Migrate { .. } => show(context.out, &hooks.migrate()?),
         HooksCommand::Run { event, input, json } => {
             let input = match input {
                 Some(place) => read_input(place, context.env.cwd(), context.prompter.input)?,

@@ -1,7 +1,6 @@
 //! `pollux mcp`: which servers there are, whether they can be reached, and changing that.
 
 mod arguments;
-mod help;
 mod page;
 mod servers;
 
@@ -9,7 +8,7 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 
-pub use arguments::{McpCommand, NewServer, ServerScope, ServerTransport, grammar, parse};
+pub use arguments::{McpArgs, McpCommand, NewServer, ServerScope, ServerTransport, server_words_last};
 pub use servers::{ServerSet, server_set};
 
 use crate::context::Context;
@@ -47,11 +46,6 @@ pub struct Said {
     pub out: String,
     /// Lines beside them.
     pub notes: Vec<String>,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod found;
-mod help;
 mod models;
 mod notebook;
 mod oblivion;
@@ -16,7 +15,7 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
-pub use arguments::{Forgettable, Lines, MemoryCommand, Question, Reach, grammar, parse};
+pub use arguments::{Forgettable, Lines, MemoryArgs, MemoryCommand, Question, Reach};
 pub use notebook::{Notebook, notebook};
 
 use crate::context::Context;
@@ -119,11 +118,6 @@ pub struct Model {
     pub about: String,
     pub installed: bool,
     pub folder: Option<String>,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod cases;
-mod help;
 mod inventory;
 mod replay;
 mod rules;
@@ -16,7 +15,7 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-pub use arguments::{PolicyCall, PolicyCommand, PolicyView, grammar, overrides, parse};
+pub use arguments::{PolicyArgs, PolicyCall, PolicyCommand, PolicyFlags, PolicyView};
 pub use inventory::{Inventory, Line};
 pub use replay::{PastCall, PastSession, PastSessions};
 pub use rules::{Rules, rules};
@@ -56,11 +55,6 @@ pub enum Depth {
     Still,
     /// The rules alone: paths of another project mean nothing here.
     Rules,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.

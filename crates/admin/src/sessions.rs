@@ -5,7 +5,6 @@ mod arguments;
 mod check;
 mod details;
 mod going_back;
-mod help;
 mod incoming;
 mod list;
 mod page;
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use pollux_host::sessions::{Proposal, Removal, Removals, Removed, Row};
 
 pub use archive::{Archive, archive};
-pub use arguments::{RewindWhat, SessionsCommand, TranscriptFormat, grammar, parse};
+pub use arguments::{RewindWhat, SessionsArgs, SessionsCommand, TranscriptFormat};
 
 use crate::context::Context;
 
@@ -148,11 +147,6 @@ pub struct Rewound {
     /// Path and why it stayed.
     pub kept: Vec<(PathBuf, String)>,
     pub failed: Vec<(PathBuf, String)>,
-}
-
-/// The help; a page for each command.
-pub fn help(page: &str) -> &'static str {
-    help::text(page)
 }
 
 /// Runs the command.

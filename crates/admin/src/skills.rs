@@ -2,7 +2,6 @@
 
 mod arguments;
 mod consent;
-mod help;
 mod page;
 mod set;
 
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 use pollux_host::skills::Row;
 
-pub use arguments::{SkillScope, SkillSource, SkillsCommand, grammar, parse};
+pub use arguments::{SkillScope, SkillSource, SkillsArgs, SkillsCommand};
 pub use set::{SkillSet, skill_set};
 
 use crate::context::Context;
@@ -26,11 +25,6 @@ use crate::context::Context;
 pub struct Checked {
     pub errors: Vec<String>,
     pub advice: Vec<String>,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.

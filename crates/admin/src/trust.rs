@@ -1,7 +1,6 @@
 //! `pollux trust`: what a folder would run, and whether it may.
 
 mod arguments;
-mod help;
 
 use std::io::Write;
 
@@ -12,14 +11,9 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_host::prompter::Prompter;
 use pollux_host::trust::{self, TrustedFolder, View, difference, page};
 
-pub use arguments::{TrustAction, TrustCommand, grammar, parse};
+pub use arguments::{TrustAction, TrustArgs, TrustCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &TrustCommand, context: &mut Context<'_>) -> Result<(), Failure> {

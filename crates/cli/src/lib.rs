@@ -7,6 +7,7 @@
 mod demo;
 mod input;
 mod launch;
+mod reference;
 mod report;
 mod run;
 mod signals;
@@ -23,6 +24,11 @@ use pollux_config::env::{Env, name::HOME};
 use pollux_domain::terminal_text::plain;
 
 pub use pollux_host::OnlyThread;
+
+/// Every command and flag, for the reference in the documents and for checks.
+pub fn command_line() -> clap::Command {
+    pollux_admin::command_line::built(launch::tree)
+}
 
 /// Runs the program. `args` come without the program's name.
 pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {

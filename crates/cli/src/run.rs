@@ -24,14 +24,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
-use crate::launch::{Launch, help_text};
+use crate::launch::{Launch, help_page};
+use crate::reference;
 use crate::signals::supervise;
 
 /// Does it, and says how the program is to exit.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     let done = match launch {
         Launch::Version => say(&format!("{VERSION}\n")),
-        Launch::Help(topic) => say(&help_text(*topic)),
+        Launch::Help(path) => say(&help_page(path)),
+        Launch::Completions(shell) => say(&reference::completions(*shell)),
+        Launch::Man(None) => reference::main_page().and_then(|page| say(&page)),
+        Launch::Man(Some(folder)) => reference::write_pages(folder, env).and_then(|text| say(&text)),
         Launch::Admin { command, options } => admin(command, options, env),
         Launch::ListSessions => pollux_host::list_sessions(env).and_then(|(text, notes)| {
             note(&notes);

@@ -296,11 +296,20 @@ fn the_page_on_settings_is_in_step_with_the_schema() {
     for key in IN_EFFECT {
         assert!(KEYS.iter().any(|known| known.path == *key), "there is no setting `{key}`");
     }
-    let file = root().join("docs/src/settings.md");
+    assert_generated("settings.md", &settings_tables());
+}
+
+#[test]
+fn the_page_on_the_command_line_is_generated_from_the_program() {
+    assert_generated("command-line.md", &crate::reference::command_line());
+}
+
+/// The generated part of a page is this text; `UPDATE_DOCS` writes it.
+fn assert_generated(name: &str, expected: &str) {
+    let file = root().join("docs/src").join(name);
     let text = read(&file);
     let (before, rest) = text.split_once(TABLE_BEGINS).unwrap();
     let (table, after) = rest.split_once(TABLE_ENDS).unwrap();
-    let expected = settings_tables();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let text = format!("{before}{TABLE_BEGINS}{expected}{TABLE_ENDS}{after}");
         files::replace(&file, text.as_bytes(), files::Mode::Shared).unwrap();
@@ -308,7 +317,7 @@ fn the_page_on_settings_is_in_step_with_the_schema() {
     }
     assert!(
         table == expected,
-        "docs/src/settings.md is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`"
+        "docs/src/{name} is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`"
     );
 }
 

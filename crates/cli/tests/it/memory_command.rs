@@ -233,6 +233,6 @@ fn models_are_listed_and_an_unknown_one_is_refused() {
     );
     let run = memory(&scene, &["model", "install", "no-such-model"]);
     assert!(run.code == Some(42) && run.stderr.contains("hint: the models are"), "{}", run.stderr);
-    assert!(memory(&scene, &["--help"]).stdout.starts_with("Durable memory"));
-    assert!(memory(&scene, &[]).stdout.starts_with("Durable memory"));
+    assert!(memory(&scene, &["--help"]).stdout.starts_with("Search and manage memory\n"));
+    assert!(memory(&scene, &[]).stdout.starts_with("Search and manage memory\n"));
 }

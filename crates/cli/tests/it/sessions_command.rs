@@ -319,7 +319,7 @@ fn the_command_explains_itself() {
     let home = Home::new();
     let overview = home.run(&["sessions"]);
     assert_eq!((overview.code, overview.stderr.as_str()), (Some(0), ""));
-    assert!(overview.stdout.starts_with("Sessions: "));
+    assert!(overview.stdout.starts_with("List, search, export and rewind sessions\n"));
     for name in [
         "list",
         "show",
@@ -334,7 +334,7 @@ fn the_command_explains_itself() {
         "stats",
         "rewind",
     ] {
-        assert!(overview.stdout.contains(&format!("pollux sessions {name}")), "{name}");
+        assert!(overview.stdout.contains(&format!("\n  {name} ")), "{name}");
         let page = home.run(&["sessions", name, "--help"]);
         assert_eq!(page.code, Some(0), "{name}");
         assert!(
