@@ -6,6 +6,7 @@
 mod args;
 mod request;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -77,11 +78,24 @@ pub(crate) fn plan(
     }
 }
 
+/// The main help page as it is rendered for [`PAGE_WIDTH`] columns. Rendering takes longer than the rest of a start; a
+/// test compares the two.
+const MAIN_PAGE: &str = include_str!("launch/main_help.txt");
+
+/// How wide help pages are where there is room.
+const PAGE_WIDTH: u16 = 100;
+
 /// The help page of the command with this path.
-pub(crate) fn help_page(path: &[String]) -> String {
-    // The main page lists subcommands by their summaries, so what is below them need not be built.
-    let root = if path.is_empty() { tree(Purpose::Show) } else { command_line::built(tree) };
-    command_line::help_page(root, path)
+pub(crate) fn help_page(path: &[String]) -> Cow<'static, str> {
+    if !path.is_empty() {
+        return command_line::help_page(command_line::built(tree), path).into();
+    }
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+    if (1..PAGE_WIDTH).contains(&columns) {
+        command_line::help_page(tree(Purpose::Show), path).into()
+    } else {
+        MAIN_PAGE.into()
+    }
 }
 
 /// The path of the command that these arguments are for.

@@ -42,7 +42,7 @@ pub(crate) fn tree(purpose: Purpose) -> Command {
     let root = Command::new("pollux")
         .version(VERSION)
         .no_binary_name(true)
-        .max_term_width(100)
+        .max_term_width(usize::from(super::PAGE_WIDTH))
         .disable_help_flag(true)
         .disable_version_flag(true)
         .disable_help_subcommand(true);

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_admin::command_line::help_page;
 use pollux_config::files;
 use pollux_config::groups::{FileFiltering, Tools};
 use pollux_config::settings::schema::{KEYS, Key, Merge};
@@ -302,6 +303,21 @@ fn the_page_on_settings_is_in_step_with_the_schema() {
 #[test]
 fn the_page_on_the_command_line_is_generated_from_the_program() {
     assert_generated("command-line.md", &crate::reference::command_line());
+}
+
+#[test]
+fn the_main_help_page_is_kept_as_it_is_rendered() {
+    let file = root().join("crates/cli/src/launch/main_help.txt");
+    let rendered = help_page(pollux_cli::command_line().term_width(100), &[]);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        files::replace(&file, rendered.as_bytes(), files::Mode::Shared).unwrap();
+        return;
+    }
+    assert!(
+        read(&file) == rendered,
+        "{} is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`",
+        file.display()
+    );
 }
 
 /// The generated part of a page is this text; `UPDATE_DOCS` writes it.
