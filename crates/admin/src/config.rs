@@ -131,7 +131,7 @@ fn changed(rows: &[Row], key: &str, change: &Change) -> String {
     }
 }
 
-/// Whether the key lies inside a setting whose keys the user names, such as `mcpServers`.
+/// Whether the key is inside a setting whose keys the user names, such as `mcpServers`.
 fn inside_open_object(rows: &[Row], key: &str) -> bool {
     rows.iter().any(|row| {
         let below = key.strip_prefix(row.key.as_str()).is_some_and(|rest| rest.starts_with('.'));
@@ -140,7 +140,7 @@ fn inside_open_object(rows: &[Row], key: &str) -> bool {
 }
 
 fn unknown(rows: &[Row], key: &str) -> Failure {
-    let failure = Failure::new(ExitKind::Failure, format!("there is no setting `{key}`"));
+    let failure = Failure::new(ExitKind::Failure, format!("unknown setting `{key}`"));
     match nearest(rows, key) {
         Some(known) => failure.hint(format!("did you mean `{known}`?")),
         None => failure.hint("`pollux config show` lists every setting"),

@@ -165,10 +165,10 @@ fn new(path: &str, template: Option<&str>, here: &Path) -> Result<Said, Failure>
     }
     let mut made = templates::files(template, &name).ok_or_else(|| {
         let given = template.unwrap_or_default();
-        Failure::new(ExitKind::Failure, format!("there is no template `{given}`"))
-            .hint(format!("the templates are {}", templates::NAMES.join(", ")))
+        Failure::new(ExitKind::Failure, format!("unknown template `{given}`"))
+            .hint(format!("available templates: {}", templates::NAMES.join(", ")))
     })?;
-    // The manifest comes last: until it is there, this is no extension.
+    // The manifest is written last: without it, the folder is not an extension.
     made.reverse();
     for (file, text) in made {
         files::replace(&folder.join(file), text.as_bytes(), Mode::Shared)

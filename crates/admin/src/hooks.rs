@@ -27,7 +27,7 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 
 /// One hook.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct HookRow {
     pub event: &'static str,
     pub name: Option<String>,
     pub command: String,
@@ -52,7 +52,7 @@ pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Fail
             if *json {
                 return show_json(context.out, &page::json(&hooks));
             }
-            // A hook that is not there guards nothing, so it is named beside every result.
+            // A missing hook guards nothing, so it is named with every result.
             context.warn(&hooks.problems());
             show(context.out, &page::text(&hooks))
         }
@@ -100,7 +100,7 @@ fn read_input(place: &str, here: &Path, stdin: &mut dyn BufRead) -> Result<JsonO
     match serde_json::from_str(&text).map_err(|error| failed(&error))? {
         Value::Object(input) => Ok(input),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(failed(&io::Error::other("it is no JSON object")))
+            Err(failed(&io::Error::other("not a JSON object")))
         }
     }
 }

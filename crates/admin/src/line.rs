@@ -25,8 +25,8 @@ pub struct Captured {
 pub fn run_line(words: &[&str], request: &Request, env: &Env, prompter: Prompter<'_>) -> Captured {
     let printed = |out| Captured { out, err: String::new(), result: Ok(()) };
     match parse(words, request) {
-        Ok(Line::Run(command, request)) => run_captured(&command, &request, env, prompter),
-        Ok(Line::Help(path)) => printed(command_line::help_page(command_line::built(tree), &path)),
+        Ok(ParsedLine::Run(command, request)) => run_captured(&command, &request, env, prompter),
+        Ok(ParsedLine::Help(path)) => printed(command_line::help_page(command_line::built(tree), &path)),
         Err(error) => Captured { result: Err(error.failure()), ..printed(String::new()) },
     }
 }
@@ -51,13 +51,13 @@ pub fn run_captured(command: &Command, request: &Request, env: &Env, prompter: P
 }
 
 /// What a line asks for.
-enum Line {
+enum ParsedLine {
     Run(Command, Box<Request>),
     /// Help on the command with this path.
     Help(Vec<String>),
 }
 
-/// The flags before a subcommand that some subcommand looks at.
+/// The flags before a subcommand that some subcommand reads.
 #[derive(Debug, Args)]
 struct LineArgs {
     /// Approval mode
@@ -77,11 +77,11 @@ fn tree(purpose: Purpose) -> clap::Command {
     root.subcommands(TABLE.iter().map(|subcommand| subcommand.command(purpose)))
 }
 
-fn parse(words: &[&str], request: &Request) -> Result<Line, UsageError> {
+fn parse(words: &[&str], request: &Request) -> Result<ParsedLine, UsageError> {
     let typed = mcp::server_words_last(tree, words.iter().map(|word| (*word).to_owned()).collect());
     let matches = match command_line::read(tree, &typed)? {
         Reading::Matches(matches) => matches,
-        Reading::Help(path) => return Ok(Line::Help(path)),
+        Reading::Help(path) => return Ok(ParsedLine::Help(path)),
     };
     let unknown = || UsageError::Unknown { given: words.join(" "), nearest: None };
     let (name, inner) = matches.subcommand().ok_or_else(unknown)?;
@@ -92,7 +92,7 @@ fn parse(words: &[&str], request: &Request) -> Result<Line, UsageError> {
     request.debug |= debug;
     let (command, request) =
         subcommand(name).ok_or_else(unknown)?.resolve(inner, RootOptions { request, approval })?;
-    Ok(Line::Run(command, Box::new(request)))
+    Ok(ParsedLine::Run(command, Box::new(request)))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `pollux memory`: what is remembered beyond sessions.
 
 mod arguments;
-mod found;
+mod forget;
 mod models;
 mod notebook;
-mod oblivion;
 mod page;
+mod results;
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ use crate::context::Context;
 
 /// What a search found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct SearchResults {
     pub hits: Vec<Hit>,
     /// Why there were no vectors.
     pub degraded: Option<String>,
@@ -57,7 +57,7 @@ pub struct Passage {
     pub from: usize,
     pub lines: usize,
     pub total: usize,
-    /// Where it goes on.
+    /// The line to continue at.
     pub next: Option<usize>,
     pub provenance: &'static str,
 }
@@ -151,9 +151,9 @@ fn dispatch(
                 return show_json(context.out, value);
             }
             if let Some(why) = &found.degraded {
-                let _ = writeln!(context.err, "Searched by words only: {}", redacted(&plain(why)));
+                let _ = writeln!(context.err, "Keyword search only: {}", redacted(&plain(why)));
             }
-            show(context.out, &found::text(&question.query, &found.hits, *explain))
+            show(context.out, &results::text(&question.query, &found.hits, *explain))
         }
         MemoryCommand::Get { path, lines, json } => {
             let passage = notebook.get(path, *lines)?;
@@ -164,7 +164,7 @@ fn dispatch(
             told(context.out, *json, &page::learnings_json(&learned), &page::learnings(&learned))
         }
         MemoryCommand::Forget { what, reach, yes, json } => {
-            oblivion::run(notebook.forgetting(what, *reach)?, *yes, *json, context)
+            forget::run(notebook.forgetting(what, *reach)?, *yes, *json, context)
         }
         MemoryCommand::Adopt { folder } => show(context.out, &notebook.adopt(folder)?),
         MemoryCommand::Doctor { json } => {

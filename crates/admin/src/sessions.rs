@@ -1,4 +1,4 @@
-//! `pollux sessions`: finding, reading, keeping and taking back what was said and done.
+//! `pollux sessions`: list, search, export, import, delete and rewind sessions.
 
 mod archive;
 mod arguments;
@@ -37,7 +37,7 @@ pub struct Details {
     pub subagents: Vec<Row>,
 }
 
-/// Something a person asked for.
+/// A prompt of the user.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub id: String,
@@ -135,7 +135,7 @@ pub struct FileSteps {
     /// Path and why it stays as it is.
     pub conflicts: Vec<(PathBuf, String)>,
     pub lost: Vec<(PathBuf, String)>,
-    /// There is no journal: only edits that the session recorded are known.
+    /// Without a journal: only edits recorded in the session are known.
     pub from_diffs: bool,
 }
 
@@ -154,7 +154,7 @@ pub fn run(command: &SessionsCommand, context: &mut Context<'_>) -> Result<(), F
     let mut archive = archive(context.request, context.env, context.err_is_terminal)?;
     let done = dispatch(command, &mut archive, context);
     for note in archive.notes() {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{}", terminal_text::plain(&note));
     }
     done
@@ -206,7 +206,7 @@ fn dispatch(
                 *json,
                 json!({"sessionId": id, "file": file, "from": from, "messages": messages}),
                 &format!(
-                    "Imported {} as session {id} ({messages} messages)\nGo on with: pollux --resume {id}",
+                    "Imported {} as session {id} ({messages} messages)\nResume with: pollux --resume {id}",
                     shown(&from)
                 ),
             )

@@ -20,7 +20,7 @@ pub use set::{SkillSet, skill_set};
 
 use crate::context::Context;
 
-/// What a look at a folder found.
+/// The result of checking a folder.
 #[derive(Debug, Clone, Default)]
 pub struct Checked {
     pub errors: Vec<String>,
@@ -96,7 +96,7 @@ fn show_json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
 
 fn tell(screen: &mut dyn Write, lines: &[String]) {
     for line in lines {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(screen, "{}", plain(line));
     }
 }

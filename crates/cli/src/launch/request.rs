@@ -1,4 +1,4 @@
-//! From the flags that were typed to what is asked for.
+//! From the flags that were typed to a [`Launch`].
 
 use clap::{ArgMatches, FromArgMatches};
 use pollux_admin::command_line::{self, Reading, RootOptions, items, mistyped_command};

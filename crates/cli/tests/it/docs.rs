@@ -293,9 +293,35 @@ fn the_page_on_exit_codes_has_every_code_and_no_other() {
 }
 
 #[test]
+fn the_main_help_has_every_exit_code_of_the_page() {
+    let help = help_page(pollux_cli::command_line(), &[]);
+    let (_, own) = help.split_once("\nExit codes:\n").unwrap();
+    let in_help: BTreeSet<u8> = own.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let text = page("exit-codes.md");
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let listed: BTreeSet<u8> =
+        cells.flat_map(|cell| cell.split(',')).filter_map(|code| code.trim().parse().ok()).collect();
+    assert_eq!(in_help, listed);
+}
+
+#[test]
+fn the_page_on_slash_commands_names_every_command_and_no_other() {
+    let text = page("commands.md");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '/' | '_'));
+    let named: BTreeSet<&str> =
+        words.filter_map(|word| word.strip_prefix('/')).filter(|word| !word.is_empty()).collect();
+    let known: BTreeSet<&str> =
+        pollux_front::reserved().0.iter().copied().filter(|name| *name != "?").collect();
+    let missing: Vec<_> = known.difference(&named).collect();
+    assert!(missing.is_empty(), "docs/src/commands.md does not name {missing:?}");
+    let invented: Vec<_> = named.difference(&known).collect();
+    assert!(invented.is_empty(), "docs/src/commands.md names {invented:?}, which the program does not have");
+}
+
+#[test]
 fn the_page_on_settings_is_in_step_with_the_schema() {
     for key in IN_EFFECT {
-        assert!(KEYS.iter().any(|known| known.path == *key), "there is no setting `{key}`");
+        assert!(KEYS.iter().any(|known| known.path == *key), "unknown setting `{key}`");
     }
     assert_generated("settings.md", &settings_tables());
 }

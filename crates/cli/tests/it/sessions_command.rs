@@ -254,7 +254,7 @@ fn a_search_finds_words_in_all_projects_and_agents() {
     assert!(run.stdout.contains("): fix the database migration\n"), "{}", run.stdout);
     assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains("gamma"));
     let here = home.run(&["sessions", "search", "deploy", "--this-project"]);
-    assert_eq!(here.stdout, "Nothing found for: deploy\n");
+    assert_eq!(here.stdout, "No results for: deploy\n");
     let hits = home.json(&["sessions", "search", "database", "migration", "--source", "gemini", "--json"]);
     let hit = hits.as_array().unwrap().iter().find(|hit| hit["role"] == "user").unwrap();
     assert_eq!((&hit["messageId"], &hit["snippet"]), (&json!("u1"), &json!("fix the database migration")));
