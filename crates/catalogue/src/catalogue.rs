@@ -1,4 +1,4 @@
-//! The index as its users see it: it always answers.
+//! The public interface of the index; it always returns a result.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The file of the index, and what to do when it is not as it should be.
+//! The SQLite file of the index, and its recovery when it is old or damaged.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Sessions from the index.
+//! Lists sessions from the index.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Work on all cores, taken by one thread.
+//! Runs work on all cores and collects the results on one thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;

@@ -1,4 +1,4 @@
-//! What a user types, as the index understands it.
+//! Translates typed search terms to a full-text query.
 
 use std::borrow::Cow;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_never_becomes_an_operator() {
+    fn typed_text_never_becomes_an_operator() {
         let cases = [
             ("build", Some("\"build\" *")),
             ("fix the  build", Some("\"fix\" \"the\" \"build\" *")),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_scripts_without_words_stand_alone() {
+    fn letters_of_unspaced_scripts_are_indexed_alone() {
         assert_eq!(spaced("größe"), "größe");
         assert_eq!(spaced("a日本"), "a\u{200b}日\u{200b}\u{200b}本\u{200b}");
     }

@@ -1,4 +1,4 @@
-//! What a row of the index holds of a session.
+//! The row of a session in the index.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

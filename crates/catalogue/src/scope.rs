@@ -1,4 +1,4 @@
-//! The folders and stores that the index knows, with a number for each.
+//! The folders and stores known to the index, with a number for each.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

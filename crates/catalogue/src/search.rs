@@ -1,4 +1,4 @@
-//! Finding words.
+//! Full-text search.
 
 use std::collections::HashMap;
 use std::ops::Range;

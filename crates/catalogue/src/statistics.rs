@@ -1,4 +1,4 @@
-//! Sums over the sessions of the index.
+//! Totals over the indexed sessions.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The words of sessions: who said them, where, and the index over them.
+//! The texts of sessions and the full-text index over them.
 //!
-//! A text's number is the number of its session's texts and its place among them, so that those of a
-//! session are neighbours and later ones have higher numbers: a search for a common word finds the latest
-//! first and can stop.
+//! The number of a text consists of the number of its session's texts and its position among them, so that the
+//! texts of a session are adjacent and later ones have higher numbers: a search for a common word finds the
+//! latest first and can stop early.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::refresh::{Progress, Stage};
 use crate::row::{path_from, stamp_from};
 use crate::scope::Scopes;
 use crate::search::HitKind;
-use crate::source::{self, Found, Place, Source};
+use crate::source::{self, FoundSession, SessionStore, Source};
 
 /// Bits of a text's number that are its place in the session.
 pub(crate) const PLACE_BITS: u32 = 20;
@@ -36,7 +36,7 @@ struct Job {
     /// Of the row; the file may change while it is read.
     stamp: Stamp,
     summary: Option<String>,
-    found: Found,
+    found: FoundSession,
 }
 
 struct Text {
@@ -96,7 +96,7 @@ fn texts(job: &Job) -> Vec<Text> {
     }
     // What cannot be read any more is found out by the next refresh.
     match &job.found.place {
-        Place::Own => {
+        SessionStore::Own => {
             let _ = visit_texts(&job.found.path, &mut |kind, message, time, text| {
                 let kind = match kind {
                     TextKind::User => HitKind::User,
@@ -108,7 +108,7 @@ fn texts(job: &Job) -> Vec<Text> {
                 collected.add(kind, message, time, text);
             });
         }
-        Place::Foreign(store, entry) => {
+        SessionStore::Foreign(store, entry) => {
             let _ = store.visit_texts(entry, &mut |kind, message, time, text| {
                 let kind = match kind {
                     ForeignTextKind::User => HitKind::User,

@@ -1,6 +1,6 @@
-//! Processes that outlive the call that started them.
+//! Background processes: commands that outlive the call that started them, with their logs.
 //!
-//! They end with this value: dropping it, or [`Background::shutdown`], kills every group that is left.
+//! Dropping [`Background`], or calling [`Background::shutdown`], kills every process group that is left.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Output of any length in bounded memory: its beginning, its end, and its size.
+//! Captures output of any length in bounded memory: its start, its end and its size.
 
 use pollux_domain::terminal_text::Stripper;
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nul_never_gets_into_the_text() {
+    fn captured_text_contains_no_nul() {
         let text = |bytes: &[u8]| {
             let mut captured = Captured::default();
             captured.push(bytes);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_may_take_more_room_than_they_did() {
+    fn invalid_utf8_may_grow_when_decoded() {
         let mut captured = Captured::with_limits(40, 40);
         captured.push(b"ab\xff\xff\xff\xffcd");
         assert_eq!(captured.text(), "ab\u{fffd}\u{fffd}\u{fffd}\u{fffd}cd");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_joined_without_a_trace() {
+    fn chunks_are_joined_seamlessly() {
         let text = "  grün € \u{1b}[31mrot\u{1b}[0m\n".repeat(40_000);
         let mut captured = Captured::default();
         for chunk in text.as_bytes().chunks(1001) {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_is_kept_is_exact_whatever_the_pieces() {
+    fn the_kept_tail_is_exact_for_any_chunking() {
         let bytes: Vec<u8> = (0..3_000_000u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
         let mut captured = Captured::with_limits(1000, 700_001);
         for chunk in bytes.chunks(77_777) {

@@ -1,7 +1,7 @@
-//! What a child process sees of the environment.
+//! The environment of child processes.
 //!
-//! Two layers. Always: what looks like a credential, by its name or by its value, is removed, because a
-//! command that the model wrote can print it. When redaction is switched on (or in GitHub workflows, where it
+//! Two layers. Always: variables that look like credentials, by name or by value, are removed, because a
+//! command written by the model could print them. When redaction is enabled (or in GitHub workflows, where it
 //! is strict): upstream's full procedure. Names in `allowed` pass the first layer.
 
 use pollux_config::env::Env;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_the_meaning_of_a_command_line_is_kept_out_of_commands_only() {
+    fn variables_that_change_command_lines_are_removed_for_commands_only() {
         let given: Vec<(&str, &str)> = CHANGES_COMMANDS
             .iter()
             .map(|name| (*name, "x"))
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_server_of_an_outer_make_is_not_handed_on() {
+    fn an_outer_make_job_server_is_not_passed_on() {
         let env = env(&[("MAKEFLAGS", "-j8 --jobserver-auth=3,4"), ("CARGO_MAKEFLAGS", "-j")]);
         assert_eq!(names(&env, &Redaction::default()), ["CARGO_MAKEFLAGS"]);
     }

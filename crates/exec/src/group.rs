@@ -1,4 +1,4 @@
-//! A process group that was started here: signalling it, and ending it with its owner.
+//! A process group started here: sends signals to it and kills it when dropped.
 
 use std::io;
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dangerous_group_numbers_are_never_signalled() {
+    fn process_groups_0_and_1_are_never_signalled() {
         assert_eq!([-1, 0, 1].map(group_id), [None; 3]);
         assert!(group_id(2).is_some());
     }

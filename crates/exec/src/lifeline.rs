@@ -1,7 +1,7 @@
-//! A watcher process that ends our children if we cannot do it ourselves.
+//! A watcher process that kills our children if this program dies.
 //!
-//! It reads the groups that are alive from a pipe. When this program ends, however it ends, the pipe
-//! closes, and the watcher kills the groups that were not signed off.
+//! It reads the live process groups from a pipe. When this program ends for any reason, the pipe closes and the
+//! watcher kills every group that is still registered.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_still_signed_on_are_killed_when_the_pipe_closes() {
+    fn registered_groups_are_killed_when_the_pipe_closes() {
         let (mut kept, mut lost) = (sleeper(), sleeper());
         let lifeline = Lifeline::default();
         lifeline.add(kept.id() as i32);

@@ -1,4 +1,5 @@
-//! Output on its way to whoever watches: gathered, so that a chatty command costs few updates.
+//! Forwards output to the user interface while a command runs, batched so that a chatty command causes few
+//! updates.
 
 use std::time::Duration;
 

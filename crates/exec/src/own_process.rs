@@ -1,8 +1,8 @@
-//! Keeps what this process was given from the commands that it starts: its credentials and its open files.
+//! Protects the credentials and open files of this process from the commands it starts.
 //!
-//! A command gets an environment of its own, but it can also look at its parent: `/proc/<pid>/environ` shows
-//! the variables that a process was started with, and `/proc/<pid>/mem` its memory. And without care a child
-//! inherits every file that the program's own parent had left open.
+//! A command has its own environment, but it can inspect its parent: `/proc/<pid>/environ` shows the variables
+//! that a process was started with, and `/proc/<pid>/mem` its memory. A child also inherits every file that the
+//! program's own parent left open, unless it is closed.
 
 use std::marker::PhantomData;
 

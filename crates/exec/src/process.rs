@@ -1,4 +1,4 @@
-//! One child process with everything it starts: spawning, signalling, finding leftovers.
+//! A child process and its descendants: spawning, signalling, finding leftovers.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};

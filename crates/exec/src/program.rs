@@ -1,5 +1,6 @@
-//! Runs one program without a shell: input on stdin, stdout and stderr apart, nothing left behind.
-//! For a program that is talked to while it runs see [`crate::partner`].
+//! Runs one program without a shell: input on stdin, separate stdout and stderr, no leftover processes.
+//!
+//! For a program that exchanges messages while it runs see [`crate::piped_child`].
 
 use std::ffi::OsString;
 use std::io;
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn much_input_that_nobody_reads_does_not_block() {
+    async fn large_unread_input_does_not_block() {
         let end = shell("echo done", |program| program.input = vec![b'x'; 1 << 20]).await;
         assert_eq!((end.ending, end.stdout.as_slice()), (ProgramEnding::Exited(0), b"done\n".as_slice()));
         let end = shell("cat", |program| program.input = vec![b'x'; 1 << 20]).await;

@@ -1,9 +1,9 @@
-//! Borders around the commands that tools start.
+//! Sandboxes for the commands that tools start.
 //!
-//! Each command is confined on its own; the program itself is not. There is a ladder of means: bubblewrap,
-//! then Landlock with a system call filter (Linux), Seatbelt (macOS). What each of them can hold back
-//! differs; `docs/src/sandbox.md` says how. [`Sandbox::open`] tries them out, once; [`Sandbox::open_lazily`] leaves
-//! the costly part to the first command.
+//! Each command is confined separately; the program itself is not. There are several levels: bubblewrap, then
+//! Landlock with a system call filter (Linux), and Seatbelt (macOS). They differ in what they can block; see
+//! `docs/src/sandbox.md`. [`Sandbox::open`] tests them once; [`Sandbox::open_lazily`] leaves the expensive part
+//! to the first command.
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
@@ -11,7 +11,7 @@ mod bubblewrap;
 mod confined;
 #[cfg(target_os = "linux")]
 mod landlock;
-mod places;
+mod paths;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
@@ -32,9 +32,9 @@ use tokio::process::{Child, Command};
 use crate::group::Group;
 use crate::new_session::lead_new_session;
 use crate::starters::Starter;
-use places::Places;
+use paths::SandboxPaths;
 
-pub use places::RootError;
+pub use paths::RootError;
 
 /// What a sandbox is made for.
 #[derive(Debug, Clone)]
@@ -174,7 +174,7 @@ pub struct Sandbox {
 struct LazyStarter {
     made: OnceLock<Starter>,
     #[cfg(target_os = "linux")]
-    places: Places,
+    places: SandboxPaths,
 }
 
 #[derive(Debug)]
@@ -241,7 +241,7 @@ impl Sandbox {
     }
 
     fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
-        let places = Places::survey(request)?;
+        let places = SandboxPaths::survey(request)?;
         let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
         let mut tried = Vec::new();
         for level in wanted {
@@ -256,7 +256,12 @@ impl Sandbox {
     }
 
     #[cfg(target_os = "linux")]
-    fn at(level: Level, places: &Places, request: &SandboxRequest, trial: Trial) -> Result<Self, LevelError> {
+    fn at(
+        level: Level,
+        places: &SandboxPaths,
+        request: &SandboxRequest,
+        trial: Trial,
+    ) -> Result<Self, LevelError> {
         let made = OnceLock::new();
         let (means, signals_outside) = match level {
             Level::Bubblewrap => {
@@ -283,7 +288,12 @@ impl Sandbox {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn at(level: Level, places: &Places, request: &SandboxRequest, _: Trial) -> Result<Self, LevelError> {
+    fn at(
+        level: Level,
+        places: &SandboxPaths,
+        request: &SandboxRequest,
+        _: Trial,
+    ) -> Result<Self, LevelError> {
         let means = match level {
             #[cfg(target_os = "macos")]
             Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),

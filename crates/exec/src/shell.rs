@@ -1,4 +1,6 @@
-//! Runs one shell command.
+//! Runs one shell command to its end, with cancellation, an inactivity limit and bounded output.
+//!
+//! Does not decide whether the command may run, and does not interpret its output.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;

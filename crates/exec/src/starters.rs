@@ -1,8 +1,7 @@
-//! Threads that start programs.
+//! A pool of threads that start programs.
 //!
-//! Starting a program blocks until the system has put it in the place of a copy of this process, so a pool of
-//! threads starts many side by side. And the system ends a child with the thread that started it, so these
-//! threads stay as long as what they started may live.
+//! Spawning blocks until the child has called `exec`, so several threads start programs in parallel. The kernel
+//! kills a child together with the thread that started it, so these threads live as long as their children may.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -1,7 +1,7 @@
-//! Agents that the main one may ask for help: what they are and which there are.
+//! Sub-agents: their definitions and the registry of a run.
 //!
-//! A definition is a Markdown file with a front matter, or a TOML file. Only the front matter is read until the agent
-//! is asked for something; [`Prompt::text`] reads the rest. Start at [`Registry::load`].
+//! A definition is a Markdown file with front matter, or a TOML file. Only the front matter is read until the
+//! agent is called; [`Prompt::text`] reads the rest. Start at [`Registry::load`].
 
 mod acknowledged;
 mod builtin;
@@ -27,7 +27,7 @@ use crate::frontmatter::{self, FrontMatterError};
 
 pub use acknowledged::{AcknowledgeError, Acknowledgements};
 pub use inputs::inputs_for;
-pub use registry::{Entry, Registry, Sources, Status, Wishes};
+pub use registry::{AgentEntry, AgentSettings, Registry, Sources, Status};
 pub use servers::servers_in;
 pub use template::{MissingInput, fill};
 

@@ -1,4 +1,6 @@
-//! Context files: found, read once, and framed for the model.
+//! Context files: finds them, reads them once, and frames them for the model.
+//!
+//! Imports are resolved in [`crate::imports`]. Files of untrusted projects are not read.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_the_name_of_a_context_file_is_passed_over() {
+    fn a_directory_named_like_a_context_file_is_skipped() {
         let scene = Scene::new(&[("repo/app/GEMINI.md/x", "")]);
         let mut files = scene.files(&["GEMINI.md"], true);
         assert_eq!(files.project(), None);
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_under_version_control_is_no_project() {
+    fn a_home_under_version_control_is_not_a_project() {
         let scene = Scene::new(&[
             ("home/.git/HEAD", "x"),
             ("home/.ssh/id_rsa", "a key"),
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_reaches_neither_out_of_a_folder_nor_for_the_users_keys() {
+    fn a_variable_name_cannot_escape_its_folder_or_read_user_keys() {
         let scene = Scene::new(&[
             ("home/.ssh/id_rsa", "a key"),
             ("home/.gemini/.env", "a key"),

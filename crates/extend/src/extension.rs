@@ -1,7 +1,7 @@
-//! Extensions: what is installed, what of it is active, and what it brings along.
+//! Installed extensions: which are active, and what they contribute.
 //!
-//! [`load`] reads one small file per extension and nothing that nobody asked for: secrets are looked up when a
-//! program needs them, and skills, agents, commands, hooks and policies are read by whoever uses them.
+//! [`load`] reads one small file per extension: secrets are looked up when a program needs them, and skills,
+//! agents, commands, hooks and policies are read by the code that uses them.
 
 mod enablement;
 mod load;

@@ -1,7 +1,7 @@
-//! The YAML block at the start of a Markdown file: `---`, keys, `---`, and the text after it.
+//! The YAML front matter of a Markdown file: `---`, keys, `---`, and the text after it.
 //!
-//! Others write these files, so every step has a bound: how much is read before the closing line has to be there, and
-//! how much the parser may make of it.
+//! These files come from third parties, so every step is bounded: the bytes read before the closing line, and
+//! the size of the parsed result.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,6 @@
-//! `@file` imports inside context files.
+//! `@file` imports in context files.
+//!
+//! Bounded in depth and size, and limited to the project; failures are noted in the text as comments.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_stands_where_it_was_named() {
+    fn an_import_is_inserted_where_it_is_named() {
         let dir = scene(&[("a.md", "inner")]);
         assert_eq!(
             expanded(&dir, "x @./a.md y", ImportFormat::Tree),
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_missing_files_and_escapes_are_named_and_harmless() {
+    fn cycles_missing_files_and_escapes_are_reported_and_harmless() {
         let dir = scene(&[("a.md", "@b.md"), ("b.md", "@a.md")]);
         let text = expanded(&dir, "@a.md @gone.md @../../../etc/passwd", ImportFormat::Tree);
         assert!(text.contains("<!-- File already processed: a.md -->"), "{text}");
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_import_each_other_over_and_over_stay_bounded() {
+    fn mutually_importing_files_stay_bounded() {
         let many = |name: &str| format!("@{name} ").repeat(2_000);
         let big = "x".repeat(500_000);
         let dir = scene(&[

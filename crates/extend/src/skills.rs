@@ -1,12 +1,12 @@
-//! Skills: folders with a `SKILL.md` whose instructions the model takes when a task calls for them.
+//! Skills: folders with a `SKILL.md` whose instructions the model loads when a task needs them.
 //!
-//! [`discover`] reads the front matter of each and nothing more; a body is read when somebody wants it
-//! ([`Skill::body`]). Whoever comes later wins: built-in, extensions, the user's folders, the workspace's.
+//! [`discover`] reads only the front matter of each; a body is read on demand ([`Skill::body`]). Later sources
+//! win: built-in, extensions, the user's folders, the workspace's.
 
 mod activate;
 mod built_in;
 mod prompt;
-mod shelf;
+mod registry;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::frontmatter::{self, FrontMatterError};
 
 pub use activate::TOOL;
 pub use prompt::section;
-pub use shelf::{Admit, Change, Shelf};
+pub use registry::{GrantRead, SkillChange, SkillRegistry};
 pub use validate::{Validation, validate};
 
 /// What makes a folder a skill.

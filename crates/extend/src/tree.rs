@@ -1,4 +1,4 @@
-//! A picture of a folder for the model: breadth first, bounded, ignore files respected.
+//! A bounded, breadth-first listing of a folder for the model, respecting ignore files.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
-//! What of a call's arguments fits on a line.
+//! Summarises the arguments of a tool call in one line.
 
 use serde_json::{Map, Value};
 
-/// What says most about a call, most telling first; never the contents of files.
+/// RecordKind says most about a call, most telling first; never the contents of files.
 const KEYS: [&str; 17] = [
     "file_path",
     "filePath",

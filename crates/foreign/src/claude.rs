@@ -1,7 +1,7 @@
-//! Claude Code: `projects/<folder>/<session>.jsonl`, one record on each line.
+//! Claude Code: `projects/<folder>/<session>.jsonl`, one record per line.
 //!
-//! Sub-agents' records stood in the session's file, then in `agent-<id>.jsonl` beside it, then in
-//! `<session>/subagents/`. A session's records form a tree: going back and asking again starts a branch.
+//! Records of sub-agents were first in the session's file, then in `agent-<id>.jsonl` next to it, then in
+//! `<session>/subagents/`. The records of a session form a tree: going back and asking again starts a branch.
 
 mod branch;
 
@@ -18,10 +18,10 @@ use crate::entry::{Branches, ForeignEntry, ReadError};
 use crate::folder;
 use crate::json::{self, Field};
 use crate::lines;
-use crate::session::{Args, Facts, Record, Teller, What};
+use crate::session::{Args, Facts, Record, RecordKind, RecordSink};
 use branch::{Kept, mark};
 
-/// What Claude Code itself puts where the user's words stand.
+/// RecordKind Claude Code itself puts where the user's words stand.
 const NOT_THE_USERS: [&str; 14] = [
     "<command-name>",
     "<command-message>",
@@ -235,9 +235,9 @@ fn speak(line: &Line<'_>, kind: &str, is_shown: bool, visit: &mut dyn FnMut(&Rec
         _ => Speaker::Agent,
     };
     let id = json::text(line.uuid).unwrap_or_default();
-    let mut teller = Teller { id: &id, time: json::time(line.timestamp), visit };
+    let mut teller = RecordSink { id: &id, time: json::time(line.timestamp), visit };
     if let Some(model) = json::text(spoken.model).filter(|model| !model.starts_with('<')) {
-        teller.tell(What::Model(&model));
+        teller.record(RecordKind::Model(&model));
     }
     if let Some(text) = json::text(spoken.content).filter(|_| is_shown) {
         say(&mut teller, speaker, &text);
@@ -256,35 +256,35 @@ fn speak(line: &Line<'_>, kind: &str, is_shown: bool, visit: &mut dyn FnMut(&Rec
     }
 }
 
-fn say(teller: &mut Teller<'_>, speaker: Speaker, text: &str) {
+fn say(teller: &mut RecordSink<'_>, speaker: Speaker, text: &str) {
     let text = text.trim();
     match speaker {
         _ if text.is_empty() => {}
         Speaker::User if NOT_THE_USERS.iter().any(|start| text.starts_with(start)) => {}
-        Speaker::User => teller.tell(What::User(text)),
-        Speaker::Agent => teller.tell(What::Agent(text)),
-        Speaker::Program => teller.tell(What::Error(text)),
+        Speaker::User => teller.record(RecordKind::User(text)),
+        Speaker::Agent => teller.record(RecordKind::Agent(text)),
+        Speaker::Program => teller.record(RecordKind::Error(text)),
     }
 }
 
-fn call(teller: &mut Teller<'_>, block: &Block<'_>) {
+fn call(teller: &mut RecordSink<'_>, block: &Block<'_>) {
     let args: Map<String, Value> = json::parse(block.input).unwrap_or_default();
     let call = json::text(block.id).unwrap_or_default();
     let name = json::text(block.name).unwrap_or_default();
-    teller.tell(What::Call { call: &call, name: &name, args: Args::Object(&args) });
+    teller.record(RecordKind::Call { call: &call, name: &name, args: Args::Object(&args) });
 }
 
-fn call_ended(teller: &mut Teller<'_>, block: &Block<'_>) {
+fn call_ended(teller: &mut RecordSink<'_>, block: &Block<'_>) {
     let call = json::text(block.tool_use_id).unwrap_or_default();
     if !json::is_true(block.is_error) {
-        teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+        teller.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
         return;
     }
     let text = result_text(block.content);
     let text = text.trim().trim_start_matches("<tool_use_error>").trim_end_matches("</tool_use_error>");
     let is_refused = REFUSED.iter().any(|start| text.starts_with(start));
     let status = if is_refused { CallStatus::Cancelled } else { CallStatus::Error };
-    teller.tell(What::CallEnded { call: &call, status, error: Some(arguments::first_chars(text)) });
+    teller.record(RecordKind::CallEnded { call: &call, status, error: Some(arguments::first_chars(text)) });
 }
 
 /// The text of a result: a string, or blocks of which some are texts.

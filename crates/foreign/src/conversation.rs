@@ -1,4 +1,4 @@
-//! What was said and done in a session, and how to go on with it here.
+//! The conversation of a foreign session, and its conversion to a session that can be continued here.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use pollux_domain::event::CallStatus;
 use pollux_domain::time::Timestamp;
 use pollux_session::{Message, ReplyMessage, StoredStatus, UserMessage};
 
-use crate::session::{Record, What};
+use crate::session::{Record, RecordKind};
 
 /// One thing said or done.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,24 +47,24 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         let body = match &record.what {
-            What::User(text) => ForeignBody::User((*text).to_owned()),
-            What::Agent(text) => ForeignBody::Agent((*text).to_owned()),
-            What::Error(text) => ForeignBody::Error((*text).to_owned()),
-            What::Call { call, name, args } => {
+            RecordKind::User(text) => ForeignBody::User((*text).to_owned()),
+            RecordKind::Agent(text) => ForeignBody::Agent((*text).to_owned()),
+            RecordKind::Error(text) => ForeignBody::Error((*text).to_owned()),
+            RecordKind::Call { call, name, args } => {
                 self.calls.insert((*call).to_owned(), self.messages.len());
                 let args = args.summary();
                 let status = StoredStatus::Pending;
                 ForeignBody::Call(ForeignCall { name: (*name).to_owned(), args, status, error: None })
             }
-            What::CallEnded { call, status, error } => {
+            RecordKind::CallEnded { call, status, error } => {
                 self.end_call(call, *status, error.as_deref());
                 return;
             }
-            What::TurnsDropped(turns) => {
+            RecordKind::TurnsDropped(turns) => {
                 self.drop_turns(*turns);
                 return;
             }
-            What::Model(_) => return,
+            RecordKind::Model(_) => return,
         };
         self.messages.push(ForeignMessage { id: record.id.to_owned(), time: record.time, body });
     }

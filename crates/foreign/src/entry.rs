@@ -1,4 +1,4 @@
-//! The vocabulary of a store: whose it is, what lies in it unread, and why reading fails.
+//! The vocabulary of stores: the agent, an unread session, and read errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub struct ForeignEntry {
     /// Which session of a database it is; `None` where the file is the session.
     pub within: Option<String>,
     pub stamp: Stamp,
-    /// What the session is called, where that is told outside of it.
+    /// RecordKind the session is called, where that is told outside of it.
     pub(crate) name: Option<String>,
 }
 

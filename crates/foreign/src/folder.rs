@@ -1,4 +1,4 @@
-//! Folders of somebody else's store: what is a link is not there.
+//! Lists the folders of a foreign store, skipping links.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// What tells one state of a file from the next; `None` if it is no regular file.
+/// RecordKind tells one state of a file from the next; `None` if it is no regular file.
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::symlink_metadata(path).ok()?;
     metadata.is_file().then(|| Stamp::from(&metadata))

@@ -1,4 +1,4 @@
-//! Looking into JSON of which nothing is certain, without copying it.
+//! Reads JSON with an uncertain structure without copying it.
 
 use std::borrow::Cow;
 

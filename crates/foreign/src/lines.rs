@@ -1,4 +1,4 @@
-//! The lines of a file that may be huge, torn or not even text.
+//! Reads the lines of a file that may be huge, truncated or not text.
 
 use std::borrow::Cow;
 use std::fs::File;

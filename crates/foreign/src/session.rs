@@ -1,4 +1,4 @@
-//! What a list shows of somebody else's session, counted while its records pass by.
+//! The listed facts of a foreign session, counted while its records are read.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct ForeignSession {
     pub path: PathBuf,
     /// The folder it was held in.
     pub project: Option<PathBuf>,
-    /// What the agent or the user called it.
+    /// RecordKind the agent or the user called it.
     pub title: Option<String>,
     /// One line; may be empty.
     pub first_user: String,
@@ -56,23 +56,23 @@ pub enum ForeignTextKind {
 pub(crate) struct Record<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: Option<Timestamp>,
-    pub(crate) what: What<'a>,
+    pub(crate) what: RecordKind<'a>,
 }
 
 /// Tells the things of one record.
-pub(crate) struct Teller<'a> {
+pub(crate) struct RecordSink<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: Option<Timestamp>,
     pub(crate) visit: &'a mut dyn FnMut(&Record<'_>),
 }
 
-impl Teller<'_> {
-    pub(crate) fn tell(&mut self, what: What<'_>) {
+impl RecordSink<'_> {
+    pub(crate) fn record(&mut self, what: RecordKind<'_>) {
         (self.visit)(&Record { id: self.id, time: self.time, what });
     }
 }
 
-pub(crate) enum What<'a> {
+pub(crate) enum RecordKind<'a> {
     User(&'a str),
     Agent(&'a str),
     Call {
@@ -105,7 +105,7 @@ impl Args<'_> {
     }
 }
 
-/// What a store says of a session beside its records.
+/// RecordKind a store says of a session beside its records.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) id: Option<String>,
@@ -138,7 +138,7 @@ impl Tally {
             self.last_time = self.last_time.max(Some(time));
         }
         match &record.what {
-            What::User(text) => {
+            RecordKind::User(text) => {
                 self.messages += 1;
                 self.user_messages += 1;
                 let line = title_line(text);
@@ -147,14 +147,16 @@ impl Tally {
                 }
                 self.last_user = line;
             }
-            What::Agent(_) => self.messages += 1,
-            What::Call { .. } => {
+            RecordKind::Agent(_) => self.messages += 1,
+            RecordKind::Call { .. } => {
                 self.messages += 1;
                 self.tool_calls += 1;
             }
-            What::CallEnded { status: CallStatus::Error, .. } | What::Error(_) => self.errors += 1,
-            What::CallEnded { .. } | What::TurnsDropped(_) => {}
-            What::Model(model) => {
+            RecordKind::CallEnded { status: CallStatus::Error, .. } | RecordKind::Error(_) => {
+                self.errors += 1
+            }
+            RecordKind::CallEnded { .. } | RecordKind::TurnsDropped(_) => {}
+            RecordKind::Model(model) => {
                 if self.models.len() < MAX_MODELS && !self.models.iter().any(|known| known == model) {
                     self.models.push((*model).to_owned());
                 }

@@ -1,4 +1,4 @@
-//! A store of another agent: what is in it, and reading one session of it.
+//! The store of another agent: lists its sessions and reads one of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pollux_domain::time::Timestamp;
 use crate::conversation::{Conversation, ForeignMessage};
 use crate::entry::{Branches, ForeignAgent, ForeignEntry, ReadError};
 use crate::opencode::Copies;
-use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, Tally, What};
+use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, RecordKind, Tally};
 use crate::{claude, codex, folder, opencode};
 
 /// Where an agent keeps its sessions: `~/.claude`, `~/.codex` or `~/.local/share/opencode`.
@@ -24,7 +24,7 @@ pub struct ForeignStore {
 #[derive(Debug, Default)]
 pub struct ForeignListing {
     pub sessions: Vec<ForeignSession>,
-    /// What is a session by its name, and why it could not be read.
+    /// RecordKind is a session by its name, and why it could not be read.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -88,7 +88,7 @@ impl ForeignStore {
         self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
     }
 
-    /// What was said and done, without what the user took back.
+    /// RecordKind was said and done, without what the user took back.
     pub fn conversation(&self, entry: &ForeignEntry) -> Result<Vec<ForeignMessage>, ReadError> {
         let mut conversation = Conversation::default();
         self.replay(entry, Branches::Last, &mut |record| conversation.add(record))?;
@@ -122,17 +122,17 @@ pub type ForeignTextVisitor<'a> = dyn FnMut(ForeignTextKind, &str, Option<Timest
 
 fn show_text(record: &Record<'_>, visit: &mut ForeignTextVisitor<'_>) {
     match &record.what {
-        What::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
-        What::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),
-        What::Error(text) => visit(ForeignTextKind::Error, record.id, record.time, text),
-        What::Call { name, args, .. } => {
+        RecordKind::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
+        RecordKind::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),
+        RecordKind::Error(text) => visit(ForeignTextKind::Error, record.id, record.time, text),
+        RecordKind::Call { name, args, .. } => {
             let text = format!("{name} {}", args.summary());
             visit(ForeignTextKind::Tool, record.id, record.time, text.trim_end());
         }
-        What::CallEnded { status: CallStatus::Error, error: Some(error), .. } => {
+        RecordKind::CallEnded { status: CallStatus::Error, error: Some(error), .. } => {
             visit(ForeignTextKind::Error, record.id, record.time, error);
         }
-        What::CallEnded { .. } | What::Model(_) | What::TurnsDropped(_) => {}
+        RecordKind::CallEnded { .. } | RecordKind::Model(_) | RecordKind::TurnsDropped(_) => {}
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a hook says: its exit code and its output, read into one value.
+//! Parses the answer of a hook from its exit code and output.
 
 use pollux_domain::JsonObject;
 use pollux_domain::terminal_text::{Stripper, plain};
 use serde_json::Value;
 
-use crate::ending::Ending;
+use crate::ending::HookEnding;
 
 /// Longest message or reason, in bytes.
 const MAX_MESSAGE: usize = 16 << 10;
@@ -42,7 +42,7 @@ impl Decision {
 
 /// One hook's answer, or several combined.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// `continue: false`
     pub stop: bool,
     pub stop_reason: Option<String>,
@@ -54,7 +54,7 @@ pub struct Answer {
     pub specific: JsonObject,
 }
 
-impl Answer {
+impl HookAnswer {
     /// In the keys in which hooks give it; what was not said is not there.
     pub fn to_json(&self) -> JsonObject {
         let mut fields = JsonObject::new();
@@ -76,8 +76,8 @@ impl Answer {
 
 /// An answer and what is to be said about how it came.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Reading {
-    pub(crate) answer: Answer,
+pub(crate) struct ParsedAnswer {
+    pub(crate) answer: HookAnswer,
     /// What went wrong, without the hook's name.
     pub(crate) warning: Option<String>,
     /// The hook did not do its work; a required one then forbids.
@@ -86,8 +86,8 @@ pub(crate) struct Reading {
 
 /// How a hook ended and what it printed.
 #[derive(Debug)]
-pub(crate) struct Said<'a> {
-    pub(crate) ending: &'a Ending,
+pub(crate) struct HookOutput<'a> {
+    pub(crate) ending: &'a HookEnding,
     pub(crate) stdout: &'a str,
     pub(crate) stderr: &'a str,
     /// Not all that it printed is here.
@@ -95,19 +95,19 @@ pub(crate) struct Said<'a> {
 }
 
 /// Reads what a hook said. A JSON object counts whatever the exit code is, except that 2 always forbids.
-pub(crate) fn read(said: &Said<'_>) -> Reading {
+pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
     let code = match said.ending {
-        Ending::Exited(code) => Some(*code),
-        Ending::Signalled(_) => None,
-        Ending::TimedOut { after_ms } => {
+        HookEnding::Exited(code) => Some(*code),
+        HookEnding::Signalled(_) => None,
+        HookEnding::TimedOut { after_ms } => {
             return failure(format!("timed out after {after_ms}ms and was killed"));
         }
-        Ending::NotStarted(why) => return failure(format!("could not be started: {why}")),
-        Ending::Cancelled => {
+        HookEnding::NotStarted(why) => return failure(format!("could not be started: {why}")),
+        HookEnding::Cancelled => {
             let stop_reason = Some("The turn was cancelled.".to_owned());
-            return Reading {
-                answer: Answer { stop: true, stop_reason, ..Answer::default() },
-                ..Reading::default()
+            return ParsedAnswer {
+                answer: HookAnswer { stop: true, stop_reason, ..HookAnswer::default() },
+                ..ParsedAnswer::default()
             };
         }
     };
@@ -117,7 +117,7 @@ pub(crate) fn read(said: &Said<'_>) -> Reading {
     };
     let mut reading = match parse(text) {
         Parsed::Object(object) => of_object(&object),
-        Parsed::Other => Reading::default(),
+        Parsed::Other => ParsedAnswer::default(),
         Parsed::Text { begins_like_json } if begins_like_json && said.cut => unreadable(),
         Parsed::Text { begins_like_json } => of_text(text, code, begins_like_json, said.ending),
     };
@@ -130,16 +130,16 @@ pub(crate) fn read(said: &Said<'_>) -> Reading {
     reading
 }
 
-fn failure(warning: String) -> Reading {
-    Reading { warning: Some(warning), failed: true, ..Reading::default() }
+fn failure(warning: String) -> ParsedAnswer {
+    ParsedAnswer { warning: Some(warning), failed: true, ..ParsedAnswer::default() }
 }
 
 /// Whoever makes a hook say more than fits must not get past it.
-fn unreadable() -> Reading {
+fn unreadable() -> ParsedAnswer {
     let reason = "the hook's output is too long".to_owned();
     let warning = Some("printed too much output, which counts as deny".to_owned());
-    let answer = Answer { decision: Decision::Deny, reason: Some(reason), ..Answer::default() };
-    Reading { answer, warning, failed: true }
+    let answer = HookAnswer { decision: Decision::Deny, reason: Some(reason), ..HookAnswer::default() };
+    ParsedAnswer { answer, warning, failed: true }
 }
 
 enum Parsed {
@@ -166,15 +166,17 @@ fn parse(text: &str) -> Parsed {
     }
 }
 
-fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Ending) -> Reading {
-    let allowed = |system_message| Answer { decision: Decision::Allow, system_message, ..Answer::default() };
+fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &HookEnding) -> ParsedAnswer {
+    let allowed =
+        |system_message| HookAnswer { decision: Decision::Allow, system_message, ..HookAnswer::default() };
     match code {
         Some(FORBIDS) => {
-            let answer = Answer { decision: Decision::Deny, reason: message(text), ..Answer::default() };
-            Reading { answer, ..Reading::default() }
+            let answer =
+                HookAnswer { decision: Decision::Deny, reason: message(text), ..HookAnswer::default() };
+            ParsedAnswer { answer, ..ParsedAnswer::default() }
         }
-        Some(0) if text.is_empty() => Reading::default(),
-        Some(0) => Reading {
+        Some(0) if text.is_empty() => ParsedAnswer::default(),
+        Some(0) => ParsedAnswer {
             answer: allowed(message(text)),
             warning: begins_like_json.then(|| "printed invalid JSON".to_owned()),
             failed: begins_like_json,
@@ -186,15 +188,15 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Endin
         }
         Some(_) | None if text.is_empty() => failure(format!("failed: {ending}")),
         // As upstream: a signal is not the hook's own word.
-        None => Reading { answer: allowed(message(text)), ..failure(format!("failed: {ending}")) },
+        None => ParsedAnswer { answer: allowed(message(text)), ..failure(format!("failed: {ending}")) },
         Some(_) => {
             let warned = message(text).map(|text| format!("Warning: {text}"));
-            Reading { answer: allowed(warned), warning: None, failed: true }
+            ParsedAnswer { answer: allowed(warned), warning: None, failed: true }
         }
     }
 }
 
-fn of_object(object: &JsonObject) -> Reading {
+fn of_object(object: &JsonObject) -> ParsedAnswer {
     let text = |key: &str| object.get(key).and_then(Value::as_str).and_then(message);
     let mut specific =
         object.get("hookSpecificOutput").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -217,7 +219,7 @@ fn of_object(object: &JsonObject) -> Reading {
     if let Some(Value::String(context)) = specific.get_mut("additionalContext") {
         *context = cut(Stripper::of_sequences().push(context), MAX_CONTEXT);
     }
-    let answer = Answer {
+    let answer = HookAnswer {
         stop: object.get("continue") == Some(&Value::Bool(false)),
         stop_reason: text("stopReason"),
         decision,
@@ -226,7 +228,7 @@ fn of_object(object: &JsonObject) -> Reading {
         suppress_output: object.get("suppressOutput") == Some(&Value::Bool(true)),
         specific,
     };
-    Reading { answer, failed: warning.is_some(), warning }
+    ParsedAnswer { answer, failed: warning.is_some(), warning }
 }
 
 /// The decision and what is wrong with it.
@@ -272,12 +274,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(code: i32, stdout: &str, stderr: &str) -> Reading {
-        read(&Said { ending: &Ending::Exited(code), stdout, stderr, cut: false })
+    fn said(code: i32, stdout: &str, stderr: &str) -> ParsedAnswer {
+        read(&HookOutput { ending: &HookEnding::Exited(code), stdout, stderr, cut: false })
     }
 
     #[test]
-    fn exit_codes_and_texts_make_a_decision() {
+    fn exit_codes_and_output_make_a_decision() {
         use Decision::{Allow, Deny, None as Nothing};
         let deny = r#"{"decision":"deny","reason":"r"}"#;
         let allow = r#"{"decision":"allow"}"#;
@@ -326,9 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_denies_only_when_it_might_be_an_answer() {
+    fn overlong_output_denies_only_if_it_might_be_an_answer() {
         let cut = |text: &str, code| {
-            read(&Said { ending: &Ending::Exited(code), stdout: text, stderr: "", cut: true })
+            read(&HookOutput { ending: &HookEnding::Exited(code), stdout: text, stderr: "", cut: true })
         };
         assert_eq!(cut("{\"decision\": \"de", 0).answer.decision, Decision::Deny);
         assert_eq!(cut("yyyy", 0).answer.decision, Decision::Allow);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_read_and_wrong_types_are_not_there() {
+    fn every_key_is_read_and_wrong_types_are_ignored() {
         let all = json!({"continue": false, "stopReason": "s", "decision": "ASK", "reason": "r\u{1b}[31m",
             "systemMessage": "m", "suppressOutput": true, "hookSpecificOutput": {"additionalContext": "\u{1b}[1mc"}});
         let answer = said(0, &all.to_string(), "").answer;
@@ -349,15 +351,15 @@ mod tests {
         let told = json!({"continue": false, "stopReason": "s", "decision": "ask", "reason": "r",
             "systemMessage": "m", "suppressOutput": true, "hookSpecificOutput": {"additionalContext": "c"}});
         assert_eq!(Value::Object(answer.to_json()), told);
-        assert!(Answer::default().to_json().is_empty());
+        assert!(HookAnswer::default().to_json().is_empty());
         let odd = json!({"continue": "false", "decision": 5, "reason": [], "hookSpecificOutput": "x"});
         let reading = said(0, &odd.to_string(), "");
-        assert_eq!(reading.answer, Answer::default());
+        assert_eq!(reading.answer, HookAnswer::default());
         assert!(reading.warning.unwrap().contains("`5`"));
     }
 
     #[test]
-    fn claude_codes_answers_are_understood() {
+    fn claude_code_answers_are_accepted() {
         let theirs = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",
             "permissionDecisionReason": "why", "updatedInput": {"a": 1}}});
         let answer = said(0, &theirs.to_string(), "").answer;

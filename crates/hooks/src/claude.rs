@@ -1,4 +1,4 @@
-//! Hooks written for Claude Code: other names, and seconds instead of milliseconds.
+//! Translates hooks written for Claude Code: other event and tool names, and timeouts in seconds.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_and_times_are_translated_and_nothing_overwrites_anything() {
+    fn names_and_timeouts_are_translated_without_overwriting() {
         let theirs = json!({
             "PreToolUse": [{"matcher": "Bash|Edit|mcp__github__search", "hooks": [
                 {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/a.sh", "timeout": 2.5}]}],

@@ -1,4 +1,4 @@
-//! A hook's command as the shell gets it.
+//! Prepares a hook's command for the shell.
 
 /// The command with every reference to one of these variables quoted, so that a folder with spaces in its
 /// name stays one word. The values come through the environment: nothing is ever pasted into the command,

@@ -1,4 +1,6 @@
-//! Hooks as they are written, and what can be wrong with them.
+//! Parses hook definitions and reports their mistakes.
+//!
+//! A bad definition is skipped and reported; the others stay active.
 
 use std::fmt;
 use std::time::Duration;
@@ -100,7 +102,7 @@ impl Hook {
 
 /// Something wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct HookProblem {
     pub severity: Severity,
     pub file: String,
     pub key: String,
@@ -116,7 +118,7 @@ pub enum Severity {
     Note,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for HookProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: `{}`: {}", self.file, self.key, self.text)?;
         match self.severity {
@@ -140,7 +142,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) env: &'a Env,
     pub(crate) current_name: fn(&str) -> &str,
     pub(crate) hooks: Vec<Hook>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<HookProblem>,
 }
 
 /// What all hooks of a definition share.
@@ -153,7 +155,7 @@ struct Shared<'a> {
 impl Reader<'_> {
     fn problem(&mut self, severity: Severity, origin: &Origin, key: &str, text: impl Into<String>) {
         let (file, key) = (origin.file.clone(), key.to_owned());
-        self.problems.push(Problem { severity, file, key, text: text.into() });
+        self.problems.push(HookProblem { severity, file, key, text: text.into() });
     }
 
     /// Reads `{"<event>": [definition…]}`.

@@ -1,4 +1,4 @@
-//! The moments at which hooks run.
+//! The events on which hooks run.
 
 use std::fmt;
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_other_spellings_and_other_agents_are_understood() {
+    fn event_names_in_other_spellings_are_accepted() {
         for event in Event::ALL {
             assert_eq!(Event::parse(event.name()), Ok(event));
         }

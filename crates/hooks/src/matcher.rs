@@ -1,4 +1,4 @@
-//! Which tool, source, reason or trigger a hook is for.
+//! Matches a hook against a tool name, source, reason or trigger.
 
 use crate::event::Event;
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_matchers_are_named() {
+    fn suspicious_matchers_are_reported() {
         let odd = |event, text: &str| Matcher::new(event, text, current).1;
         assert!(odd(Event::BeforeTool, "a(").unwrap().contains("not a valid regular expression"));
         assert!(odd(Event::BeforeTool, &"a".repeat(5000)).is_some());

@@ -1,4 +1,4 @@
-//! Requests and replies as hooks see them: stable, whatever the provider's format becomes.
+//! Model requests and responses in the stable format that hooks see, independent of the provider.
 //!
 //! Tool calls, media and thoughts are not part of it.
 
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_go_there_and_back() {
+    fn responses_survive_a_round_trip() {
         let value = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
         let chunk = LlmResponse::from_json(&value).unwrap().to_chunk();
         assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);

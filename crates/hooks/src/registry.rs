@@ -1,4 +1,4 @@
-//! Every hook of a run, and which of them an event concerns.
+//! All hooks of a run, and the selection for an event.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use pollux_config::env::Env;
 use pollux_config::settings::{Layer, Settings, read_object};
 use serde_json::Value;
 
-use crate::definition::{Hook, Origin, Problem, Reader, Severity, Source};
+use crate::definition::{Hook, HookProblem, Origin, Reader, Severity, Source};
 use crate::event::Event;
 
 /// What [`Registry::load`] needs.
@@ -37,7 +37,7 @@ pub struct ExtensionHooks {
 #[derive(Debug, Default)]
 pub struct Registry {
     hooks: Vec<Arc<Hook>>,
-    problems: Vec<Problem>,
+    problems: Vec<HookProblem>,
     enabled: bool,
     /// One bit for each event that concerns somebody.
     heard: u16,
@@ -93,7 +93,7 @@ impl Registry {
     }
 
     /// What is wrong with definitions.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[HookProblem] {
         &self.problems
     }
 
@@ -168,7 +168,7 @@ fn of_extension(reader: &mut Reader<'_>, extension: &ExtensionHooks, workspace: 
         variables: env.iter().map(|(name, _)| name.clone()).collect(),
         env,
     };
-    let problem = |text: String| Problem {
+    let problem = |text: String| HookProblem {
         severity: Severity::Skipped,
         file: origin.file.clone(),
         key: "hooks".to_owned(),

@@ -1,9 +1,9 @@
-//! Unpacking archives that strangers made.
+//! Unpacks untrusted archives.
 //!
-//! An archive may fill the disk, name places outside of the folder or hide links that lead there. Everything is
-//! counted while it streams, and nothing is believed that the archive says of itself. Links are followed in memory
-//! first and made last; no entry may lie below one. What was unpacked before a refusal stays for the caller to
-//! remove with its folder. A repository that was packed with the rest (`.git`) is left out.
+//! An archive may fill the disk, name paths outside the folder or contain links that lead there. Sizes are
+//! counted while streaming, and nothing that the archive declares is trusted. Links are resolved in memory
+//! first and created last; no entry may be below one. After a refusal, the caller removes the folder with what
+//! was unpacked so far. A packed repository (`.git`) is skipped.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};

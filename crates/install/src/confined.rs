@@ -1,7 +1,7 @@
-//! A folder that is filled without leaving it.
+//! A folder that can be filled without leaving it.
 //!
-//! Every name on the way is opened from the folder before it and never through a link, so that whatever lies on
-//! the disk already, nothing is created outside. It does not judge names; [`crate::tree`] does.
+//! Every path component is opened from its parent and never through a link, so that nothing is created outside,
+//! whatever is already on disk. It does not validate names; [`crate::tree`] does.
 
 use std::fs::File;
 use std::io;

@@ -1,8 +1,8 @@
-//! Installing, updating and removing extensions.
+//! Installs, updates and removes extensions.
 //!
-//! [`stage`] fetches one into a folder of its own; nothing of it counts yet. After somebody has agreed to
-//! [`Staged::consent`], [`Staged::install`] puts it in place as a whole, so that an interruption leaves the old
-//! version or the new one.
+//! [`stage`] fetches an extension into a temporary folder without activating it. After the user agrees to
+//! [`Staged::consent`], [`Staged::install`] moves it into place atomically, so that an interruption leaves
+//! either the old version or the new one.
 
 pub mod consent;
 mod permission;
@@ -36,14 +36,14 @@ pub use update::{UpdateState, check};
 
 /// Where extensions are kept, and for whom.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ExtensionPaths {
     pub gemini_dir: PathBuf,
     pub user_home: PathBuf,
     /// The working directory.
     pub workspace: PathBuf,
 }
 
-impl Places {
+impl ExtensionPaths {
     /// Where the extension of this name lies.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.extensions().join(name)
@@ -55,7 +55,7 @@ impl Places {
 }
 
 /// How the world is reached.
-pub struct Outside<'a> {
+pub struct InstallServices<'a> {
     pub git: Git<'a>,
     pub releases: Releases<'a>,
     pub cancel: &'a CancellationToken,
@@ -63,7 +63,7 @@ pub struct Outside<'a> {
 
 /// What somebody asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct InstallRequest {
     pub source: String,
     pub reference: Option<String>,
     pub auto_update: bool,
@@ -117,7 +117,7 @@ pub enum InstallError {
 }
 
 /// Tells what a source is, without fetching anything.
-pub fn infer(wish: &Wish, cwd: &Path) -> Result<Metadata, InstallError> {
+pub fn infer(wish: &InstallRequest, cwd: &Path) -> Result<Metadata, InstallError> {
     let source = Source::parse(&wish.source, cwd)?;
     let remote = |text: String| {
         let mut metadata = Metadata::new(text, Kind::Git);
@@ -169,8 +169,8 @@ pub struct Staged {
 /// Fetches an extension. `clone_instead` is asked when a release cannot be had for a reason that may pass.
 pub async fn stage(
     mut metadata: Metadata,
-    places: &Places,
-    outside: &Outside<'_>,
+    places: &ExtensionPaths,
+    outside: &InstallServices<'_>,
     clone_instead: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Staged, InstallError> {
     if metadata.kind == Kind::Link {
@@ -234,7 +234,7 @@ fn unpacked(target: &Path) -> PathBuf {
 /// Fetches the release of a source on GitHub; `None` if it is to be cloned.
 async fn released(
     metadata: &Metadata,
-    outside: &Outside<'_>,
+    outside: &InstallServices<'_>,
     archive: &Path,
     clone_instead: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Option<Release>, InstallError> {
@@ -278,7 +278,7 @@ pub enum Consent {
 }
 
 /// What was answered to questions about settings.
-pub type Answers = Vec<(Setting, Secret)>;
+pub type SettingValues = Vec<(Setting, Secret)>;
 
 impl Staged {
     /// Whether its name is free, or its own.
@@ -286,7 +286,7 @@ impl Staged {
         &self,
         all: &[Installed],
         previous: Option<&Installed>,
-        places: &Places,
+        places: &ExtensionPaths,
     ) -> Result<(), InstallError> {
         let name = self.manifest.name.clone();
         let taken = all.iter().any(|other| other.extension.name == name);
@@ -346,8 +346,8 @@ impl Staged {
     pub fn install(
         self,
         previous: Option<&Installed>,
-        answers: &Answers,
-        places: &Places,
+        answers: &SettingValues,
+        places: &ExtensionPaths,
         integrity: &Integrity<'_>,
         store: &CredentialStore,
     ) -> Result<PathBuf, InstallError> {
@@ -437,7 +437,7 @@ impl Staged {
 
 /// Stores what was answered.
 fn give(
-    answers: &Answers,
+    answers: &SettingValues,
     folder: &Path,
     name: &str,
     identity: &str,
@@ -470,7 +470,7 @@ pub fn set_value(
 }
 
 /// Where the old name was switched off, the new one is, too.
-fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallError> {
+fn rename_rules(places: &ExtensionPaths, old: &str, new: &str) -> Result<(), InstallError> {
     let extensions = places.extensions();
     let rules = pollux_extend::extension::Enablement::read(&extensions);
     for folder in [&places.user_home, &places.workspace] {
@@ -484,7 +484,7 @@ fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallErro
 /// keychain that could not be reached.
 pub fn uninstall(
     extension: &Installed,
-    places: &Places,
+    places: &ExtensionPaths,
     integrity: &Integrity<'_>,
     store: &CredentialStore,
 ) -> Result<Option<FileReason>, InstallError> {

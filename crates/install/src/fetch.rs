@@ -1,8 +1,8 @@
-//! Bringing files here: from a git repository, from another folder.
+//! Fetches files from a git repository or from another folder.
 //!
-//! What comes is looked at before it is used: git may ask nobody, run nobody's hooks or filters and speak only
-//! protocols that carry files; a repository is held to the same limits as an archive, before it is checked out and
-//! after; and a copy never follows a link out of its folder.
+//! The result is checked before use: git may not prompt, run hooks or filters, or use protocols other than file
+//! transfer; a repository is subject to the same limits as an archive, before and after checkout; and a copy
+//! never follows a link out of its folder.
 
 use std::fs;
 use std::io;

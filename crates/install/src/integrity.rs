@@ -1,9 +1,9 @@
-//! Proof that an extension is what was installed.
+//! Integrity checks: proves that an extension is unchanged since its installation.
 //!
-//! Two registers. `extension_integrity.json` is upstream's: where an extension came from, hashed and signed.
-//! `extension_content.json` is ours: what its files were. Both are signed with every key that can be reached: one in
-//! the keychain, one in `integrity.key`. Each signature says which key made it, so that a register written at a
-//! desktop is verified over ssh, where the keychain is missing, and the other way round.
+//! There are two registers. `extension_integrity.json` is upstream's: the source of an extension, hashed and
+//! signed. `extension_content.json` is ours: the hashes of its files. Both are signed with every available key:
+//! one in the keychain, one in `integrity.key`. Each signature names its key, so that a register written on a
+//! desktop can be verified over ssh, where the keychain is missing, and the other way round.
 
 mod contents;
 mod keys;

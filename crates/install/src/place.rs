@@ -1,4 +1,4 @@
-//! Putting a finished folder where it belongs, as a whole.
+//! Moves a finished folder into place atomically.
 
 use std::fs;
 use std::io;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_one_is_back_when_there_is_nothing_to_put() {
+    fn the_old_folder_is_restored_when_the_new_one_is_missing() {
         let home = tempfile::tempdir().unwrap();
         let target = home.path().join("one");
         folder_with(&target, "old");
@@ -116,7 +116,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn removing_a_link_leaves_what_it_leads_to() {
+    fn removing_a_link_keeps_its_target() {
         let home = tempfile::tempdir().unwrap();
         folder_with(&home.path().join("source"), "file");
         let link = home.path().join("link");

@@ -1,8 +1,8 @@
-//! Installing, linking and removing skills.
+//! Installs, links and removes skills.
 //!
-//! [`obtain`] brings the source here and looks for skills in it; nothing is in place before somebody agreed to
-//! [`consent`]. [`install`] then copies all of them beside their places first, so that one that cannot be copied
-//! leaves everything as it was.
+//! [`obtain`] fetches a source and finds the skills in it; nothing is installed before the user agrees to
+//! [`consent`]. [`install`] then copies all of them next to their destinations first, so that a failed copy
+//! leaves everything unchanged.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

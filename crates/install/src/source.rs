@@ -1,4 +1,4 @@
-//! Where something is installed from, told from what a person typed.
+//! Parses an install source from what the user typed.
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_names_a_place() {
+    fn a_source_text_is_classified() {
         let folder = tempfile::tempdir().unwrap();
         let cwd = folder.path();
         fs::create_dir_all(cwd.join("mine/here")).unwrap();

@@ -1,7 +1,7 @@
-//! The entries of an archive or a folder, held in memory.
+//! The entries of an archive or a folder, in memory.
 //!
-//! Use it before anything is written: an entry that lies below a link, or a link that leaves the folder, is found
-//! here, where following it costs nothing. It does not touch the disk.
+//! Use it before writing anything: it finds entries below a link and links that leave the folder, without
+//! touching the disk.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_below_a_link_or_a_file_and_no_name_stands_for_two_things() {
+    fn no_entry_is_below_a_link_or_file_and_names_are_unique() {
         let link = || Node::Link("a".to_owned());
         let mut tree = tree(&[("Link", "a")]);
         for (path, node, refusal) in [

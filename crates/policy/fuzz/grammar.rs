@@ -1,4 +1,5 @@
-//! Commands and expressions made from bytes, and what must hold of them. Shared by the fuzz targets and the tests.
+//! Generates commands and regexes from bytes and checks their invariants. Shared by the fuzz targets and the
+//! tests.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by programs that each use a part")]
 

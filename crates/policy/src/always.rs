@@ -1,4 +1,7 @@
-//! "Always allow": how far an answer reaches, and the rule it becomes.
+//! "Always allow": narrows an approval to the call it was given for and turns it into a rule.
+//!
+//! Use [`Grant::narrow`] to find out what an approval may cover, then put the grant into force on the
+//! [`Engine`]. Does not prompt the user; saving to disk is in `save`.
 
 mod definitions;
 mod save;
@@ -9,8 +12,8 @@ use std::path::{Path, PathBuf};
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
-use crate::engine::{Engine, called, keeps_nothing, program_base};
-use crate::file::{Place, parse};
+use crate::engine::{Engine, called, leaves_no_file, program_base};
+use crate::file::{RuleOrigin, parse};
 use crate::pattern::json_string;
 use crate::request::{Request, RuleSource};
 use crate::rule::Rule;
@@ -18,7 +21,7 @@ use crate::shell;
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{SHELL, qualified};
 
-pub use definitions::{Definitions, Standing};
+pub use definitions::{ApprovedDefinitions, DefinitionStatus};
 pub use save::{SaveError, save};
 
 /// Programs that run what their arguments say: an answer for one call says nothing about the next.
@@ -35,7 +38,7 @@ const THIS_SESSION: &str = "this session";
 
 /// How much of a server an answer is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum GrantScope {
     /// This tool, narrowed by what the call is about.
     Tool,
     /// Every tool of the call's MCP server.
@@ -61,7 +64,7 @@ pub struct Grant {
 
 impl Grant {
     /// What "always allow" would mean for a call; `None` where it must not be offered.
-    pub fn narrow(request: &Request<'_>, reach: Reach) -> Option<Self> {
+    pub fn narrow(request: &Request<'_>, reach: GrantScope) -> Option<Self> {
         let name = called(request);
         let mut grant = Self {
             tool: Some(name.canonical().to_owned()),
@@ -97,9 +100,9 @@ impl Grant {
         Some(grant)
     }
 
-    fn for_server(mut self, request: &Request<'_>, server: &str, reach: Reach) -> Option<Self> {
+    fn for_server(mut self, request: &Request<'_>, server: &str, reach: GrantScope) -> Option<Self> {
         self.server = Some(server.to_owned());
-        if reach == Reach::Server {
+        if reach == GrantScope::Server {
             self.tool = None;
             self.shown = format!("every tool of server {server}");
             return Some(self);
@@ -113,7 +116,7 @@ impl Grant {
 
     fn for_shell(mut self, request: &Request<'_>) -> Option<Self> {
         let command = request.args.get("command").and_then(Value::as_str)?;
-        let understood = shell::understand(command);
+        let understood = shell::analyse(command);
         if !understood.doubts.is_empty() || understood.parts.is_empty() {
             return None;
         }
@@ -127,7 +130,7 @@ impl Grant {
                 self.command_prefixes.push(prefix);
             }
         }
-        self.allow_redirection = !understood.redirections.iter().all(keeps_nothing);
+        self.allow_redirection = !understood.redirections.iter().all(leaves_no_file);
         let list: Vec<String> = self.command_prefixes.iter().map(|prefix| format!("`{prefix} …`")).collect();
         let files = if self.allow_redirection { ", with output to files" } else { "" };
         self.shown = format!("commands that begin with {}{files}", list.join(", "));
@@ -161,9 +164,9 @@ impl Grant {
 
     /// A saved file's text with this rule in it. A rule that differs only in its modes or in redirections is
     /// brought up to date in place; everything else of the file stays as it is.
-    pub fn merged_into(&self, saved: &str) -> Result<String, BrokenFile> {
+    pub fn merged_into(&self, saved: &str) -> Result<String, InvalidSavedRules> {
         if let Err(error) = toml::de::DeTable::parse(saved) {
-            return Err(BrokenFile(error.message().to_owned()));
+            return Err(InvalidSavedRules(error.message().to_owned()));
         }
         let own = self.to_toml();
         let mut out = String::with_capacity(saved.len() + own.len() + 1);
@@ -190,7 +193,7 @@ impl Grant {
 
     /// This grant with the modes and the redirection of an older block like it.
     fn joined(&self, block: &str) -> Self {
-        let place = Place { tier: Tier::User, source: String::new(), path: None };
+        let place = RuleOrigin { tier: Tier::User, source: String::new(), path: None };
         let mut joined = self.clone();
         if let Some(older) = parse(block, &place).rules.first() {
             let order =
@@ -204,30 +207,30 @@ impl Grant {
         joined
     }
 
-    fn rules(&self, place: &Place) -> Vec<Rule> {
+    fn rules(&self, place: &RuleOrigin) -> Vec<Rule> {
         parse(&self.to_toml(), place).rules
     }
 }
 
 /// Which answer of a person's a rule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept<'f> {
+pub enum GrantOrigin<'f> {
     ForSession,
     InFile(&'f Path),
 }
 
 /// Whether a decision comes from an answer "always allow", and from which; `file` keeps saved ones.
-pub fn answer_behind<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<Kept<'f>> {
+pub fn grant_origin<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<GrantOrigin<'f>> {
     match file {
-        Some(file) if rule.path.as_deref() == Some(file) => Some(Kept::InFile(file)),
-        _ => (rule.path.is_none() && rule.source == THIS_SESSION).then_some(Kept::ForSession),
+        Some(file) if rule.path.as_deref() == Some(file) => Some(GrantOrigin::InFile(file)),
+        _ => (rule.path.is_none() && rule.source == THIS_SESSION).then_some(GrantOrigin::ForSession),
     }
 }
 
 /// The file of saved answers is not TOML; it should be set aside before a new one is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not read the saved approvals: {0}")]
-pub struct BrokenFile(String);
+pub struct InvalidSavedRules(String);
 
 /// A file's text, cut before each `[[`; nothing is lost.
 fn blocks(text: &str) -> Vec<String> {
@@ -250,7 +253,7 @@ fn unchanging(block: &str) -> Vec<&str> {
 impl Engine {
     /// Puts an answer in force for the rest of the session.
     pub fn allow_for_session(&mut self, grant: &Grant) {
-        let place = Place { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
+        let place = RuleOrigin { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
         let mut rules = grant.rules(&place);
         for rule in &mut rules {
             rule.from_session = true;
@@ -260,8 +263,8 @@ impl Engine {
     }
 
     /// Puts an answer in force that was also saved to a file of the user's.
-    pub fn allow_and_saved(&mut self, grant: &Grant, file: PathBuf) {
-        let place = Place::of_file(Tier::User, &file);
+    pub fn allow_saved(&mut self, grant: &Grant, file: PathBuf) {
+        let place = RuleOrigin::of_file(Tier::User, &file);
         let mut rules = grant.rules(&place);
         for rule in &mut rules {
             rule.source.line = None;
@@ -282,7 +285,7 @@ pub fn destruction(request: &Request<'_>) -> Option<String> {
     }
     let command = request.args.get("command").and_then(Value::as_str)?;
     let mut told: Vec<String> = Vec::new();
-    for part in &shell::understand(command).parts {
+    for part in &shell::analyse(command).parts {
         told.extend(part.destruction().filter(|sentence| !told.contains(sentence)));
     }
     let more = told.len().saturating_sub(TOLD);

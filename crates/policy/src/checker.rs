@@ -1,4 +1,7 @@
-//! Safety checkers: a second look at calls that the rules would let through.
+//! Safety checkers: a second opinion on calls that the rules would allow.
+//!
+//! Defines the request, the answer and the port through which external checkers run; this crate starts no
+//! process. In-process checkers are in submodules.
 
 mod allowed_path;
 pub(crate) mod turns;

@@ -1,6 +1,8 @@
-//! The disk as far as decisions need it: which files a pattern finds, and what lies below a folder.
+//! The part of the file system that decisions need: the files that a pattern matches and the entries below a
+//! folder.
 //!
-//! Matching never finds less than bash: `[…]` counts as any text, and what was quoted in a pattern counts as special.
+//! Use it only through [`Disk`], so that tests can supply their own. Matching errs on the side of more files
+//! than bash finds: `[…]` counts as any text, and quoted characters of a pattern count as special.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,9 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
 /// So many names are looked at for one decision.
-pub(crate) const MOST_NAMES: usize = 100_000;
+pub(crate) const MAX_NAMES: usize = 100_000;
 /// So many bytes of one file.
-const MOST_BYTES: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 64 * 1024;
 
 /// A way to look at the disk.
 pub trait Disk: Send + Sync {
@@ -52,7 +54,7 @@ impl Disk for LocalDisk {
         let entry = |entry: fs::DirEntry| {
             Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) })
         };
-        Some(entries.take(MOST_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
+        Some(entries.take(MAX_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
     }
 
     fn kind(&self, path: &Path) -> Option<EntryKind> {
@@ -61,7 +63,7 @@ impl Disk for LocalDisk {
 
     fn text(&self, file: &Path) -> Option<String> {
         let mut bytes = Vec::new();
-        fs::File::open(file).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        fs::File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -91,14 +93,14 @@ pub(crate) struct Match {
 
 /// How far a pattern was followed.
 #[derive(Clone)]
-struct Way {
+struct PartialMatch {
     path: PathBuf,
     /// The same as the command gets it.
     word: String,
     linked: bool,
 }
 
-impl Way {
+impl PartialMatch {
     fn to(&self, name: &str) -> Self {
         Self { path: self.path.join(name), word: format!("{}{name}", self.word), linked: self.linked }
     }
@@ -110,50 +112,55 @@ impl Way {
 
 /// Why it cannot be told what a pattern finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Untold {
+pub(crate) enum Unresolved {
     TooMany,
     /// A name that is no text.
     Name,
 }
 
 /// Looks at the disk for one decision, so that it ends.
-pub(crate) struct Look<'d> {
+pub(crate) struct BoundedDisk<'d> {
     pub disk: &'d dyn Disk,
     left: usize,
 }
 
-impl<'d> Look<'d> {
+impl<'d> BoundedDisk<'d> {
     pub(crate) fn new(disk: &'d dyn Disk) -> Self {
-        Self { disk, left: MOST_NAMES }
+        Self { disk, left: MAX_NAMES }
     }
 
     /// The names in a folder.
-    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Untold> {
+    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Unresolved> {
         let entries = self.disk.list(folder).unwrap_or_default();
-        self.left = self.left.checked_sub(entries.len()).ok_or(Untold::TooMany)?;
+        self.left = self.left.checked_sub(entries.len()).ok_or(Unresolved::TooMany)?;
         Ok(entries)
     }
 
     /// Every file that a pattern finds from a folder.
-    pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Untold> {
+    pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Unresolved> {
         let (start, word, rest) = match pattern.strip_prefix('/') {
             Some(rest) => (PathBuf::from("/"), "/".to_owned(), rest),
             None => (from.to_owned(), String::new(), pattern),
         };
         let components: Vec<&str> = rest.split('/').filter(|component| !component.is_empty()).collect();
         let mut found = Vec::new();
-        self.descend(&Way { path: start, word, linked: false }, &components, &mut found)?;
+        self.descend(&PartialMatch { path: start, word, linked: false }, &components, &mut found)?;
         Ok(found)
     }
 
-    fn descend(&mut self, way: &Way, components: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+    fn descend(
+        &mut self,
+        way: &PartialMatch,
+        components: &[&str],
+        found: &mut Vec<Match>,
+    ) -> Result<(), Unresolved> {
         let Some((component, rest)) = components.split_first() else { return Ok(()) };
         // Two stars at the end stand for a list of visible files; elsewhere bash reads them as one.
         let lists = *component == "**" && rest.is_empty();
         if lists || component.starts_with(ANY_FOLDERS) {
             return match rest.len() {
                 0 | 1 => self.below(way, !lists, rest, found),
-                _ => Err(Untold::TooMany),
+                _ => Err(Unresolved::TooMany),
             };
         }
         if !component.contains(['*', '?', '[', ANY_NAME]) {
@@ -166,7 +173,7 @@ impl<'d> Look<'d> {
             if !finds(component, &name) {
                 continue;
             }
-            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            let name = entry.name.to_str().ok_or(Unresolved::Name)?;
             self.take(way.to(name), entry.kind, rest, found)?;
         }
         Ok(())
@@ -174,11 +181,11 @@ impl<'d> Look<'d> {
 
     fn take(
         &mut self,
-        mut way: Way,
+        mut way: PartialMatch,
         kind: EntryKind,
         rest: &[&str],
         found: &mut Vec<Match>,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Unresolved> {
         way.linked |= kind == EntryKind::Link;
         // A list of what lies below a file holds the file itself.
         let deep = |component: &str| component == "**" || component.starts_with(ANY_FOLDERS);
@@ -202,13 +209,13 @@ impl<'d> Look<'d> {
     /// Files in a folder and in those below it, links not followed.
     fn below(
         &mut self,
-        way: &Way,
+        way: &PartialMatch,
         hidden: bool,
         rest: &[&str],
         found: &mut Vec<Match>,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Unresolved> {
         for entry in self.list(&way.path)? {
-            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            let name = entry.name.to_str().ok_or(Unresolved::Name)?;
             if name.starts_with('.') && !hidden {
                 continue;
             }
@@ -228,7 +235,8 @@ impl<'d> Look<'d> {
                 continue;
             }
             if wants(name) {
-                let found_here = Way { linked: next.linked || entry.kind == EntryKind::Link, ..next.clone() };
+                let found_here =
+                    PartialMatch { linked: next.linked || entry.kind == EntryKind::Link, ..next.clone() };
                 found.push(found_here.ends(entry.kind));
             }
             if is_folder {

@@ -1,4 +1,7 @@
-//! Decides on calls.
+//! The policy engine: matches a call against all rules and returns a verdict.
+//!
+//! Start at [`Engine::decide`]; [`crate::load`] builds the engine. Shell commands are handled in `shell_call`,
+//! protected files in `protection`, external checkers in `checks`.
 
 mod call;
 mod checks;
@@ -15,17 +18,17 @@ use pollux_config::search_path::SearchPath;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 
-use self::call::{Call, Hit};
+use self::call::{Hit, PolicyCall};
 use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, Resolver};
 use crate::disk::Disk;
 use crate::file::Problem;
 use crate::request::{Decision, ExternalCheck, Request, RuleSource, Verdict};
-use crate::rule::{About, Rule, Unreadable};
+use crate::rule::{Rule, Unreadable, UnreadableScope};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
 
 pub(crate) use self::prefix::base as program_base;
-pub(crate) use self::shell_call::keeps_nothing;
+pub(crate) use self::shell_call::leaves_no_file;
 
 /// What the engine has to know besides rules.
 #[derive(Clone)]
@@ -176,7 +179,7 @@ impl Engine {
 
     /// Decides on one call.
     pub fn decide(&self, request: &Request<'_>) -> Verdict {
-        let call = Call::new(request);
+        let call = PolicyCall::new(request);
         let mut verdict = match call.command {
             Some(_) if call.name.is_shell() => self.decide_shell(&call),
             _ => self.decide_plain(&call),
@@ -210,8 +213,8 @@ impl Engine {
             interactive,
             subagent: tool.subagent,
         };
-        let call = Call::new(&request);
-        let mut silent = Silent::default();
+        let call = PolicyCall::new(&request);
+        let mut silent = SettledTiers::default();
         for rule in self.candidates(&call) {
             let conditional = !rule.condition.is_always();
             if silent.includes(rule) || (rule.decision == Decision::Deny && conditional) {
@@ -252,7 +255,7 @@ impl Engine {
         settle(interactive, verdict);
     }
 
-    fn decide_plain(&self, call: &Call<'_>) -> Verdict {
+    fn decide_plain(&self, call: &PolicyCall<'_>) -> Verdict {
         let hit = self.first(call, None, self.candidates(call));
         let mut verdict = self.verdict(call, &hit);
         if hit.rule.is_some_and(|rule| rule.tier == Tier::Default) {
@@ -268,18 +271,18 @@ impl Engine {
     }
 
     /// The rules about such calls, their conditions aside.
-    fn candidates<'e>(&'e self, call: &Call<'_>) -> impl Iterator<Item = &'e Rule> {
+    fn candidates<'e>(&'e self, call: &PolicyCall<'_>) -> impl Iterator<Item = &'e Rule> {
         self.rules.iter().filter(|rule| self.applies(rule, call))
     }
 
     /// The first of the candidates whose condition holds; for shell calls, of one part of the command.
     fn first<'e>(
         &self,
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
         part: Option<&shell_call::PartSubject<'_>>,
         candidates: impl Iterator<Item = &'e Rule>,
     ) -> Hit<'e> {
-        let mut silent = Silent::default();
+        let mut silent = SettledTiers::default();
         let mut possible = None;
         let mut at_least_ask = None;
         let mut found = None;
@@ -288,14 +291,14 @@ impl Engine {
                 continue;
             }
             match call.meets(rule, part) {
-                call::Met::No => continue,
-                call::Met::Perhaps => {
+                call::ConditionMatch::No => continue,
+                call::ConditionMatch::Perhaps => {
                     if rule.decision == Decision::Deny {
                         possible = possible.or(Some(rule));
                     }
                     continue;
                 }
-                call::Met::Yes => {}
+                call::ConditionMatch::Yes => {}
             }
             if rule.decision != Decision::Deny && self.may_only_tighten(rule, call) {
                 if rule.decision == Decision::Ask {
@@ -318,14 +321,14 @@ impl Engine {
     }
 
     /// Whether a rule's author may make a decision stricter, but not milder, than the rules below.
-    fn may_only_tighten(&self, rule: &Rule, call: &Call<'_>) -> bool {
+    fn may_only_tighten(&self, rule: &Rule, call: &PolicyCall<'_>) -> bool {
         rule.tier == Tier::Extension
             || (is_workspace(rule) && !self.options.workspace_may_widen)
             || call.opens_plan_mode(rule)
     }
 
     /// Whether a rule is about such calls, its condition aside.
-    fn applies(&self, rule: &Rule, call: &Call<'_>) -> bool {
+    fn applies(&self, rule: &Rule, call: &PolicyCall<'_>) -> bool {
         let request = call.request;
         rule.modes.includes(request.mode)
             && rule.interactive.is_none_or(|wanted| wanted == request.interactive)
@@ -335,7 +338,7 @@ impl Engine {
             && call.has_annotations(&rule.annotations)
     }
 
-    fn verdict(&self, call: &Call<'_>, hit: &Hit<'_>) -> Verdict {
+    fn verdict(&self, call: &PolicyCall<'_>, hit: &Hit<'_>) -> Verdict {
         let source = hit.rule.map(|rule| rule.source.clone());
         let mut verdict = Verdict {
             decision: hit.decision,
@@ -355,12 +358,12 @@ impl Engine {
     }
 
     /// Rules that could not be read may have denied this call.
-    fn fail_closed(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    fn fail_closed(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         for unreadable in &self.unreadable {
             let about = match &unreadable.about {
-                About::Tools(tools) => tools.iter().any(|tool| tool.matches(&call.name)),
-                About::Text(text) => call.changes() || call.name.is_spoken_of_in(text),
-                About::Anything => true,
+                UnreadableScope::Tools(tools) => tools.iter().any(|tool| tool.matches(&call.name)),
+                UnreadableScope::Text(text) => call.changes() || call.name.is_spoken_of_in(text),
+                UnreadableScope::Anything => true,
             };
             if about {
                 tighten(verdict, Decision::Ask, None, unreadable.reason.clone());
@@ -368,7 +371,7 @@ impl Engine {
         }
     }
 
-    fn check(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    fn check(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         for rule in &self.checkers {
             let applies = rule.modes.includes(call.request.mode)
                 && rule.tool.matches(&call.name)
@@ -416,7 +419,7 @@ impl Engine {
         self.options.workspaces.iter().any(|root| path.starts_with(checker::place(root, "", resolve)))
     }
 
-    fn extra_permissions(&self, call: &Call<'_>) -> Option<String> {
+    fn extra_permissions(&self, call: &PolicyCall<'_>) -> Option<String> {
         let wanted = call.request.args.get("additional_permissions")?;
         let mut paths = Vec::new();
         strings(wanted, &mut paths);
@@ -437,12 +440,12 @@ fn strings<'v>(value: &'v serde_json::Value, out: &mut Vec<&'v str>) {
 
 /// Tiers that have spoken of a call and can say nothing more: their rules further down were overruled by their own.
 #[derive(Default)]
-struct Silent {
+struct SettledTiers {
     workspace: bool,
     extension: bool,
 }
 
-impl Silent {
+impl SettledTiers {
     fn add(&mut self, rule: &Rule) {
         self.workspace |= is_workspace(rule);
         self.extension |= rule.tier == Tier::Extension;
@@ -494,7 +497,7 @@ pub(crate) fn named(source: &RuleSource) -> String {
     format!("rule `{}` ({}, {}{line})", source.label, source.tier, source.source)
 }
 
-fn reason(hit: &Hit<'_>, call: &Call<'_>) -> String {
+fn reason(hit: &Hit<'_>, call: &PolicyCall<'_>) -> String {
     let Some(rule) = hit.rule else {
         let how = if call.request.interactive { "" } else { " without a terminal" };
         return format!("no rule matches `{}` in `{}` mode{how}", call.request.tool, call.request.mode);

@@ -1,4 +1,4 @@
-//! Decisions and rule files for people: why, and what is wrong.
+//! Explanations of decisions and reports on policy files, for `pollux policy`.
 
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ mod tests {
     use crate::settings_rules::Lists;
 
     #[test]
-    fn an_explanation_names_the_rule_its_place_and_the_parts() {
+    fn an_explanation_names_the_rule_its_source_and_the_parts() {
         let lists = Lists { exclude: vec!["run_shell_command(rm)".to_owned()], ..Lists::default() };
         let engine = load(&Sources { lists, ..Sources::default() }, Options::default());
         let args = json!({"command": "rm x"}).as_object().cloned().unwrap();

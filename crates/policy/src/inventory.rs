@@ -1,4 +1,4 @@
-//! The rules in force, as rows for people and programs.
+//! The active rules as table rows, for `pollux policy list` and its JSON output.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ mod tests {
     use crate::settings_rules::Lists;
 
     #[test]
-    fn rows_come_in_the_order_of_trial_and_only_for_the_view() {
+    fn rows_come_in_matching_order_and_only_for_the_view() {
         let lists = Lists { allowed: vec!["run_shell_command(git)".to_owned()], ..Lists::default() };
         let engine = load(&Sources { lists, ..Sources::default() }, Options::default());
         let all = engine.rule_rows(View::default());

@@ -1,4 +1,7 @@
-//! Patterns over arguments: the canonical text of a call and the expressions that search it.
+//! Regular expressions over the arguments of a call, and the canonical text that they search.
+//!
+//! Accepts JavaScript syntax because upstream's policy files use it; refuses expressions that could take
+//! exponential time.
 
 mod linear;
 mod literal;
@@ -42,7 +45,7 @@ pub(crate) struct Pattern {
 
 /// Whether an expression was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PatternMatch {
     Yes,
     No,
     /// The text is too long to be searched.
@@ -116,22 +119,22 @@ impl Pattern {
         f64::from(u32::try_from(length).unwrap_or(u32::MAX)).powi(ways.min(64)) > MAX_STEPS
     }
 
-    pub(crate) fn find(&self, subject: &str) -> Found {
+    pub(crate) fn find(&self, subject: &str) -> PatternMatch {
         if subject.len() > MAX_SUBJECT {
-            return Found::Unknown;
+            return PatternMatch::Unknown;
         }
         if !subject.contains(&self.literal) {
-            return Found::No;
+            return PatternMatch::No;
         }
         let found = match self.linear() {
             Some(regex) => regex.is_match(subject),
-            None if self.may_take_long(subject.len()) => return Found::Unknown,
+            None if self.may_take_long(subject.len()) => return PatternMatch::Unknown,
             None => match self.full() {
                 Some(regex) => regex.find(subject).is_some(),
-                None => return Found::Unknown,
+                None => return PatternMatch::Unknown,
             },
         };
-        if found { Found::Yes } else { Found::No }
+        if found { PatternMatch::Yes } else { PatternMatch::No }
     }
 
     /// The expression as the rule's author wrote it.
@@ -358,27 +361,27 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_write_nul_match() {
+    fn both_spellings_of_nul_match() {
         let text = canonical_json(&object(json!({"file_path": "/a"})));
         for pattern in [r#"\x00"file_path":"/a"\x00"#, r#"\\0"file_path":"/a"\\0"#, r#"\0"file_path":"/a"\0"#]
         {
-            assert_eq!(Pattern::for_args(pattern).unwrap().find(&text), Found::Yes, "{pattern}");
+            assert_eq!(Pattern::for_args(pattern).unwrap().find(&text), PatternMatch::Yes, "{pattern}");
         }
     }
 
     #[test]
-    fn a_command_expression_stands_at_the_start() {
+    fn a_command_regex_is_anchored_at_the_start() {
         let text = canonical_json(&object(json!({"command": "git status"})));
         for (pattern, found) in
             [("git", true), ("^git", true), ("git status$", true), ("status", false), ("status|git$", false)]
         {
-            let expected = if found { Found::Yes } else { Found::No };
+            let expected = if found { PatternMatch::Yes } else { PatternMatch::No };
             assert_eq!(Pattern::for_command(pattern).unwrap().find(&text), expected, "{pattern}");
         }
     }
 
     #[test]
-    fn expressions_that_could_take_forever_are_refused() {
+    fn regexes_with_exponential_backtracking_are_refused() {
         for bad in ["(a+)+", "(a*)*b", "(?:a{2,})+", "((ab)+)*", "(a|a)*", "(.|x)+", r"(\w|a)*", "(x+){3,}"] {
             assert_eq!(Pattern::for_args(bad).unwrap_err(), PatternError::Unsafe, "{bad}");
         }
@@ -392,11 +395,11 @@ mod tests {
 
     #[test]
     fn a_text_that_is_too_long_is_unknown() {
-        assert_eq!(Pattern::for_args("a").unwrap().find(&"b".repeat(MAX_SUBJECT + 1)), Found::Unknown);
+        assert_eq!(Pattern::for_args("a").unwrap().find(&"b".repeat(MAX_SUBJECT + 1)), PatternMatch::Unknown);
     }
 
     #[test]
-    fn both_engines_agree() {
+    fn both_regex_engines_agree() {
         let subjects = ["", "git status", "a/b.rs", "\0\"p\":\"x\"\0", "ab\ncd", "A_1-z", "é ü"];
         for source in [
             r"git\s+\w+",
@@ -413,23 +416,23 @@ mod tests {
             assert!(pattern.linear().is_some(), "{source}");
             for subject in subjects {
                 let found = pattern.full().unwrap().find(subject).is_some();
-                assert_eq!(pattern.find(subject) == Found::Yes, found, "{source} on {subject:?}");
+                assert_eq!(pattern.find(subject) == PatternMatch::Yes, found, "{source} on {subject:?}");
             }
         }
     }
 
     #[test]
-    fn an_expression_that_must_go_back_is_not_run_on_a_long_text() {
+    fn a_backtracking_regex_is_not_run_on_a_long_text() {
         let pattern = Pattern::for_args("^(?!.*a.*b).*c.*d$").unwrap();
-        assert_eq!(pattern.find("xcd"), Found::Yes);
-        assert_eq!(pattern.find(&"cd ".repeat(1000)), Found::Unknown);
+        assert_eq!(pattern.find("xcd"), PatternMatch::Yes);
+        assert_eq!(pattern.find(&"cd ".repeat(1000)), PatternMatch::Unknown);
         let pattern = Pattern::for_args("a.*b.*c.*d.*e.*f").unwrap();
-        assert_eq!(pattern.find(&"abcde".repeat(10_000)), Found::No);
+        assert_eq!(pattern.find(&"abcde".repeat(10_000)), PatternMatch::No);
     }
 
     proptest! {
         #[test]
-        fn any_text_can_be_offered_as_an_expression(text in ".{0,60}") {
+        fn any_text_can_be_compiled_as_a_regex(text in ".{0,60}") {
             if let Ok(pattern) = Pattern::for_args(&text) {
                 pattern.find("a short subject");
             }

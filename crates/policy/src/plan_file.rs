@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_a_bare_plan_is_given_its_place() {
+    fn only_a_bare_plan_file_name_is_moved_to_the_plans_folder() {
         let place = |tool: &str, path: &str| {
             let args = json!({"file_path": path, "content": "x"}).as_object().cloned().unwrap();
             placed(tool, &args, Path::new("/t/plans"))

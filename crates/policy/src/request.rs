@@ -1,4 +1,4 @@
-//! What is asked and what is answered.
+//! The input and the result of a policy decision.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 use serde_json::Value;
 
-use crate::shell::Understanding;
+use crate::shell::CommandAnalysis;
 
 /// A call to be decided on.
 #[derive(Debug, Clone)]
@@ -62,8 +62,8 @@ pub struct Verdict {
     /// Denied only because nobody can be asked.
     pub would_ask: bool,
     /// For shell commands: what would run.
-    pub shell: Option<Understanding>,
-    /// For shell commands: the decision on each part, in the order of [`Understanding::parts`].
+    pub shell: Option<CommandAnalysis>,
+    /// For shell commands: the decision on each part, in the order of [`CommandAnalysis::parts`].
     pub parts: Vec<PartVerdict>,
     /// External checkers to ask before the call runs; empty when the call is denied.
     pub checks: Vec<ExternalCheck>,

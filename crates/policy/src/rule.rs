@@ -1,4 +1,4 @@
-//! One rule, ready to be matched.
+//! A parsed rule, ready for matching.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
@@ -113,13 +113,13 @@ pub(crate) fn short_label(decision: Decision, tool: &ToolMatch, condition: &Cond
 /// A part of the rules that could not be read and may have denied something.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
-    pub(crate) about: About,
+    pub(crate) about: UnreadableScope,
     pub(crate) reason: String,
 }
 
 /// What unreadable rules were about.
 #[derive(Debug, Clone)]
-pub(crate) enum About {
+pub(crate) enum UnreadableScope {
     Tools(Vec<ToolMatch>),
     /// Whatever this text speaks of, and every change.
     Text(String),

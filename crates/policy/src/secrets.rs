@@ -1,4 +1,4 @@
-//! Files that people keep secrets in. They are not read for the model without being asked for.
+//! File names that usually contain secrets; reading them for the model needs approval.
 
 /// Whole names, apart from `.env` and its kin.
 const NAMES: &[&str] = &[
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_told_from_examples() {
+    fn secret_file_names_are_distinguished_from_examples() {
         for name in
             [".env", ".ENV", ".env.local", ".envrc", "id_rsa", "server.pem", "gha-creds-1.json", ".pgpass"]
         {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_a_login_is_a_secret() {
+    fn a_url_with_a_password_is_a_secret() {
         assert!(config_holds_credentials("[remote \"o\"]\n\turl = https://me:tok@host/x.git"));
         assert!(config_holds_credentials("url = https://ghp_abc@host/x.git"));
         assert!(config_holds_credentials("[http]\n\textraHeader = AUTHORIZATION: basic x"));

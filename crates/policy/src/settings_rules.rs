@@ -1,4 +1,4 @@
-//! Settings and flags as rules.
+//! Turns settings and flags such as `tools.allowed` into rules.
 
 use crate::request::{Decision, RuleSource};
 use crate::rule::{Condition, Modes, Rule, short_label};
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_list_has_its_documented_number() {
+    fn each_settings_list_has_its_documented_priority() {
         let lists = Lists {
             allowed: list(&["read_file", "ShellTool(git)"]),
             exclude: list(&["run_shell_command(rm)"]),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_projects_list_takes_away_and_allows_nothing() {
+    fn a_projects_tool_list_can_restrict_but_not_allow() {
         let lists =
             Lists { core: Some(list(&["ShellTool(git)"])), core_only_limits: true, ..Lists::default() };
         let found = rules(&lists);

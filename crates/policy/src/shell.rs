@@ -1,9 +1,9 @@
-//! What a shell command would run.
+//! Analyses shell commands without running them.
 //!
-//! [`understand`] reads a command line as bash does and lists every simple command in it. What it cannot vouch for
-//! becomes a doubt; it never guesses in favour of a command. Parsing is our own recursive descent in `parser` and
-//! `word`: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash, and a difference
-//! between the parser that decides and the one that executes is a hole.
+//! [`analyse`] parses a command line as bash does and lists every simple command in it. Anything it is not sure
+//! about becomes a doubt; it never guesses in favour of a command. The parser (`parser` and `word`) is our own
+//! recursive descent: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash,
+//! and any difference between the parser that decides and the shell that executes is a security hole.
 
 mod arguments;
 mod arithmetic;
@@ -35,7 +35,7 @@ pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
 pub(crate) use value::Piece;
-use value::{Standing, Variables};
+use value::{Variables, WordValue};
 pub(crate) use variables::is_harmless;
 
 /// Commands longer than this are not read.
@@ -47,7 +47,7 @@ const MAX_DEPTH: usize = 40;
 
 /// What a command line would run, as far as it can be told without running it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Understanding {
+pub struct CommandAnalysis {
     /// Every simple command that would run, in order, those inside wrappers and substitutions included.
     pub parts: Vec<Part>,
     /// Redirections to files, with where they write or read.
@@ -105,8 +105,8 @@ pub struct Redirection {
 }
 
 /// Lists what a command line would run. Total: any input gives an answer in bounded time and memory.
-pub fn understand(command: &str) -> Understanding {
-    let mut found = Found::default();
+pub fn analyse(command: &str) -> CommandAnalysis {
+    let mut found = Findings::default();
     if command.len() > MAX_BYTES {
         found.doubt(format!("the command is longer than {} KB", MAX_BYTES / 1024));
         return found.finish();
@@ -154,7 +154,7 @@ impl Context {
 
 /// What was found so far.
 #[derive(Debug, Default)]
-struct Found {
+struct Findings {
     parts: Vec<Part>,
     redirections: Vec<Redirection>,
     doubts: Vec<String>,
@@ -170,7 +170,7 @@ struct Found {
     followed: usize,
 }
 
-impl Found {
+impl Findings {
     fn doubt(&mut self, why: impl Into<String>) {
         let why = why.into();
         if self.doubts.len() < 20 && !self.doubts.contains(&why) {
@@ -203,7 +203,7 @@ impl Found {
         self.redirections.push(redirection);
     }
 
-    fn finish(mut self) -> Understanding {
+    fn finish(mut self) -> CommandAnalysis {
         let variables = std::mem::take(&mut self.variables);
         if self.computed.iter().any(|name| !variables.is_number(name)) {
             self.doubt("arithmetic on a value that is only known at run time");
@@ -212,17 +212,18 @@ impl Found {
             self.name_target(place, variables.standing(0, &pieces));
         }
         let shown = std::mem::take(&mut self.shown);
-        let exposes =
-            shown.iter().any(|piece| variables.standing(0, std::slice::from_ref(piece)) == Standing::Unknown);
+        let exposes = shown
+            .iter()
+            .any(|piece| variables.standing(0, std::slice::from_ref(piece)) == WordValue::Unknown);
         for part in std::mem::take(&mut self.parts) {
             resolve::part(part, &variables, &mut self);
         }
-        Understanding { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
+        CommandAnalysis { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
     }
 
     /// Replaces a file that is only known at run time by those that it can be.
-    fn name_target(&mut self, place: usize, standing: Standing) {
-        let Standing::Words(readings) = standing else { return };
+    fn name_target(&mut self, place: usize, standing: WordValue) {
+        let WordValue::Words(readings) = standing else { return };
         let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };
         let mut files = readings.iter().map(|words| match words.as_slice() {
             [file] if !writes || !file.contains(['*', '?', '[', ANY_NAME, ANY_FOLDERS]) => Some(file.clone()),
@@ -238,7 +239,7 @@ impl Found {
 }
 
 /// Reads one piece of shell text: the command itself, or what `eval`, `sh -c` and the like are given.
-fn run(text: &str, context: &Context, found: &mut Found) {
+fn run(text: &str, context: &Context, found: &mut Findings) {
     if context.depth > MAX_DEPTH {
         found.doubt("it is nested too deeply");
         return;

@@ -1,4 +1,4 @@
-//! The five tiers and the order of rules.
+//! The five tiers of rules and their order.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Names of tools: aliases, MCP qualification and the patterns that rules use.
+//! Tool names: aliases, MCP qualification and the patterns that rules use.
 
 /// The tools that come with the program, by their present names.
 pub const BUILT_IN: &[&str] = &[
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_goes_by_its_name_unless_it_is_a_tools_name() {
+    fn an_agent_is_matched_by_its_name_unless_a_tool_has_that_name() {
         let rule = ToolMatch::new(Some("codebase_investigator"), None);
         assert!(rule.matches(&CalledName::new("invoke_agent", None, Some("codebase_investigator"))));
         let rule = ToolMatch::new(Some("read_file"), None);

@@ -1,4 +1,4 @@
-//! Executing a plan: each file in one step, nothing through links, nothing outside the root.
+//! Executes a rewind plan: each file in one step, never through links, never outside the root.
 
 use std::fs::File;
 use std::io;

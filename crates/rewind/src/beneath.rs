@@ -1,4 +1,4 @@
-//! Reaching things below the root by handles, one part at a time, never through a link.
+//! Opens paths below the root through directory handles, one component at a time, never through a link.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Upstream's checkpoint files: a tool call as it was about to run, with the conversation and a commit.
+//! Upstream's checkpoint files: a pending tool call with the conversation and a commit.
 
 use std::fs;
 use std::io;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_has_upstreams_name_and_keys_and_is_read_back() {
+    fn a_checkpoint_has_upstreams_format_and_can_be_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::parse("2026-01-27T15:22:34.666Z").unwrap();
         let name = file_name(now, Path::new("/p/a.txt"), "write_file");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_restored_is_said_in_upstreams_words() {
+    fn unrestorable_checkpoints_use_upstreams_messages() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(listing(&list(&folder.path().join("none")).unwrap()), "No restorable tool calls found.");
         let error = read(folder.path(), "../../etc/passwd").unwrap_err();

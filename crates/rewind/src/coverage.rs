@@ -1,4 +1,4 @@
-//! What a rewind could not bring back, in words.
+//! Reports the files that a rewind cannot restore.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notice_counts_by_reason_and_leaves_out_what_was_asked_for() {
+    fn the_notice_counts_by_reason_and_omits_configured_exclusions() {
         let thing = |path: &str, reason| Uncovered { path: path.into(), reason };
         let mut coverage = Coverage {
             entries: 9,

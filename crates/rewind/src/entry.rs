@@ -1,4 +1,4 @@
-//! What stands at a path: a value that can be compared, recorded and restored.
+//! The state of one path: a value that can be compared, recorded and restored.
 
 use rustix::fs::{FileType, Stat};
 

@@ -1,4 +1,7 @@
-//! The journal of a session: which call changed which paths, and the way back.
+//! The journal of a session: which call changed which paths, and how to undo it.
+//!
+//! Start at [`Journal`]. The file format is in `wire`, the files in `log`; contents are kept in
+//! [`crate::store`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,8 +21,8 @@ mod state;
 mod wire;
 
 pub use log::LogError;
-pub use point::{Point, PointSummary, Reach, Target};
-pub use retention::{Forgotten, forget};
+pub use point::{ChangeScope, Point, PointSummary, Target};
+pub use retention::{PruneOutcome, forget};
 
 use crate::apply::{self, Applied, Applier, Conflicts, Kept};
 use crate::beneath;
@@ -131,12 +134,12 @@ impl Journal {
     }
 
     /// Keeps what the call could change. Must return before the call runs.
-    pub fn before(&self, point: &Point, reach: Reach) -> Result<Coverage, SnapshotError> {
+    pub fn before(&self, point: &Point, reach: ChangeScope) -> Result<Coverage, SnapshotError> {
         let mut state = self.lock();
         match reach {
-            Reach::Nothing => Ok(Coverage::default()),
-            Reach::File(path) => self.before_file(&mut state, point, &path),
-            Reach::Workspace => self.before_all(&mut state, point),
+            ChangeScope::Nothing => Ok(Coverage::default()),
+            ChangeScope::File(path) => self.before_file(&mut state, point, &path),
+            ChangeScope::Workspace => self.before_all(&mut state, point),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a rewind would do, before it does it.
+//! Plans a rewind: the steps and conflicts, without changing anything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! Taking back edits that a session recorded, when there is no journal: files of gemini-cli sessions.
+//! Reverts edits that a session recorded, where no journal exists: gemini-cli sessions.
 //!
-//! As upstream does it: from the newest edit to the oldest, a file that still is what the edit left gets its
-//! old content; one that changed since gets the inverse of the edit, if that fits. Changes by commands are
-//! not recorded and stay.
+//! Works like upstream, from the newest edit to the oldest: a file that is unchanged since the edit gets its
+//! old content; a file that has changed gets the inverse of the edit, if it still applies. Changes by commands
+//! are not recorded and stay.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn untouched_edits_are_taken_back_from_the_newest_to_the_oldest() {
+    fn unmodified_edits_are_reverted_newest_first() {
         let edits = [
             edit("a", Some("one\n"), "two\n"),
             edit("b", None, "new\n"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_taken_back_around_later_changes_elsewhere_in_the_file() {
+    fn an_edit_is_reverted_around_later_changes_elsewhere_in_the_file() {
         let numbers = |range: std::ops::Range<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
         let before = numbers(0..30);
         let after = before.replace("15\n", "fifteen\n");

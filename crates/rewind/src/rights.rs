@@ -1,4 +1,4 @@
-//! The owner's own rights, taken for a while: folders without them are opened up and closed again.
+//! Temporarily adds owner permissions to folders that lack them, and restores the mode afterwards.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The walk: every path with its stamp, nearest to the root first when there are too many.
+//! Walks the workspace and stamps every path; if there are too many, those nearest to the root come first.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};

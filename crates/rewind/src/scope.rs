@@ -1,4 +1,4 @@
-//! How much is looked at, and what is left out.
+//! Limits and exclusions of a snapshot.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};

@@ -1,7 +1,7 @@
 //! Upstream's shadow repository: commits of the work tree in a git directory outside of it.
 //!
-//! Used only with `general.checkpointing.enabled`. It knows what git knows (no ignored files, no empty
-//! folders); the journal is what brings back everything.
+//! Used only with `general.checkpointing.enabled`. It covers what git covers (no ignored files, no empty
+//! folders); the journal restores everything else.
 
 use std::ffi::OsString;
 use std::io;

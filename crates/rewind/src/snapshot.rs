@@ -1,4 +1,4 @@
-//! The state of the workspace with all contents in the store; only what changed is read again.
+//! Takes snapshots of the workspace with all contents in the store; only changed files are read again.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Old contents by their hash, shared by the sessions of a project.
+//! Content-addressed store of old file contents, shared by the sessions of a project.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

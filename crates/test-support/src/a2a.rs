@@ -1,4 +1,4 @@
-//! An agent behind the public A2A server library.
+//! A remote agent built with the public A2A server library.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A local server that answers as scripted and remembers what it was asked.
+//! A local server that replies from a script and records its requests.
 
 mod connection;
 mod embedding;

@@ -1,4 +1,4 @@
-//! A scratch home and project to run the program in.
+//! A temporary home and project to run the program in.
 
 pub(crate) mod running;
 
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_limit_ends_the_program_and_what_it_started() {
+    fn the_time_limit_kills_the_program_and_its_children() {
         let home = TestHome::new();
         let run = home
             .command(Path::new("/bin/sh"), ["-c", "echo begun; sleep 600 & wait"])

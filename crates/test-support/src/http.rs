@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers are a function of the request: token endpoints, metadata, well-known
+//! A small HTTP server whose responses are a function of the request: token endpoints, metadata, well-known
 //! documents.
 
 use std::io::{BufRead, BufReader, Read, Write};

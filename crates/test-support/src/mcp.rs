@@ -1,7 +1,8 @@
 //! An MCP server that behaves, or misbehaves in one chosen way.
 //!
-//! A test binary serves as the program: its test [`SERVER_TEST`] calls [`serve_if_asked`], and a server entry made
-//! by [`server_entry`] starts that test alone. What the harness prints before is the noise that real servers print.
+//! The test binary itself is the program: its test [`SERVER_TEST`] calls [`serve_if_asked`], and a server entry
+//! made by [`server_entry`] starts only that test. The output of the test harness resembles the noise that real
+//! servers print.
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "the server is a program of its own")]
 

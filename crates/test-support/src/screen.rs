@@ -1,4 +1,4 @@
-//! The program on a terminal, read through an emulator: what a person would see, not what was sent.
+//! Runs the program in a terminal emulator and reads what a user would see.
 
 mod pty;
 
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_scrolled_away_is_still_known() {
+    fn scrolled_lines_are_remembered() {
         let home = TestHome::new();
         let mut screen = home.command(Path::new("/bin/sh"), ["-c", "seq 1 40"]).on_screen(20, 5);
         screen.wait_exit();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_hangs_its_program_up() {
+    fn closing_the_window_sends_a_hangup() {
         let home = TestHome::new();
         let script =
             "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done";

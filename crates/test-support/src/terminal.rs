@@ -1,4 +1,4 @@
-//! The program on a terminal, as a person meets it.
+//! Runs the program on a plain terminal and talks to it line by line.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,6 +1,6 @@
 //! Typed access to the arguments of a call.
 //!
-//! The schema has been checked before, yet a tool never relies on that.
+//! The schema has been validated before, but a tool does not rely on it.
 
 use pollux_domain::JsonObject;
 use pollux_domain::tool::ArgError;

@@ -1,4 +1,4 @@
-//! Marks in a grounded reply that point to its sources.
+//! Inserts citation marks into a grounded reply and lists its sources.
 
 use pollux_domain::content::Part;
 use pollux_domain::model::{GroundingInfo, ReplyChunk};

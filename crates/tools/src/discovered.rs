@@ -1,4 +1,4 @@
-//! Tools that a command of the user's lists and another one runs.
+//! Tools listed by `tools.discoveryCommand` and run by `tools.callCommand`.
 
 mod declaration;
 mod words;

@@ -1,4 +1,4 @@
-//! Text as files hold it: byte order marks, encodings and line ends.
+//! Decodes and encodes file contents: byte order marks, encodings and line endings.
 
 use std::borrow::Cow;
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_never_doubled() {
+    fn a_byte_order_mark_is_never_doubled() {
         assert_eq!(Encoding::Utf8WithBom.encode("\u{feff}a"), b"\xef\xbb\xbfa");
         assert_eq!(Encoding::Utf8.encode("\u{feff}a"), b"\xef\xbb\xbfa");
     }

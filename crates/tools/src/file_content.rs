@@ -1,4 +1,4 @@
-//! One file as the model gets to see it.
+//! Reads one file in the form that the model receives.
 
 use std::path::Path;
 

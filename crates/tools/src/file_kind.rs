@@ -1,4 +1,4 @@
-//! What a file is, judged by its name and its first bytes.
+//! Detects the kind of a file from its name and its first bytes.
 
 use std::path::Path;
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_bytes_decide_together() {
+    fn file_kind_depends_on_name_and_content() {
         let cases: [(&str, &[u8], FileKind); 12] = [
             ("a.ts", b"\0\0", FileKind::Text),
             ("a.svg", b"<svg/>", FileKind::Svg),

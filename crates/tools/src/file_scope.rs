@@ -1,4 +1,4 @@
-//! What all file tools share.
+//! State and helpers that all file tools share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Which files the user does not want to be read: `.gitignore`, `.geminiignore` and custom ignore files.
+//! Ignore files: `.gitignore`, `.geminiignore` and custom ones.
 //!
-//! Custom files come first (earlier ones win), then `.geminiignore`, then `.gitignore` from the deepest
-//! folder upwards, then `.git/info/exclude`. The first that says anything about a path decides, so a negation
-//! works across files. What lies in an ignored folder is ignored.
+//! Custom files come first (earlier ones win), then `.geminiignore`, then `.gitignore` from the deepest folder
+//! upwards, then `.git/info/exclude`. The first file with a rule for a path decides, so a negation works across
+//! files. Everything in an ignored folder is ignored.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;

@@ -1,4 +1,4 @@
-//! `list_directory`: what a folder holds.
+//! The tool `list_directory`: the entries of a folder.
 
 use std::io;
 use std::path::Path;

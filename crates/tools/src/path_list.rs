@@ -1,4 +1,4 @@
-//! Every path of the workspace, for a person who picks one.
+//! Lists all paths of the workspace, for the path picker of the user interface.
 
 use std::ops::ControlFlow;
 use std::path::Path;

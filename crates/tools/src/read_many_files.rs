@@ -1,4 +1,4 @@
-//! `read_many_files`: all files that match some patterns. Serves `@path` mentions.
+//! The tool `read_many_files`: all files that match some patterns. Also implements `@path` mentions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
-//! `replace`: changes part of a file.
+//! The tool `replace`: changes part of a file.
+//!
+//! Finding the text is in `ladder`; this module validates the call, shows the change and writes it.
 
 mod apply;
 mod distance;
@@ -19,7 +21,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::diff::{Change, line_delta};
+use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Decoded};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
@@ -198,8 +200,8 @@ struct Planned {
 }
 
 impl Planned {
-    fn change(&self) -> Change<'_> {
-        Change::new(self.before.as_deref(), &self.after)
+    fn change(&self) -> FileChange<'_> {
+        FileChange::new(self.before.as_deref(), &self.after)
     }
 }
 

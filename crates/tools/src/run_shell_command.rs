@@ -1,4 +1,6 @@
-//! `run_shell_command`: a command for bash.
+//! The tool `run_shell_command`: runs a command with bash.
+//!
+//! Processes and output limits are handled by `pollux_exec`; this module formats the result.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `save_memory`: one fact more in the user's own context file.
+//! The tool `save_memory`: adds a fact to the user's context file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_stand_at_the_end_of_their_section() {
+    fn facts_are_appended_to_their_section() {
         let cases = [
             ("", "## Gemini Added Memories\n- f\n"),
             ("# Mine\nx\n", "# Mine\nx\n\n## Gemini Added Memories\n- f\n"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_one_line_without_a_mark() {
+    fn a_fact_is_one_line_without_a_bullet() {
         assert_eq!(as_list_item(" - -- likes\n## Heading\r\n- tea\u{1b}[0m "), "likes ## Heading - tea [0m");
         assert_eq!(as_list_item("\n-\n"), "");
         assert_eq!(as_list_item("well-known"), "well-known");

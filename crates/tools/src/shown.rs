@@ -1,4 +1,4 @@
-//! What a person saw before they agreed to a change.
+//! Remembers the content that was shown for approval, so that a change in between is noticed.
 
 use std::sync::OnceLock;
 

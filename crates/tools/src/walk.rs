@@ -1,4 +1,4 @@
-//! Walks the files below a folder, leaving out what no search should see.
+//! Walks the files below a folder, without ignored and protected ones.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ pub(crate) struct Walk<'a> {
 }
 
 /// A file found by a walk.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundFile<'a> {
     pub(crate) path: &'a Path,
     /// Relative to the start of the walk.
     pub(crate) below: &'a Path,
@@ -41,7 +41,7 @@ pub(crate) struct Found<'a> {
     folder: &'a OpenFolder,
 }
 
-impl Found<'_> {
+impl FoundFile<'_> {
     /// When it was last changed.
     pub(crate) fn modified(&self) -> SystemTime {
         let name = self.path.file_name().unwrap_or_default();
@@ -60,7 +60,7 @@ struct Folder {
 impl Walk<'_> {
     /// Visits regular files in order of their names, each folder's files before its folders.
     /// Symlinks are not followed.
-    pub(crate) fn run(&self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(), Cancelled> {
+    pub(crate) fn run(&self, visit: &mut dyn FnMut(FoundFile<'_>)) -> Result<(), Cancelled> {
         let ignored = self.rules.is_ignored(self.start, true, self.respect);
         if ignored && !self.reports_ignored {
             return Ok(());
@@ -92,7 +92,7 @@ impl Walk<'_> {
                 if is_dir {
                     folders.push(Folder { path, is_ignored });
                 } else {
-                    visit(Found { path: &path, below, is_ignored, folder: &open });
+                    visit(FoundFile { path: &path, below, is_ignored, folder: &open });
                 }
             }
             stack.extend(folders.into_iter().rev());

@@ -1,4 +1,4 @@
-//! `web_fetch`: pages named in a prompt, read by the model or, failing that, by us.
+//! The tool `web_fetch`: reads the web pages named in a prompt, through the model or, if that fails, directly.
 
 mod budget;
 mod direct;

@@ -1,12 +1,12 @@
-//! Which files the tools may touch.
+//! Decides which files the tools may access.
 //!
-//! A path from the model is made absolute, its symlinks are resolved, and the result must lie in an allowed
-//! directory. The decision is made twice: when a call is prepared, and again when it runs. Files and folders
-//! are then opened by their real path without following any symlink, so a link that is put in place between
-//! the check and the opening leads nowhere; walks do the same for every folder they enter.
+//! A path from the model is made absolute, its symlinks are resolved, and the result must be inside an allowed
+//! directory. The check happens twice: when a call is prepared, and again when it runs. Files and folders are
+//! then opened by their real path without following symlinks, so a link that is created between check and
+//! opening has no effect; walks do the same for every folder they enter.
 //!
-//! A hard link cannot be told from the file: what somebody linked into the workspace can be read there. It is
-//! never written through. A mount point is part of the directory it stands in.
+//! A hard link cannot be distinguished from the file: a file linked into the workspace can be read there, but
+//! it is never written through the link. A mount point is part of the directory that contains it.
 
 mod beneath;
 mod location;

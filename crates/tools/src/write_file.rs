@@ -1,4 +1,4 @@
-//! `write_file`: a whole file.
+//! The tool `write_file`: creates or overwrites a whole file.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::diff::{Change, line_delta};
+use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Encoding, LineEnd};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
@@ -117,7 +117,7 @@ impl Invocation for Call {
             let before = self.before().ok()?;
             self.shown.keep(before.bytes());
             let (_, content) = self.content_for(&before);
-            Some(Change::new(before.text(), &content).for_people(self.location.path()))
+            Some(FileChange::new(before.text(), &content).for_people(self.location.path()))
         })
     }
 
@@ -212,7 +212,7 @@ impl Call {
 
     fn done(&self, before: &Before, content: &str) -> ToolOutcome {
         let path = self.location.path();
-        let change = Change::new(before.text(), content);
+        let change = FileChange::new(before.text(), content);
         let mut text = match before {
             Before::Nothing => format!("Successfully created and wrote to new file: {}.", path.display()),
             Before::Text(_) | Before::Large => format!("Successfully overwrote file: {}.", path.display()),

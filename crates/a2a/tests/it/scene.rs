@@ -1,4 +1,4 @@
-//! An agent on loopback, and what a test needs to call it.
+//! An agent on the loopback interface, and helpers to call it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

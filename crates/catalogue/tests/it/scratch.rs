@@ -1,4 +1,4 @@
-//! A home with sessions of ours and of others.
+//! A home with sessions of our own and of other agents.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! The best means: `bwrap`, which gives a command a file system of its own.
+//! The strongest level on Linux: `bwrap`, which gives a command its own view of the file system.
 //!
-//! The process numbers stay those of the machine, so that a later command can end what an earlier one left
-//! running. Processes outside cannot be looked into nevertheless: they belong to another user namespace.
+//! Process ids are shared with the host, so that a later command can kill what an earlier one left running.
+//! Processes outside still cannot be inspected, because they belong to another user namespace.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use pollux_config::search_path::SearchPath;
 
 use super::landlock::Restriction;
-use super::places::Places;
+use super::paths::SandboxPaths;
 use super::{LevelError, SandboxRequest, tripwire};
 
 /// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
@@ -28,7 +28,7 @@ const KEPT_OF_RUN: &[&str] = &[
 #[derive(Debug)]
 pub(super) struct Bubblewrap {
     program: PathBuf,
-    places: Places,
+    places: SandboxPaths,
     network: bool,
     /// What commands see as `/tmp`. The real one has sockets of agents, displays and terminals in it.
     scratch: PathBuf,
@@ -47,7 +47,7 @@ enum Mount {
 }
 
 impl Bubblewrap {
-    pub(super) fn find(places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
+    pub(super) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Self, LevelError> {
         // Neither a command nor a stranger can have written it, and it is not one of those that pile up in homes.
         let open: Vec<PathBuf> =
             places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
@@ -110,7 +110,7 @@ impl Drop for Bubblewrap {
 }
 
 /// Every path that differs from the read-only root, parents first, so that the deeper one counts.
-fn mounts(places: &Places, scratch: &Path) -> Vec<(PathBuf, Mount)> {
+fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<(PathBuf, Mount)> {
     let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
     let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
     mounts.extend(kept.map(|path| (PathBuf::from(path), Mount::ReadOnly)));
@@ -167,7 +167,7 @@ mod tests {
         let home = folder.path().join("home");
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".netrc"), "").unwrap();
-        let places = Places {
+        let places = SandboxPaths {
             writable: vec![root.clone(), folder.path().join("gone")],
             temp: vec!["/var/tmp".into()],
             hidden: vec![home.join(".ssh"), home.join(".netrc"), home.join(".aws")],

@@ -1,4 +1,4 @@
-//! Finds confined processes that left their group: a daemon that a command started.
+//! Finds confined processes that left their process group, such as daemons.
 
 use std::ffi::OsString;
 use std::fs;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_that_of_the_process_table() {
+    fn the_process_count_matches_the_process_table() {
         let before = Tick::now();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let after = Tick::now();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_by_what_it_cannot_take_back() {
+    fn a_confined_process_is_recognised_by_its_irrevocable_limits() {
         let marks = |privileges: u8, filters: u8, namespace: &str| {
             let status = format!(
                 "Name:\tx\nUid:\t7\t7\t7\t7\nNoNewPrivs:\t{privileges}\nSeccomp_filters:\t{filters}\n"

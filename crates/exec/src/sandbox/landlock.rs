@@ -1,6 +1,7 @@
-//! What a process can take from itself: Landlock for files, a filter for system calls.
+//! Landlock rules for files plus a system call filter, where bubblewrap is not available.
 //!
-//! A thread that has given up rights cannot get them back; it starts the commands, which inherit its limits.
+//! A thread that has given up rights cannot regain them, so a dedicated thread starts the commands, which
+//! inherit its limits.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::LevelError;
-use super::places::{Places, refuse_broad};
+use super::paths::{SandboxPaths, refuse_broad};
 use super::syscalls;
 
 const EXECUTE: u64 = 1;
@@ -53,9 +54,9 @@ const RULE_PATH_BENEATH: i32 = 1;
 const ABI_OF_TRUNCATE: i64 = 3;
 const ABI_OF_SCOPES: i64 = 6;
 /// As many as a set can have.
-const MOST_CAPABILITIES: u64 = 64;
+const MAX_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
-const MOST_RULES: usize = 20_000;
+const MAX_RULES: usize = 20_000;
 
 /// Devices that every program may need; the others include disks. No terminals: whoever can open the user's
 /// reads what is typed there and draws on it, and a rule cannot tell a command's own from others.
@@ -104,7 +105,7 @@ impl Restriction {
     }
 
     /// Everything that needs no mounts.
-    pub(super) fn full(places: &Places, network: bool) -> Result<Self, LevelError> {
+    pub(super) fn full(places: &SandboxPaths, network: bool) -> Result<Self, LevelError> {
         let filter = check(network)?;
         let scopes = scopes();
         let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
@@ -158,7 +159,7 @@ pub(super) fn has_scopes() -> bool {
 
 /// Every path with the rights below it. There are no exceptions to a rule, so what is hidden is left out by
 /// naming everything beside it.
-fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
+fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     let hidden: Vec<PathBuf> = places.hidden.iter().filter(|path| path.exists()).cloned().collect();
     let mut unread = hidden.clone();
     unread.push(PathBuf::from("/dev"));
@@ -187,7 +188,7 @@ fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<
     if without.iter().any(|path| tree.starts_with(path)) {
         return Ok(());
     }
-    if found.len() >= MOST_RULES {
+    if found.len() >= MAX_RULES {
         return Err(LevelError::TooManyPaths);
     }
     if !without.iter().any(|path| path.starts_with(tree)) {
@@ -262,7 +263,7 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
 /// give up, and are told so.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 fn give_up_capabilities() {
-    for capability in 0..MOST_CAPABILITIES {
+    for capability in 0..MAX_CAPABILITIES {
         // SAFETY: takes numbers only.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0u64, 0u64, 0u64) };
     }
@@ -282,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_places_are_left_out_by_naming_what_is_beside_them() {
+    fn hidden_paths_are_excluded_by_allowing_their_siblings() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
         for path in [".ssh", ".config/gh", ".config/nvim/lua", "src"] {
@@ -307,8 +308,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("w");
         fs::create_dir(&root).unwrap();
-        let places =
-            Places { writable: vec![root.clone()], temp: vec!["/var/tmp".into()], ..Places::default() };
+        let places = SandboxPaths {
+            writable: vec![root.clone()],
+            temp: vec!["/var/tmp".into()],
+            ..SandboxPaths::default()
+        };
         let rules = rules(&places).unwrap();
         let writing = rules.iter().filter(|(_, access)| access & MAKE_REG != 0);
         let writing: Vec<&Path> = writing.map(|(path, _)| path.as_path()).collect();

@@ -1,9 +1,9 @@
-//! macOS: a profile for `sandbox-exec`.
+//! The macOS level: generates a profile for `sandbox-exec`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::places::Places;
+use super::paths::SandboxPaths;
 
 #[cfg(target_os = "macos")]
 pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -19,7 +19,7 @@ pub(super) struct Seatbelt {
 
 #[cfg(target_os = "macos")]
 impl Seatbelt {
-    pub(super) fn find(places: &Places, network: bool) -> Result<Self, super::LevelError> {
+    pub(super) fn find(places: &SandboxPaths, network: bool) -> Result<Self, super::LevelError> {
         if !Path::new(PROGRAM).is_file() {
             return Err(super::LevelError::NotInstalled(PROGRAM));
         }
@@ -32,7 +32,7 @@ impl Seatbelt {
 }
 
 /// The profile. Later rules count.
-fn profile(places: &Places, network: bool) -> String {
+fn profile(places: &SandboxPaths, network: bool) -> String {
     let mut text = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
     let mut rule = |verb: &str, what: &str, path: &Path| {
         let _ = writeln!(text, "({verb} {what} (subpath {}))", quoted(path));
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn the_profile_denies_last_what_must_not_be_written() {
-        let places = Places {
+        let places = SandboxPaths {
             writable: vec!["/w".into(), "/h/.docker/x".into()],
             hidden: vec!["/h/.docker".into()],
             protected: vec!["/w/.gemini".into()],
             pinned: vec!["/w/.git".into()],
             homes: vec!["/h".into()],
-            ..Places::default()
+            ..SandboxPaths::default()
         };
         let text = profile(&places, false);
         let line =

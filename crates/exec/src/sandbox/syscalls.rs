@@ -1,8 +1,8 @@
-//! A filter for system calls, where mounts cannot hold sockets back.
+//! A system call filter that blocks Unix sockets where mounts cannot.
 //!
-//! Landlock does not know sockets that have a place in the file system, and whoever reaches Docker's, the
-//! session bus or a terminal multiplexer is outside. So the filter lets nobody make such sockets. Pairs of
-//! connected ones, with which programs talk to their children, are another system call.
+//! Landlock does not control sockets in the file system, and a command that reaches Docker, the session bus or
+//! a terminal multiplexer has left the sandbox. So the filter forbids creating such sockets. Connected pairs,
+//! which programs use to talk to their children, come from another system call and stay allowed.
 
 use std::io;
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_made_only_for_the_network_that_is_allowed() {
+    fn only_allowed_socket_families_can_be_created() {
         let Some(own) = ARCHITECTURE else { return };
         let allow = libc::SECCOMP_RET_ALLOW;
         let (on, off) = (filter(true).unwrap(), filter(false).unwrap());

@@ -1,9 +1,9 @@
-//! Names that must not come into being while sandboxed commands run.
+//! Watches for protected files that sandboxed commands must not create.
 //!
-//! Nothing can be mounted over a name that does not exist, and an empty stand-in would be seen by everyone
-//! who looks at the folder. So the folder is watched instead: a forbidden name that appears while a command
-//! runs is renamed at once, in the same folder, so that no program acts on it and nothing is lost. What was
-//! there before is left alone.
+//! A mount cannot cover a name that does not exist, and an empty placeholder would be visible to everyone who
+//! lists the folder. So the folder is watched instead: a protected name that appears while a command runs is
+//! renamed at once in the same folder, so that no program acts on it and nothing is lost. Files that existed
+//! before are left alone.
 
 use std::fmt;
 use std::fs;

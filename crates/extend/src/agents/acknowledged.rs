@@ -1,4 +1,4 @@
-//! `acknowledgments/agents.json`: which agents of a project somebody has looked at and agreed to.
+//! `acknowledgments/agents.json`: the project agents that the user has reviewed and approved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

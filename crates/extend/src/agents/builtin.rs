@@ -1,4 +1,4 @@
-//! The agents that are always there.
+//! The built-in agents.
 
 use std::time::Duration;
 

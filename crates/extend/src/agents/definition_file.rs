@@ -1,4 +1,4 @@
-//! From a file to definitions.
+//! Parses definition files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

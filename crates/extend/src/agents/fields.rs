@@ -1,4 +1,4 @@
-//! The keys of an agent in this process, as files and settings have them.
+//! The keys of a local agent, in definition files and in settings.
 
 use std::time::Duration;
 

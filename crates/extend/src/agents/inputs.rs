@@ -1,4 +1,4 @@
-//! What an agent has to be told: one schema inside, two ways to write it, and the way from a prompt to it.
+//! The inputs of an agent: one schema internally, two ways to write it, and the mapping from a prompt.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_to_write_inputs_come_to_one_schema() {
+    fn both_input_syntaxes_give_the_same_schema() {
         let written = json!({
             "path": {"type": "string", "description": "where", "required": true},
             "tags": {"type": "string[]", "default": ["a"]},

@@ -1,4 +1,4 @@
-//! Which agents there are in a run.
+//! The registry of the agents in a run, with their status and problems.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ pub struct Sources<'a> {
     pub project: Option<(&'a Path, PathBuf)>,
     pub extensions: &'a [Extension],
     pub acknowledged: Acknowledgements,
-    pub wishes: Wishes,
+    pub settings: AgentSettings,
 }
 
 /// What settings say about agents.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct AgentSettings {
     /// `agents.overrides`.
     pub overrides: JsonObject,
     /// `agents.enabled` and `agents.disabled`, in whose place overrides stand today.
@@ -34,7 +34,7 @@ pub struct Wishes {
 
 /// An agent and what became of it.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct AgentEntry {
     pub definition: Arc<Definition>,
     pub status: Status,
 }
@@ -57,7 +57,7 @@ pub enum Status {
 /// The agents of a run, in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<AgentEntry>,
     problems: Vec<String>,
 }
 
@@ -67,22 +67,28 @@ impl Registry {
     pub fn load(sources: &Sources<'_>) -> Self {
         let mut registry = Self::default();
         for definition in builtin::all() {
-            registry.add(definition, None, &sources.wishes);
+            registry.add(definition, None, &sources.settings);
         }
         if let Some((root, folder)) = &sources.project {
             let agreed = |name: &str, hash: &str| sources.acknowledged.agreed(root, name, hash);
-            registry.add_folder(folder, &Owner::Project, Some(&agreed), &sources.wishes);
+            registry.add_folder(folder, &Owner::Project, Some(&agreed), &sources.settings);
         }
-        registry.add_folder(&sources.user, &Owner::User, None, &sources.wishes);
+        registry.add_folder(&sources.user, &Owner::User, None, &sources.settings);
         for extension in sources.extensions {
             let owner = Owner::Extension(Arc::new(extension.clone()));
-            registry.add_folder(&extension.part("agents"), &owner, None, &sources.wishes);
+            registry.add_folder(&extension.part("agents"), &owner, None, &sources.settings);
         }
-        registry.unknown_overrides(&sources.wishes);
+        registry.unknown_overrides(&sources.settings);
         registry
     }
 
-    fn add_folder(&mut self, folder: &Path, owner: &Owner, agreed: Option<Agreed<'_>>, wishes: &Wishes) {
+    fn add_folder(
+        &mut self,
+        folder: &Path,
+        owner: &Owner,
+        agreed: Option<Agreed<'_>>,
+        settings: &AgentSettings,
+    ) {
         for path in definition_file::files_in(folder) {
             match definition_file::read(&path, owner) {
                 Ok(found) => {
@@ -90,7 +96,7 @@ impl Registry {
                         let open = agreed
                             .is_some_and(|agreed| !agreed(&found.definition.name, &found.hash))
                             .then_some(found.hash);
-                        self.add(found.definition, open, wishes);
+                        self.add(found.definition, open, settings);
                     }
                 }
                 Err(reason) => {
@@ -100,7 +106,7 @@ impl Registry {
         }
     }
 
-    fn add(&mut self, mut definition: Definition, unacknowledged: Option<String>, wishes: &Wishes) {
+    fn add(&mut self, mut definition: Definition, unacknowledged: Option<String>, settings: &AgentSettings) {
         let taken = self.entries.iter().find(|entry| same_name(&entry.definition.name, &definition.name));
         if let Some(taken) = taken {
             let place = |definition: &Definition| match definition.origin.path() {
@@ -116,23 +122,23 @@ impl Registry {
             return;
         }
         if let (Kind::Local(local), Some(Value::Object(written))) =
-            (&mut definition.kind, wishes.override_of(&definition.name))
+            (&mut definition.kind, settings.override_of(&definition.name))
         {
             self.problems.extend(fields::override_with(local, &definition.name, written));
         }
         let status = match unacknowledged {
-            _ if !wishes.wants(&definition.name) => Status::Disabled,
+            _ if !settings.wants(&definition.name) => Status::Disabled,
             Some(hash) => Status::Unacknowledged { hash },
             None => Status::Enabled,
         };
-        self.entries.push(Entry { definition: Arc::new(definition), status });
+        self.entries.push(AgentEntry { definition: Arc::new(definition), status });
     }
 
     /// An override that fits nobody is a slip of the pen; names of upstream's own agents are not.
-    fn unknown_overrides(&mut self, wishes: &Wishes) {
-        const ELSEWHERE: [&str; 2] = ["browser_agent", "confucius"];
-        for name in wishes.overrides.keys() {
-            let known = ELSEWHERE.contains(&name.as_str())
+    fn unknown_overrides(&mut self, settings: &AgentSettings) {
+        const UPSTREAM_ONLY: [&str; 2] = ["browser_agent", "confucius"];
+        for name in settings.overrides.keys() {
+            let known = UPSTREAM_ONLY.contains(&name.as_str())
                 || self.entries.iter().any(|entry| same_name(&entry.definition.name, name));
             if !known {
                 self.problems.push(format!("agents.overrides.{name}: no agent has this name"));
@@ -152,7 +158,7 @@ impl Registry {
     }
 
     /// All of them.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[AgentEntry] {
         &self.entries
     }
 
@@ -162,7 +168,7 @@ impl Registry {
     }
 }
 
-impl Wishes {
+impl AgentSettings {
     fn override_of(&self, name: &str) -> Option<&Value> {
         self.overrides
             .get(name)

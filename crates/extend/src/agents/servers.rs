@@ -1,4 +1,4 @@
-//! MCP servers in an agent's definition, in the words that settings have for them.
+//! MCP servers in an agent definition, translated to the keys of the settings file.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_be_meant_is_told() {
+    fn an_invalid_server_is_reported() {
         for (entry, expected) in [
             (json!("db"), "mcp_servers.s: must be a mapping"),
             (json!({"comand": "db"}), "mcp_servers.s: unknown field `comand`"),

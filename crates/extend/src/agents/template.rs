@@ -1,4 +1,4 @@
-//! `${name}` in prompts and questions.
+//! `${name}` placeholders in prompts.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Which command files there are. Only folders are looked at.
+//! Finds command files. Does not read them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_end_is_cut() {
+    fn an_oversized_command_folder_is_truncated() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..MAX_FILES + 5 {
             fs::write(dir.path().join(format!("{number}.toml")), "").unwrap();

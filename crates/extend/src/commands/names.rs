@@ -1,8 +1,8 @@
-//! Which word with a slash means which command.
+//! Maps slash-command names to commands.
 //!
-//! A name that only one command has is its name. Where several have it, each is also called with who it comes from before
-//! it, and the name alone means the first of: the project's, the user's, an extension's, a skill, a server's prompt.
-//! Built-in commands keep their names against all of them.
+//! A unique name is used as it is. Where several commands share a name, each is also available with a prefix
+//! that names its origin, and the bare name means the first of: the project's, the user's, an extension's, a
+//! skill, a server's prompt. Built-in commands always keep their names.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_else_has_is_free() {
+    fn a_unique_name_is_used_unprefixed() {
         let names = names(&[("fix", Origin::User), ("git:fix", extension("gcp"))]);
         assert_eq!((names.find("fix"), names.find("git:fix"), names.find("nope")), (Some(0), Some(1), None));
         assert_eq!((names.shown(0), names.full(0)), ("fix", None));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn several_with_one_name_have_names_of_their_own_and_the_projects_keeps_it() {
+    fn commands_with_the_same_name_get_prefixes_and_the_projects_keeps_it() {
         let all = [
             ("dup", Origin::User),
             ("dup", Origin::Project),

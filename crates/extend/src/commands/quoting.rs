@@ -1,4 +1,4 @@
-//! Words that somebody typed, inside of a command for bash.
+//! Quotes typed arguments for use inside a bash command.
 
 /// Where a place in a command stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_reads_what_was_typed_wherever_it_stands() {
+    fn bash_receives_the_typed_arguments_in_every_quoting_context() {
         let typed = [
             "plain",
             "two words",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_say_only_harmless_words_are_taken() {
+    fn in_ambiguous_contexts_only_harmless_arguments_are_accepted() {
         for command in [
             "echo `x {{args}}`",
             "cat <<END\n{{args}}\nEND",

@@ -1,4 +1,4 @@
-//! A prompt, taken apart: words, `@{path}`, `!{command}`, and `{{args}}` in words and commands.
+//! Parses a command prompt into text, `@{path}`, `!{command}` and `{{args}}`.
 
 use super::quoting;
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_taken_apart_at_balanced_braces() {
+    fn a_prompt_is_parsed_at_balanced_braces() {
         for (prompt, expected) in [
             ("just words {x}", vec![words("just words {x}")]),
             ("a @{ b.md } c", vec![words("a "), file("b.md", "@{ b.md }"), words(" c")]),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_brace_is_named_with_its_place() {
+    fn an_unclosed_brace_is_reported_with_its_position() {
         let error = parse("git:fix", "ünd !{echo {x}").unwrap_err().to_string();
         assert_eq!(
             error,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_go_where_they_belong_and_are_not_looked_at_again() {
+    fn arguments_are_inserted_once_and_not_reparsed() {
         assert_eq!(filled("on {{args}}: {{args}}", "a b"), [words("on a b: a b")]);
         assert_eq!(filled("{{args}}", "!{rm x} @{y}"), [words("!{rm x} @{y}")]);
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_the_whole_line_is_appended_to_the_last_words() {
+    fn without_an_args_placeholder_the_line_is_appended_to_the_prompt() {
         assert_eq!(filled("noargs prompt", "one two"), [words("noargs prompt\n\n/n one two")]);
         assert_eq!(filled("p", ""), [words("p")]);
         assert_eq!(filled("!{ls}", "x"), [shell("ls"), words("\n\n/n x")]);

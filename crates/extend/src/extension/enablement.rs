@@ -1,4 +1,4 @@
-//! Where an extension is switched on and off: `extension-enablement.json`.
+//! `extension-enablement.json`: the folders in which an extension is enabled or disabled.
 
 use std::path::{Path, PathBuf};
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_that_fits_counts_and_everything_is_on_by_default() {
+    fn the_last_matching_rule_wins_and_extensions_are_enabled_by_default() {
         for (rules, folder, on) in [
             (&[][..], "/any", true),
             (&["!/home/me/*"], "/home/me", false),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_takes_no_time() {
+    fn a_hostile_pattern_is_fast() {
         let pattern = format!("!/{}b", "a*".repeat(300));
         assert!(enabled(&[&pattern], &format!("/{}", "a".repeat(600))));
     }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_switches_nothing_and_is_not_overwritten() {
+    fn a_broken_enablement_file_changes_nothing_and_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(ENABLEMENT);
         files::replace(&file, b"{oops", Mode::Shared).unwrap();

@@ -1,4 +1,4 @@
-//! Every extension of a run.
+//! Loads all extensions of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,7 +158,7 @@ fn one(
     let workspace = request.trusted.then_some(request.workspace);
     let values = ValuePlaces::new(folder, &manifest.name, &id, workspace);
     if active {
-        let odd = manifest.oddities();
+        let odd = manifest.warnings();
         warnings.extend(odd.iter().map(|text| format!("Extension \"{}\": {text}", manifest.name)));
     }
     let mut variables = variables(&path, request.workspace);

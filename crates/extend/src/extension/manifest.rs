@@ -1,4 +1,4 @@
-//! `gemini-extension.json`: what an extension says about itself.
+//! Parses `gemini-extension.json`, the manifest of an extension.
 
 use std::fs;
 use std::io;
@@ -157,7 +157,7 @@ impl Manifest {
     }
 
     /// What stands in it and is passed over, in words.
-    pub fn oddities(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let mut said = Vec::new();
         let mut wrong = |key: &str, fits: fn(&Value) -> bool, expected: &str| {
             if let Some(value) = self.raw.get(key)

@@ -1,4 +1,4 @@
-//! Where an extension came from, and who it is.
+//! The installation source and the identity of an extension.
 
 use std::path::Path;
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_on_github_are_one_place_however_they_are_written() {
+    fn github_sources_are_normalised() {
         let wanted = Some(("o-1".to_owned(), "r.x".to_owned()));
         for source in [
             "o-1/r.x",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_of_the_repository_of_the_source_or_of_the_name() {
+    fn the_id_is_derived_from_the_repository_or_the_name() {
         let address = "https://github.com/o/r";
         let git = Metadata::new("git@github.com:o/r.git", Kind::Git);
         assert_eq!(id("x", Some(&git)), sha256_hex(address.as_bytes()));

@@ -1,4 +1,4 @@
-//! MCP servers of extensions, and how an entry in settings tunes one.
+//! MCP servers of extensions, and how an entry in settings overrides one.
 
 use pollux_config::env::Env;
 use pollux_config::settings::expand;

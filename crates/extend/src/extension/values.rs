@@ -1,4 +1,4 @@
-//! What people set for an extension: `.env` files for plain values, the credential store for secrets.
+//! Values of an extension's settings: `.env` files for plain values, the credential store for secrets.
 
 use std::path::{Path, PathBuf};
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_in_the_file_stays() {
+    fn other_content_of_the_file_is_preserved() {
         let old = "# mine\nX=1\nA=\"one\ntwo\"\nexport Y=2\nA=three\n";
         assert_eq!(
             replaced(old, "A", Some("A=new")),

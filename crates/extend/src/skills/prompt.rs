@@ -1,4 +1,4 @@
-//! What the model is told about skills from the start.
+//! The section of the system prompt that lists the skills.
 
 use super::Skill;
 use super::activate::TOOL;

@@ -1,4 +1,4 @@
-//! Whether a folder is a skill by the public Agent Skills specification.
+//! Validates a folder against the public Agent Skills specification.
 
 use std::path::Path;
 

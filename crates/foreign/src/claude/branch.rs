@@ -1,4 +1,4 @@
-//! Which records are on the way to the last one.
+//! Selects the records on the branch of the last message.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

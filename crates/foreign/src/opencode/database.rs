@@ -1,8 +1,7 @@
-//! Sessions in `opencode.db` (or `opencode-<channel>.db`), which OpenCode may be writing at this moment.
+//! Sessions in `opencode.db` (or `opencode-<channel>.db`), which OpenCode may be writing at the same time.
 //!
-//! The database is opened in ways that leave nothing beside it: read-only with the shared memory that a
-//! running OpenCode has, or as a file that nobody writes. What a crashed one left in its log is read from a
-//! copy.
+//! The database is opened without creating files next to it: read-only with the shared memory of a running
+//! OpenCode, or as an immutable file. The log left by a crash is read from a copy.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,7 +19,7 @@ use tempfile::TempDir;
 use super::part::{self, Message, Speaker};
 use crate::entry::{Branches, ForeignEntry, Stamp};
 use crate::folder;
-use crate::session::{Facts, Record, Teller};
+use crate::session::{Facts, Record, RecordSink};
 
 /// A larger one is read without what is only in its log.
 const MAX_COPY: u64 = 512 * 1024 * 1024;
@@ -129,14 +128,18 @@ fn replay_messages(
         }
         let Some(message) = Message::parse(&data) else { continue };
         let Some(speaker) = message.speaker() else { continue };
-        let mut teller = Teller { id: &message_id, time: message.time(), visit };
+        let mut teller = RecordSink { id: &message_id, time: message.time(), visit };
         tell_parts(&mut parts, speaker, &mut teller)?;
-        message.tell(speaker, &mut teller);
+        message.record(speaker, &mut teller);
     }
     Ok(is_any)
 }
 
-fn tell_parts(parts: &mut rusqlite::Statement<'_>, speaker: Speaker, teller: &mut Teller<'_>) -> Result<()> {
+fn tell_parts(
+    parts: &mut rusqlite::Statement<'_>,
+    speaker: Speaker,
+    teller: &mut RecordSink<'_>,
+) -> Result<()> {
     let mut rows = parts.query([teller.id])?;
     while let Some(row) = rows.next()? {
         if let Some(data) = text(row, 0) {
@@ -172,7 +175,7 @@ fn replay_newest(
         }
         let Some(message) = Message::parse(&data) else { continue };
         let time = message.time().or_else(|| number(row, 3).map(Timestamp::from_millis));
-        message.tell_as(&kind, &mut Teller { id: &message_id, time, visit });
+        message.tell_as(&kind, &mut RecordSink { id: &message_id, time, visit });
     }
     Ok(())
 }

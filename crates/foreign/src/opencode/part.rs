@@ -1,4 +1,4 @@
-//! The facts of a session, its messages and their parts: the same JSON in files and in the database.
+//! Parses sessions, messages and parts: the same JSON in files and in the database.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::arguments;
 use crate::json::{self, Field};
-use crate::session::{Args, Facts, Teller, What};
+use crate::session::{Args, Facts, RecordKind, RecordSink};
 
 #[derive(Deserialize)]
 struct Session<'a> {
@@ -195,21 +195,21 @@ impl<'a> Message<'a> {
     }
 
     /// Tells what the message itself holds: its model, its error, and parts of the first releases.
-    pub(super) fn tell(&self, speaker: Speaker, teller: &mut Teller<'_>) {
+    pub(super) fn record(&self, speaker: Speaker, teller: &mut RecordSink<'_>) {
         if let Some(model) = json::text(self.model) {
-            teller.tell(What::Model(&model));
+            teller.record(RecordKind::Model(&model));
         }
         for raw in json::items(self.parts) {
             tell_part(raw.get(), speaker, teller);
         }
         let old_error = || json::parse::<Metadata<'_>>(self.metadata)?.error;
         if let Some(text) = self.error.or_else(old_error).and_then(|error| error_text(Some(error))) {
-            teller.tell(What::Error(&text));
+            teller.record(RecordKind::Error(&text));
         }
     }
 
     /// Tells a message of the newest form, whose kind stands beside it.
-    pub(super) fn tell_as(&self, kind: &str, teller: &mut Teller<'_>) {
+    pub(super) fn tell_as(&self, kind: &str, teller: &mut RecordSink<'_>) {
         match kind {
             "user" => say(Speaker::User, &json::text(self.text).unwrap_or_default(), teller),
             "assistant" => {
@@ -217,14 +217,18 @@ impl<'a> Message<'a> {
                     tell_part(raw.get(), Speaker::Agent, teller);
                 }
                 if let Some(text) = error_text(self.error) {
-                    teller.tell(What::Error(&text));
+                    teller.record(RecordKind::Error(&text));
                 }
             }
             "shell" => {
                 let command = json::text(self.command).unwrap_or_default();
                 let call = teller.id.to_owned();
-                teller.tell(What::Call { call: &call, name: "shell", args: Args::Text(&command) });
-                teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                teller.record(RecordKind::Call { call: &call, name: "shell", args: Args::Text(&command) });
+                teller.record(RecordKind::CallEnded {
+                    call: &call,
+                    status: CallStatus::Success,
+                    error: None,
+                });
             }
             _ => {}
         }
@@ -232,7 +236,7 @@ impl<'a> Message<'a> {
 }
 
 /// Tells one part of a message.
-pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut Teller<'_>) {
+pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut RecordSink<'_>) {
     let Ok(part) = serde_json::from_str::<Part<'_>>(text) else { return };
     match json::text(part.kind).as_deref() {
         Some("text") if !json::is_true(part.synthetic) && !json::is_true(part.ignored) => {
@@ -245,13 +249,17 @@ pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut Teller<'_>) {
             tell_call(teller, &call, &name, state.input);
             match json::text(state.status).as_deref() {
                 Some("completed") => {
-                    teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                    teller.record(RecordKind::CallEnded {
+                        call: &call,
+                        status: CallStatus::Success,
+                        error: None,
+                    });
                 }
                 Some("error") => {
                     let text = error_text(state.error).unwrap_or_default();
                     let is_aborted = text.to_ascii_lowercase().contains("aborted");
                     let status = if is_aborted { CallStatus::Cancelled } else { CallStatus::Error };
-                    teller.tell(What::CallEnded { call: &call, status, error: Some(text) });
+                    teller.record(RecordKind::CallEnded { call: &call, status, error: Some(text) });
                 }
                 _ => {}
             }
@@ -261,29 +269,33 @@ pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut Teller<'_>) {
             let call = json::text(invocation.tool_call_id).unwrap_or_default();
             tell_call(teller, &call, &json::text(invocation.tool_name).unwrap_or_default(), invocation.args);
             if json::text(invocation.state).as_deref() == Some("result") {
-                teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                teller.record(RecordKind::CallEnded {
+                    call: &call,
+                    status: CallStatus::Success,
+                    error: None,
+                });
             }
         }
         _ => {}
     }
 }
 
-fn tell_call(teller: &mut Teller<'_>, call: &str, name: &str, input: Field<'_>) {
+fn tell_call(teller: &mut RecordSink<'_>, call: &str, name: &str, input: Field<'_>) {
     match json::parse::<Map<String, Value>>(input) {
-        Some(args) => teller.tell(What::Call { call, name, args: Args::Object(&args) }),
+        Some(args) => teller.record(RecordKind::Call { call, name, args: Args::Object(&args) }),
         None => {
             let text = json::text(input).unwrap_or_default();
-            teller.tell(What::Call { call, name, args: Args::Text(&text) });
+            teller.record(RecordKind::Call { call, name, args: Args::Text(&text) });
         }
     }
 }
 
-fn say(speaker: Speaker, text: &str, teller: &mut Teller<'_>) {
+fn say(speaker: Speaker, text: &str, teller: &mut RecordSink<'_>) {
     let text = text.trim();
     match speaker {
         _ if text.is_empty() => {}
-        Speaker::User => teller.tell(What::User(text)),
-        Speaker::Agent => teller.tell(What::Agent(text)),
+        Speaker::User => teller.record(RecordKind::User(text)),
+        Speaker::Agent => teller.record(RecordKind::Agent(text)),
     }
 }
 

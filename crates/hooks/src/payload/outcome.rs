@@ -1,11 +1,11 @@
-//! What hooks may bring about.
+//! The outcomes that hooks can cause.
 
 use std::collections::BTreeSet;
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use crate::answer::{Answer, Decision};
+use crate::answer::{Decision, HookAnswer};
 use crate::model_format::{LlmResponse, RequestChange};
 
 /// Upstream's words when a hook gives none.
@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &HookAnswer) -> Self {
         if answer.stop {
             let reason = answer.stop_reason.clone().or_else(|| answer.reason.clone());
             return Self::Stop { reason: reason.unwrap_or_else(|| NO_REASON.to_owned()) };
@@ -57,7 +57,7 @@ pub enum CallVerdict {
 }
 
 impl CallVerdict {
-    pub(crate) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &HookAnswer) -> Self {
         match Verdict::of(answer) {
             Verdict::Stop { reason } => Self::Stop { reason },
             Verdict::Block { reason } => Self::Block { reason },
@@ -181,16 +181,16 @@ impl TailCall {
     }
 }
 
-pub(crate) fn context(answer: &Answer) -> Option<String> {
+pub(crate) fn context(answer: &HookAnswer) -> Option<String> {
     let text = answer.specific.get("additionalContext").and_then(Value::as_str)?;
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-pub(crate) fn tool_input(answer: &Answer) -> Option<JsonObject> {
+pub(crate) fn tool_input(answer: &HookAnswer) -> Option<JsonObject> {
     answer.specific.get("tool_input").and_then(Value::as_object).cloned()
 }
 
-pub(crate) fn tail_call(answer: &Answer) -> Option<TailCall> {
+pub(crate) fn tail_call(answer: &HookAnswer) -> Option<TailCall> {
     answer.specific.get("tailToolCallRequest").and_then(TailCall::from_json)
 }
 

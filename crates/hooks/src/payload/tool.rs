@@ -1,11 +1,11 @@
-//! Calls of tools, and the question whether they may run.
+//! Payloads of tool calls and of permission prompts.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
 use super::outcome::{self, AfterToolOutcome, BeforeToolOutcome, CallVerdict, Verdict};
 use super::{Payload, object};
-use crate::answer::Answer;
+use crate::answer::HookAnswer;
 use crate::event::Event;
 
 /// How often in a row a result may be replaced by another call's.
@@ -89,7 +89,7 @@ impl Payload for BeforeTool {
         fields
     }
 
-    fn outcome(answer: Answer) -> BeforeToolOutcome {
+    fn outcome(answer: HookAnswer) -> BeforeToolOutcome {
         BeforeToolOutcome { verdict: CallVerdict::of(&answer), tool_input: outcome::tool_input(&answer) }
     }
 }
@@ -109,7 +109,7 @@ impl Payload for AfterTool {
         fields
     }
 
-    fn outcome(answer: Answer) -> AfterToolOutcome {
+    fn outcome(answer: HookAnswer) -> AfterToolOutcome {
         AfterToolOutcome {
             verdict: Verdict::of(&answer),
             context: outcome::context(&answer),
@@ -216,5 +216,5 @@ impl Payload for Notification {
         ])
     }
 
-    fn outcome(_: Answer) {}
+    fn outcome(_: HookAnswer) {}
 }

@@ -1,4 +1,4 @@
-//! What somebody agrees to: everything that an extension would run, say or take away.
+//! The consent text: everything that an extension would run, add or disable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_what_came_and_what_went() {
+    fn a_difference_lists_added_and_removed_lines() {
         assert_eq!(difference("\nA:\n  * one\n", "\nA:\n  * two\n"), "-   * one\n+   * two\n");
         assert_eq!(difference("same\n", "same\n"), "");
     }

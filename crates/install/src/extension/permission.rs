@@ -1,4 +1,4 @@
-//! Which sources the settings let extensions come from.
+//! Checks an extension's source against the security settings.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_replaces_the_other_switch() {
+    fn an_allow_list_overrides_the_remote_switch() {
         let git = Metadata::new("https://github.com/good/x", Kind::Git);
         let evil = Metadata::new("https://github.com/evil/x", Kind::Git);
         let local = Metadata::new("/src/x", Kind::Local);

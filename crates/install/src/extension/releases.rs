@@ -1,4 +1,4 @@
-//! Releases on GitHub: which one, which of its files, and fetching it.
+//! GitHub releases: selects a release and its file for this platform, and downloads it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_part_of_a_path_and_nothing_else() {
+    fn a_tag_is_escaped_in_the_release_url() {
         assert_eq!(percent::encode("v1?x=#\n é".as_bytes(), percent::PATH), "v1%3Fx%3D%23%0A%20%C3%A9");
     }
 }

@@ -1,4 +1,4 @@
-//! Looking at a folder that somebody else made, and copying it, without leaving it.
+//! Inspects and copies an untrusted folder without leaving it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

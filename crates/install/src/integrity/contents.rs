@@ -1,4 +1,4 @@
-//! What the files of an extension are, so that a change is noticed.
+//! Hashes the files of an extension, so that a change is detected.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_change_is_noticed_and_told() {
+    fn every_kind_of_change_is_detected_and_reported() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         for name in ["a.js", "b.js", "sub/c.js", "node_modules/x/index.js"] {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_time_alone_is_no_change() {
+    fn a_new_modification_time_alone_is_not_a_change() {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), "a", "same");
         let before = Contents::of(dir.path());

@@ -1,4 +1,4 @@
-//! The keys that registers are signed with.
+//! The keys that sign the integrity registers.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,4 +1,7 @@
-//! What servers' tools were like when a person allowed them: an answer is about a tool, not about its name.
+//! Remembers which definitions of MCP tools the user approved, as hashes.
+//!
+//! A server can change a tool after it was allowed, so an approval is bound to the definition and not to the
+//! tool's name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +17,21 @@ const FILE: &str = "auto-saved-tools.json";
 
 /// How a tool stands to what a person agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    AsAgreed,
+pub enum DefinitionStatus {
+    Approved,
     /// It says something else of itself, or takes other arguments.
     Changed,
     /// It came after its server was allowed as a whole.
     New,
 }
 
-/// Definitions that a person agreed to, as hashes by server and tool.
+/// ApprovedDefinitions that a person agreed to, as hashes by server and tool.
 #[derive(Debug, Default)]
-pub struct Definitions {
+pub struct ApprovedDefinitions {
     session: Mutex<HashMap<(String, String), String>>,
 }
 
-impl Definitions {
+impl ApprovedDefinitions {
     /// A person allowed these tools as they are; beyond this session if `saved` names the file of saved answers.
     pub fn agree(
         &self,
@@ -49,7 +52,13 @@ impl Definitions {
     }
 
     /// Judges a tool that an answer allows; `saved` names the file if the answer is from there.
-    pub fn standing(&self, server: &str, tool: &str, definition: &str, saved: Option<&Path>) -> Standing {
+    pub fn standing(
+        &self,
+        server: &str,
+        tool: &str,
+        definition: &str,
+        saved: Option<&Path>,
+    ) -> DefinitionStatus {
         let key = (server.to_owned(), tool.to_owned());
         let known = self.session.locked().get(&key).cloned();
         let known = known.or_else(|| {
@@ -57,15 +66,15 @@ impl Definitions {
             found.get(server)?.get(tool)?.as_str().map(str::to_owned)
         });
         match (known, saved) {
-            (Some(known), _) if known == definition => Standing::AsAgreed,
-            (Some(_), _) => Standing::Changed,
+            (Some(known), _) if known == definition => DefinitionStatus::Approved,
+            (Some(_), _) => DefinitionStatus::Changed,
             // An answer that another program saved, or an earlier one: it holds for what the tool is now.
             (None, Some(_)) => {
                 // Where nothing can be written it holds for this session.
                 let _ = self.agree(server, &[(key.1, definition.to_owned())], saved);
-                Standing::AsAgreed
+                DefinitionStatus::Approved
             }
-            (None, None) => Standing::New,
+            (None, None) => DefinitionStatus::New,
         }
     }
 }
@@ -107,31 +116,37 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_this_session_holds_for_the_tools_as_they_were() {
-        let agreed = Definitions::default();
+    fn a_session_approval_covers_the_tools_as_they_were() {
+        let agreed = ApprovedDefinitions::default();
         agreed.agree("git", &tools(&[("push", "1"), ("pull", "1")]), None).unwrap();
-        assert_eq!(agreed.standing("git", "push", "1", None), Standing::AsAgreed);
-        assert_eq!(agreed.standing("git", "push", "2", None), Standing::Changed);
-        assert_eq!(agreed.standing("git", "rebase", "1", None), Standing::New);
-        assert_eq!(agreed.standing("other", "push", "1", None), Standing::New);
+        assert_eq!(agreed.standing("git", "push", "1", None), DefinitionStatus::Approved);
+        assert_eq!(agreed.standing("git", "push", "2", None), DefinitionStatus::Changed);
+        assert_eq!(agreed.standing("git", "rebase", "1", None), DefinitionStatus::New);
+        assert_eq!(agreed.standing("other", "push", "1", None), DefinitionStatus::New);
         agreed.agree("git", &tools(&[("push", "2")]), None).unwrap();
-        assert_eq!(agreed.standing("git", "push", "2", None), Standing::AsAgreed);
+        assert_eq!(agreed.standing("git", "push", "2", None), DefinitionStatus::Approved);
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-    fn a_saved_answer_holds_in_later_sessions_until_the_tool_changes() {
+    fn a_saved_approval_holds_in_later_sessions_until_the_tool_changes() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policies/auto-saved.toml");
         let saved = Some(file.as_path());
-        Definitions::default().agree("git", &tools(&[("push", "1")]), saved).unwrap();
-        let later = Definitions::default();
-        assert_eq!(later.standing("git", "push", "1", saved), Standing::AsAgreed);
-        assert_eq!(later.standing("git", "push", "2", saved), Standing::Changed);
+        ApprovedDefinitions::default().agree("git", &tools(&[("push", "1")]), saved).unwrap();
+        let later = ApprovedDefinitions::default();
+        assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Approved);
+        assert_eq!(later.standing("git", "push", "2", saved), DefinitionStatus::Changed);
         // One that another program saved is bound to what the tool is when it is first used.
-        assert_eq!(later.standing("git", "pull", "7", saved), Standing::AsAgreed);
-        assert_eq!(Definitions::default().standing("git", "pull", "8", saved), Standing::Changed);
+        assert_eq!(later.standing("git", "pull", "7", saved), DefinitionStatus::Approved);
+        assert_eq!(
+            ApprovedDefinitions::default().standing("git", "pull", "8", saved),
+            DefinitionStatus::Changed
+        );
         std::fs::write(file.with_file_name(FILE), "not json").unwrap();
-        assert_eq!(Definitions::default().standing("git", "push", "2", saved), Standing::AsAgreed);
+        assert_eq!(
+            ApprovedDefinitions::default().standing("git", "push", "2", saved),
+            DefinitionStatus::Approved
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The file that keeps answers for later sessions.
+//! Writes approvals to the file that later sessions load.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-    fn answers_add_up_and_a_broken_file_is_kept_beside() {
+    fn saved_approvals_accumulate_and_a_broken_file_is_backed_up() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policies/auto-saved.toml");
         assert_eq!(save(&file, &grant_for_command("git status")).unwrap(), None);

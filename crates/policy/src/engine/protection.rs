@@ -1,4 +1,5 @@
-//! Files that decide what runs later: asked for even where edits are free.
+//! Rules for files that influence later runs (build files, hooks, plans): they need approval even where edits
+//! are allowed.
 
 use std::path::Path;
 
@@ -6,9 +7,9 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 use serde_json::Value;
 
-use super::{Call, Engine, Plans, named, tighten};
+use super::{Engine, Plans, PolicyCall, named, tighten};
 use crate::checker::place;
-use crate::pattern::Found;
+use crate::pattern::PatternMatch;
 use crate::plan_file::WRITERS;
 use crate::request::{Decision, RuleSource, Verdict};
 use crate::rule::{Condition, Rule};
@@ -24,7 +25,7 @@ const FILE_KEYS: &[&str] = &["file_path", "path", "filePath", "file"];
 
 impl Engine {
     /// A free edit of a protected file becomes a question, unless the rule that allows it names the file.
-    pub(super) fn protect(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    pub(super) fn protect(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         if verdict.decision != Decision::Allow || call.name.is_shell() {
             return;
         }
@@ -43,7 +44,7 @@ impl Engine {
     }
 
     /// In plan mode the shipped rules look at the path as the model wrote it; what counts is where it leads.
-    pub(super) fn keep_to_plan_files(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    pub(super) fn keep_to_plan_files(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         let Effect::Edit(path) = call.request.effect else {
             return;
         };
@@ -71,7 +72,12 @@ impl Engine {
     }
 
     /// The rule that protects a file in this mode.
-    pub(super) fn protected(&self, call: &Call<'_>, directory: &Path, text: &str) -> Option<&RuleSource> {
+    pub(super) fn protected(
+        &self,
+        call: &PolicyCall<'_>,
+        directory: &Path,
+        text: &str,
+    ) -> Option<&RuleSource> {
         if !self.options.protect_build_files {
             return None;
         }
@@ -82,9 +88,9 @@ impl Engine {
                 return false;
             };
             self.applies(rule, call)
-                && [&spelt, &real]
-                    .iter()
-                    .any(|path| !is_output(path, rule) && pattern.find(&self.relative(path)) != Found::No)
+                && [&spelt, &real].iter().any(|path| {
+                    !is_output(path, rule) && pattern.find(&self.relative(path)) != PatternMatch::No
+                })
         };
         self.protections.iter().find(matches).map(|rule| &rule.source)
     }
@@ -97,7 +103,7 @@ impl Engine {
         inside.unwrap_or(path).to_string_lossy().replace('\\', "/")
     }
 
-    fn allowed_by_name(&self, call: &Call<'_>) -> bool {
+    fn allowed_by_name(&self, call: &PolicyCall<'_>) -> bool {
         self.first(call, None, self.candidates(call)).rule.is_some_and(|rule| !rule.condition.is_always())
     }
 }
@@ -107,7 +113,7 @@ fn is_output(path: &Path, rule: &Rule) -> bool {
     rule.source.label == "build files" && path.file_name().is_some_and(|name| name == "build")
 }
 
-fn edited_file(call: &Call<'_>) -> Option<String> {
+fn edited_file(call: &PolicyCall<'_>) -> Option<String> {
     if let Effect::Edit(path) = call.request.effect {
         return Some(path.to_string_lossy().into_owned());
     }

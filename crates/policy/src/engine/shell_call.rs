@@ -1,4 +1,6 @@
-//! Decides on shell commands: every part must be allowed, any part can refuse.
+//! Decisions on shell commands: every part of a command line must be allowed, and any part can deny the whole.
+//!
+//! Uses [`crate::shell`] for the analysis; does not parse shell text itself.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -6,15 +8,15 @@ use std::path::{Path, PathBuf};
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
-use super::reading::Reading;
-use super::{Call, Engine, prefix, tighten};
+use super::reading::ReadVerdict;
+use super::{Engine, PolicyCall, prefix, tighten};
 use crate::checker::place;
 use crate::disk::EntryKind;
 use crate::pattern::canonical_json;
 use crate::request::{Decision, PartVerdict, Verdict};
 use crate::rule::{Condition, Rule};
 use crate::settings_rules;
-use crate::shell::{self, Part, Redirection, Understanding};
+use crate::shell::{self, CommandAnalysis, Part, Redirection};
 use crate::tier::Tier;
 
 /// Files that swallow or repeat what is written, and keep nothing.
@@ -42,12 +44,12 @@ impl<'p> PartSubject<'p> {
     }
 
     /// The call's arguments as if this part were the whole command.
-    pub(super) fn text_subject(&self, call: &Call<'_>) -> &str {
+    pub(super) fn text_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.text.get_or_init(|| with_command(call, &self.part.text))
     }
 
     /// The same with quotes and the program's directory taken away as well.
-    fn normal_subject(&self, call: &Call<'_>) -> &str {
+    fn normal_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.normal.get_or_init(|| {
             let words = self.part.words.iter().enumerate().map(|(index, word)| match word.as_deref() {
                 Some(program) if index == 0 => prefix::base(program),
@@ -58,12 +60,12 @@ impl<'p> PartSubject<'p> {
         })
     }
 
-    pub(super) fn subjects<'s>(&'s self, call: &'s Call<'_>) -> impl Iterator<Item = &'s str> {
+    pub(super) fn subjects<'s>(&'s self, call: &'s PolicyCall<'_>) -> impl Iterator<Item = &'s str> {
         [self.text_subject(call), self.normal_subject(call)].into_iter()
     }
 }
 
-fn with_command(call: &Call<'_>, command: &str) -> String {
+fn with_command(call: &PolicyCall<'_>, command: &str) -> String {
     let mut args = call.request.args.clone();
     // The model writes the description: it must not satisfy an expression about the command.
     args.remove("description");
@@ -72,9 +74,9 @@ fn with_command(call: &Call<'_>, command: &str) -> String {
 }
 
 impl Engine {
-    pub(super) fn decide_shell(&self, call: &Call<'_>) -> Verdict {
-        let understood = shell::understand(call.command.unwrap_or_default());
-        let places = Places::new(self, call, &understood);
+    pub(super) fn decide_shell(&self, call: &PolicyCall<'_>) -> Verdict {
+        let understood = shell::analyse(call.command.unwrap_or_default());
+        let places = WorkingDirs::new(self, call, &understood);
         let mut verdict: Option<Verdict> = None;
         let mut parts = Vec::with_capacity(understood.parts.len());
         let mut redirection_allowed = true;
@@ -82,12 +84,12 @@ impl Engine {
         let subjects =
             if understood.parts.is_empty() { std::slice::from_ref(&nothing) } else { &understood.parts };
         let exported = exported(&understood);
-        let mut decided: Vec<Decided> =
+        let mut decided: Vec<PartDecision> =
             subjects.iter().map(|part| self.decide_part(call, part, &places, &exported)).collect();
         if decided.iter().any(|one| one.vouched) {
-            decided.iter_mut().for_each(Decided::tolerate);
+            decided.iter_mut().for_each(PartDecision::tolerate);
         }
-        for (part, Decided { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
+        for (part, PartDecision { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
             redirection_allowed &= may_redirect;
             if !understood.parts.is_empty() {
                 parts.push(PartVerdict {
@@ -118,11 +120,11 @@ impl Engine {
     /// The decision on one part.
     fn decide_part(
         &self,
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
         part: &Part,
-        places: &Places,
+        places: &WorkingDirs,
         exported: &[(String, Option<String>)],
-    ) -> Decided {
+    ) -> PartDecision {
         let subject = PartSubject::new(part);
         let about = self.index.about(&self.rules, part);
         let hit = self.first(call, Some(&subject), about.into_iter().filter(|rule| self.applies(rule, call)));
@@ -134,10 +136,10 @@ impl Engine {
         if hit.decision != Decision::Allow && hit.possible.is_none() && (by_nobody || unlisted) {
             let asked = by_nobody && verdict.decision == Decision::Ask;
             match self.reading(part, places) {
-                Reading::Unknown => {}
-                Reading::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
-                Reading::Closed(_) => {}
-                Reading::Open => {
+                ReadVerdict::Unknown => {}
+                ReadVerdict::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
+                ReadVerdict::Closed(_) => {}
+                ReadVerdict::Open => {
                     harmless = true;
                     if asked
                         || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan
@@ -156,7 +158,7 @@ impl Engine {
         {
             tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
         }
-        Decided {
+        PartDecision {
             vouched: hit.decision == Decision::Allow
                 && hit.rule.is_some_and(|rule| rule.tier >= Tier::User || rule.from_session),
             harmless,
@@ -171,16 +173,16 @@ impl Engine {
         &self,
         rule: Option<&Rule>,
         part: &Part,
-        places: &Places,
+        places: &WorkingDirs,
         exported: &[(String, Option<String>)],
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
     ) -> Option<String> {
-        let spelt = rule.map_or(Spelt::Loosely, |rule| spells_out(rule, part));
-        if spelt == Spelt::Whole {
+        let spelt = rule.map_or(Specificity::Loosely, |rule| spells_out(rule, part));
+        if spelt == Specificity::Whole {
             return None;
         }
         let destroys = shell::is_dangerous(part);
-        if let (Some(why), Spelt::Loosely) = (&destroys, spelt) {
+        if let (Some(why), Specificity::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
         // A rule on the tool as a whole means commands of every kind.
@@ -215,7 +217,7 @@ impl Engine {
     }
 
     /// Whether a path is a workspace as a whole.
-    fn is_root(&self, places: &Places, path: &str) -> bool {
+    fn is_root(&self, places: &WorkingDirs, path: &str) -> bool {
         let trimmed = path.trim_end_matches(['*', '/']);
         places.all.iter().any(|dir| {
             let target = place(dir, trimmed, self.options.resolve.as_ref());
@@ -226,16 +228,16 @@ impl Engine {
     /// Redirections need a rule that covers them, or a mode in which edits are free.
     fn weigh_redirections(
         &self,
-        call: &Call<'_>,
-        understood: &Understanding,
-        places: &Places,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
         covered: bool,
         verdict: &mut Verdict,
     ) {
         if verdict.decision != Decision::Allow || call.request.mode == ApprovalMode::Yolo {
             return;
         }
-        for redirection in understood.redirections.iter().filter(|found| !keeps_nothing(found)) {
+        for redirection in understood.redirections.iter().filter(|found| !leaves_no_file(found)) {
             let target = redirection.target.as_deref();
             let name = target.unwrap_or("a file known only at run time");
             let inside = target.is_some_and(|target| places.holds(self, target));
@@ -266,7 +268,7 @@ impl Engine {
     }
 
     /// What is not understood is not allowed; in yolo mode only if a rule might have denied it.
-    fn weigh_doubts(&self, call: &Call<'_>, understood: &Understanding, verdict: &mut Verdict) {
+    fn weigh_doubts(&self, call: &PolicyCall<'_>, understood: &CommandAnalysis, verdict: &mut Verdict) {
         if understood.doubts.is_empty() || verdict.decision != Decision::Allow {
             return;
         }
@@ -279,9 +281,9 @@ impl Engine {
 
     fn weigh_place(
         &self,
-        call: &Call<'_>,
-        understood: &Understanding,
-        places: &Places,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
         verdict: &mut Verdict,
     ) {
         if verdict.decision != Decision::Allow {
@@ -311,7 +313,7 @@ impl Engine {
 }
 
 /// What was decided on a part.
-struct Decided {
+struct PartDecision {
     verdict: Verdict,
     /// Whether a rule of a person allows it.
     vouched: bool,
@@ -321,7 +323,7 @@ struct Decided {
     text: String,
 }
 
-impl Decided {
+impl PartDecision {
     /// Beside a command that a person allows, one that only reads needs no rule of its own.
     fn tolerate(&mut self) {
         if self.harmless && self.verdict.decision != Decision::Allow {
@@ -338,7 +340,7 @@ fn only_reads(verdict: &mut Verdict, text: &str) {
 }
 
 /// What later commands of the same line get in their environment.
-fn exported(understood: &Understanding) -> Vec<(String, Option<String>)> {
+fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
     let mut all = Vec::new();
     for part in &understood.parts {
         let words: Vec<&str> = part.words.iter().flatten().map(String::as_str).collect();
@@ -361,46 +363,46 @@ fn exported(understood: &Understanding) -> Vec<(String, Option<String>)> {
 
 /// How much of a command a person's rule spells out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Spelt {
+enum Specificity {
     Whole,
     /// Not all, but what makes it destroy.
     Danger,
     Loosely,
 }
 
-fn spells_out(rule: &Rule, part: &Part) -> Spelt {
+fn spells_out(rule: &Rule, part: &Part) -> Specificity {
     let own = rule.tier >= Tier::User || rule.from_session;
-    let Condition::Prefix(words) = &rule.condition else { return Spelt::Loosely };
+    let Condition::Prefix(words) = &rule.condition else { return Specificity::Loosely };
     if !own {
-        return Spelt::Loosely;
+        return Specificity::Loosely;
     }
     if prefix::is_whole(words, part) {
-        return Spelt::Whole;
+        return Specificity::Whole;
     }
     let alone =
         Part { text: words.join(" "), words: words.iter().cloned().map(Some).collect(), ..Part::default() };
     if shell::is_dangerous(&alone).is_some_and(|why| shell::is_dangerous(part) == Some(why)) {
-        Spelt::Danger
+        Specificity::Danger
     } else {
-        Spelt::Loosely
+        Specificity::Loosely
     }
 }
 
 /// Whether a redirection leaves no file behind.
-pub(crate) fn keeps_nothing(redirection: &Redirection) -> bool {
+pub(crate) fn leaves_no_file(redirection: &Redirection) -> bool {
     redirection.target.as_deref().is_some_and(|target| HARMLESS_TARGETS.contains(&target))
 }
 
 /// Where relative paths of a command may start: its directory and wherever it changes to.
-pub(super) struct Places {
+pub(super) struct WorkingDirs {
     pub(super) all: Vec<PathBuf>,
     /// Whether it changes to a directory that cannot be told.
     unknown: bool,
     starts_outside: bool,
 }
 
-impl Places {
-    pub(super) fn new(engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Self {
+impl WorkingDirs {
+    pub(super) fn new(engine: &Engine, call: &PolicyCall<'_>, understood: &CommandAnalysis) -> Self {
         let root = engine.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
         let given = call.request.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
         let start = call.directory.map_or_else(|| place(root, given, None), Path::to_owned);
@@ -419,8 +421,8 @@ impl Places {
     fn moved_at_first(
         &self,
         engine: &Engine,
-        call: &Call<'_>,
-        understood: &Understanding,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
     ) -> Option<PathBuf> {
         let (first, rest) = understood.parts.split_first()?;
         let [Some(program), Some(target)] = first.words.as_slice() else { return None };

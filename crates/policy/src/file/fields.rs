@@ -1,4 +1,4 @@
-//! Typed access to one TOML table, with lines for errors.
+//! Typed access to the keys of one TOML table, with line numbers for errors.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;

@@ -1,9 +1,9 @@
-//! What is wrong with a policy file, for people.
+//! A problem in a policy file and how it is printed.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use super::Place;
+use super::RuleOrigin;
 use crate::tier::Tier;
 
 /// How bad it is.
@@ -31,15 +31,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn error(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn error(place: &RuleOrigin, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, place, message.into())
     }
 
-    pub(crate) fn warning(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(place: &RuleOrigin, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, place, message.into())
     }
 
-    fn new(severity: Severity, place: &Place, message: String) -> Self {
+    fn new(severity: Severity, place: &RuleOrigin, message: String) -> Self {
         Self {
             severity,
             tier: place.tier,

@@ -1,4 +1,4 @@
-//! Expressions in JavaScript's syntax for an engine that takes time in proportion to the text.
+//! Translates JavaScript regex syntax for a linear-time engine, where both mean the same.
 
 /// The same expression for the `regex` crate; `None` if that could mean something else there.
 pub(super) fn translate(source: &str) -> Option<String> {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_the_same_is_translated_and_the_rest_is_not() {
+    fn equivalent_syntax_is_translated_and_the_rest_is_not() {
         for (source, expected) in [
             (r#""command":"git .*""#, Some(r#""command":"git [^\n\r\u{2028}\u{2029}]*""#)),
             (r"\x00a\/b\.c", Some(r"\x{0}a\/b\.c")),

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_must_be_there_counts() {
+    fn only_required_text_becomes_the_literal() {
         let table = [
             ("git push", "git push"),
             ("git pushe?s", "git push"),

@@ -1,4 +1,4 @@
-//! Takes a program's arguments apart as the table says.
+//! Splits the arguments of a program into options, values and operands as the program table describes.
 
 use super::programs::{Choice, Count, Effect, Kind, Program};
 

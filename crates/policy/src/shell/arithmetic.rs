@@ -1,4 +1,4 @@
-//! Arithmetic, in which bash evaluates the contents of variables, subscripts and the commands in them included.
+//! Arithmetic expansion, in which bash evaluates variables, array subscripts and the commands in them.
 
 use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};

@@ -1,7 +1,7 @@
 //! Brace expansion: `{a,b}` and `{1..3}`.
 
 /// More words than this are not spelled out.
-const MOST: usize = 64;
+const MAX_WORDS: usize = 64;
 
 /// Whether unquoted braces in a word would expand.
 pub(super) fn expands(text: &str, bare: &[bool]) -> bool {
@@ -38,7 +38,7 @@ pub(super) fn expand(raw: &str) -> Option<Vec<String>> {
     let mut done = Vec::new();
     let mut waiting = vec![raw.to_owned()];
     while let Some(word) = waiting.pop() {
-        if done.len() + waiting.len() > MOST {
+        if done.len() + waiting.len() > MAX_WORDS {
             return None;
         }
         match split(&word)? {

@@ -1,4 +1,4 @@
-//! The grammar: groups, conditions, loops, functions.
+//! Parses compound commands: groups, conditions, loops and functions.
 
 use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};

@@ -1,4 +1,7 @@
-//! Commands that destroy.
+//! Recognises destructive commands and describes what they would destroy.
+//!
+//! Used for the warning in approval prompts and to limit what a rule covers; it does not allow or deny by
+//! itself.
 
 use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
@@ -133,17 +136,17 @@ fn harm(part: &Part) -> Option<Harm> {
     let name = names::base(program);
     let arguments: Vec<Option<&str>> = part.words.iter().skip(1).map(Option::as_deref).collect();
     let known: Vec<&str> = arguments.iter().copied().flatten().collect();
-    let call = Call { known: &known, any_unknown: known.len() != arguments.len(), part };
+    let call = Invocation { known: &known, any_unknown: known.len() != arguments.len(), part };
     call.harm(name)
 }
 
-struct Call<'a> {
+struct Invocation<'a> {
     known: &'a [&'a str],
     any_unknown: bool,
     part: &'a Part,
 }
 
-impl Call<'_> {
+impl Invocation<'_> {
     fn long(&self, options: &[&str]) -> bool {
         // Long options may be shortened, to three letters at least for those that matter.
         self.known.iter().any(|a| {
@@ -312,7 +315,7 @@ impl Call<'_> {
         let place = git::subcommand_place(&self.part.words);
         let subcommand = self.part.words.get(place)?.as_deref()?;
         let rest: Vec<&str> = self.part.words.iter().skip(place + 1).flatten().map(String::as_str).collect();
-        let call = Call { known: &rest, any_unknown: self.any_unknown, part: self.part };
+        let call = Invocation { known: &rest, any_unknown: self.any_unknown, part: self.part };
         let harm = match subcommand {
             "reset" if call.long(&["--hard", "--merge", "--keep"]) => {
                 Harm::plain("discards uncommitted changes")

@@ -1,4 +1,4 @@
-//! `$…`, backticks and process substitution.
+//! Parses `$…`, backticks and process substitution.
 
 use super::parser::{Parser, Problem};
 use super::run;

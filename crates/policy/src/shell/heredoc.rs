@@ -1,4 +1,4 @@
-//! Here-documents.
+//! Parses here-documents.
 
 use super::parser::{Parser, Problem};
 use super::word::{Draft, Word};

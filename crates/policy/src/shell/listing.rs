@@ -1,4 +1,4 @@
-//! Commands whose output is known in kind.
+//! Commands whose output is predictable in kind, such as lists of file names.
 
 use super::value::HERE;
 use super::{ANY_FOLDERS, ANY_NAME, Part, Sample, names};

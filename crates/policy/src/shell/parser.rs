@@ -1,11 +1,11 @@
-//! The grammar: lists, pipelines, simple commands, redirections.
+//! Parses lists, pipelines, simple commands and redirections.
 
 use super::heredoc::Pending;
 use super::value::{LIST, Value};
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
-use super::{Context, Found, MAX_DEPTH, Redirection, Sample, listing};
+use super::{Context, Findings, MAX_DEPTH, Redirection, Sample, listing};
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Parser<'s, 'f> {
     source: &'s [char],
     at: usize,
     context: Context,
-    found: &'f mut Found,
+    found: &'f mut Findings,
     pub(super) pending: Vec<Pending>,
     statement: usize,
     /// Whether the command being read surely runs, in this very shell.
@@ -43,7 +43,7 @@ pub(super) struct Parser<'s, 'f> {
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
-    pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
+    pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Findings) -> Self {
         Self {
             source,
             at: 0,
@@ -92,7 +92,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         &self.context
     }
 
-    pub(super) fn found(&mut self) -> &mut Found {
+    pub(super) fn found(&mut self) -> &mut Findings {
         self.found
     }
 

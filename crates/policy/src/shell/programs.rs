@@ -1,7 +1,7 @@
-//! What programs do with their arguments, from the table `commands/programs.table`.
+//! The program table `commands/programs.table`: how programs use their arguments.
 //!
-//! The reader of bash is code; what is known of programs is data. A program, an option or an operand that the table
-//! does not know is unknown, and the caller asks.
+//! Knowledge about programs is data, not code. A program, option or operand that is missing from the table is
+//! unknown, and the caller asks for approval.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_read_to_its_last_word() {
+    fn the_whole_program_table_is_parsed() {
         assert_eq!(table().problems, Vec::<String>::new());
         assert!(table().programs.len() > 150 && table().questions.len() > 100);
     }

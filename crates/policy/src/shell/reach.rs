@@ -1,7 +1,7 @@
-//! Files that a command touches besides what its name promises.
+//! Files that a command touches beyond what its first word suggests.
 //!
-//! A rule that allows `git` or `cp` speaks of the workspace. What leads out of it, or into files that decide what runs
-//! later, is not meant by the first word of a command.
+//! A rule that allows `git` or `cp` is about the workspace; it does not cover paths outside it or files that
+//! influence later runs.
 
 use super::programs::{self, Kind, Program};
 use super::{Part, git, names};

@@ -1,7 +1,7 @@
-//! Commands that only read: which files, and how much of them.
+//! Read-only commands: which files they read, and how much of them.
 //!
-//! Nothing here looks at the disk. Whether a file may be read is the caller's to judge, as are the command's doubts
-//! and redirections.
+//! Does not access the disk. The caller decides whether a file may be read, and handles doubts and
+//! redirections.
 
 mod git;
 

@@ -1,13 +1,13 @@
-//! Builtins, shells and interpreters that run text given to them.
+//! Shell builtins, shells and interpreters that run text passed to them.
 
-use super::Found;
+use super::Findings;
 use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
 /// Looks for text that the command runs as shell or program code.
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         name if SHELLS.contains(&name) => shell(call, found),
         "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
@@ -74,7 +74,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
 
 /// Whether the command does nothing but run text that is read here, so that its parts speak for it.
-pub(super) fn is_transparent(call: &Call<'_>) -> bool {
+pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
     let literal = call.arguments.iter().all(|word| word.text().is_some());
     literal
         && !call.arguments.is_empty()
@@ -82,7 +82,7 @@ pub(super) fn is_transparent(call: &Call<'_>) -> bool {
 }
 
 /// The place of the text that `sh -c` and the like run.
-fn shell_command(call: &Call<'_>) -> Option<usize> {
+fn shell_command(call: &Invocation<'_>) -> Option<usize> {
     let mut wanted = false;
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
@@ -102,7 +102,7 @@ fn shell_command(call: &Call<'_>) -> Option<usize> {
     (wanted && at < call.arguments.len()).then_some(at)
 }
 
-fn shell(call: &Call<'_>, found: &mut Found) {
+fn shell(call: &Invocation<'_>, found: &mut Findings) {
     if call.has(&["--rcfile", "--init-file"]) {
         found.doubt("a shell reads a startup file");
     }
@@ -126,7 +126,7 @@ fn shell(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn eval(call: &Call<'_>, found: &mut Found) {
+fn eval(call: &Invocation<'_>, found: &mut Findings) {
     let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
@@ -134,7 +134,7 @@ fn eval(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn trap(call: &Call<'_>, found: &mut Found) {
+fn trap(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments;
     if arguments.first().and_then(Word::text) == Some("--") {
         arguments = arguments.get(1..).unwrap_or_default();
@@ -146,7 +146,7 @@ fn trap(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn read(call: &Call<'_>, found: &mut Found) {
+fn read(call: &Invocation<'_>, found: &mut Findings) {
     // A whole line of a list of files is the name of a file.
     let value = match (&call.context.stdin, call.arguments) {
         (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
@@ -157,7 +157,7 @@ fn read(call: &Call<'_>, found: &mut Found) {
     call.arguments.iter().for_each(|word| names_variable(word, &value, found));
 }
 
-fn set(call: &Call<'_>, found: &mut Found) {
+fn set(call: &Invocation<'_>, found: &mut Findings) {
     let all = call.arguments.iter().filter_map(Word::text).any(|text| {
         text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
     });
@@ -169,7 +169,7 @@ fn set(call: &Call<'_>, found: &mut Found) {
     found.variables.parameters |= !call.arguments.iter().all(is_option);
 }
 
-fn declaration(call: &Call<'_>, found: &mut Found) {
+fn declaration(call: &Invocation<'_>, found: &mut Findings) {
     // `-u` and the like change what is assigned.
     let plain = !call
         .arguments
@@ -211,7 +211,7 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
 }
 
 /// An argument that may be the name of a variable to be set.
-fn names_variable(word: &Word, value: &Value, found: &mut Found) {
+fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
     match word.text() {
         Some(text) => {
             let name = text.trim_start_matches("-v");
@@ -272,7 +272,7 @@ const INLINE: &[(&str, &[&str])] = &[
     ("emacs", &["--eval", "-eval", "-l", "--load", "-f"]),
 ];
 
-fn interpreter(call: &Call<'_>, found: &mut Found) {
+fn interpreter(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         "sed" | "gsed" => return sed(call, found),
         "awk" | "gawk" | "mawk" | "nawk" => return awk(call, found),
@@ -320,7 +320,7 @@ fn interpreter(call: &Call<'_>, found: &mut Found) {
 }
 
 /// `sed` scripts may run commands (`e`) and write files (`w`).
-fn sed(call: &Call<'_>, found: &mut Found) {
+fn sed(call: &Invocation<'_>, found: &mut Findings) {
     let mut script_seen = false;
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
@@ -460,7 +460,7 @@ fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Optio
 }
 
 /// `awk` programs may run commands, open pipes and write files.
-fn awk(call: &Call<'_>, found: &mut Found) {
+fn awk(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         match word.text() {

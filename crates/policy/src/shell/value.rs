@@ -1,17 +1,17 @@
-//! What words that only run time knows can turn out to be.
+//! Tracks the possible values of variables and of the words that use them.
 //!
-//! Every value that a variable is given anywhere in a command counts wherever the variable is used: loops and functions
-//! make the order of the text a bad guide.
+//! Every value assigned anywhere in a command line counts wherever the variable is used, because loops and
+//! functions make the order of the text unreliable.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
 /// More readings of one word than this are not followed.
-const MOST_READINGS: usize = 32;
+const MAX_READINGS: usize = 32;
 /// More pieces than this are not looked at in one command line.
-const MOST_PIECES: usize = 20_000;
+const MAX_PIECES: usize = 20_000;
 /// Variables that are given others, one after another.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// Variables of the environment that hold no secret.
 const PUBLIC: &[&str] = &[
@@ -158,7 +158,7 @@ impl Piece {
 
 /// What a word can turn out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum WordValue {
     /// One of these lists of words.
     Words(Vec<Vec<String>>),
     /// Text that is no secret, but otherwise anything.
@@ -220,7 +220,7 @@ pub(super) struct Variables {
 impl Variables {
     pub(super) fn give(&mut self, name: &str, value: Value) {
         let values = self.given.entry(name.to_owned()).or_default();
-        if values.len() <= MOST_READINGS {
+        if values.len() <= MAX_READINGS {
             values.push(value);
         }
     }
@@ -236,17 +236,17 @@ impl Variables {
     }
 
     /// What a word made of these pieces can be.
-    pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> Standing {
+    pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> WordValue {
         match self.readings(pieces, 0) {
             Reading::Texts(mut readings) => {
                 let placed = readings.iter_mut().flatten().all(settle);
-                if placed { Standing::Words(readings) } else { Standing::Unknown }
+                if placed { WordValue::Words(readings) } else { WordValue::Unknown }
             }
             Reading::Data => {
                 let leads = matches!(pieces.first(), Some(Piece::Text(text)) if !text.starts_with('-') && !text.is_empty());
-                Standing::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
+                WordValue::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
             }
-            Reading::Unknown => Standing::Unknown,
+            Reading::Unknown => WordValue::Unknown,
         }
     }
 
@@ -267,7 +267,7 @@ impl Variables {
         let joined = pieces.iter().filter(|piece| !matches!(piece, Piece::Globs)).count() > 1;
         for piece in pieces {
             self.looked.set(self.looked.get() + 1);
-            if self.looked.get() > MOST_PIECES {
+            if self.looked.get() > MAX_PIECES {
                 return Reading::Unknown;
             }
             let (texts, quoted) = match piece {
@@ -293,7 +293,7 @@ impl Variables {
                 Texts::Some(texts) if joined && texts.iter().any(|text| falls_apart(text, quoted)) => {
                     return Reading::Unknown;
                 }
-                Texts::Some(texts) if data || all.len() * texts.len() > MOST_READINGS => data = true,
+                Texts::Some(texts) if data || all.len() * texts.len() > MAX_READINGS => data = true,
                 Texts::Some(texts) => {
                     all = all
                         .iter()
@@ -310,7 +310,7 @@ impl Variables {
     }
 
     fn texts(&self, name: &str, certain: bool, step: usize) -> Texts {
-        if step >= MOST_STEPS {
+        if step >= MAX_STEPS {
             return Texts::Unknown;
         }
         let Some(values) = self.given.get(name) else { return self.outside(name) };
@@ -346,7 +346,7 @@ impl Variables {
                     Reading::Unknown => return Texts::Unknown,
                 },
             }
-            if all.len() > MOST_READINGS {
+            if all.len() > MAX_READINGS {
                 data = true;
             }
         }

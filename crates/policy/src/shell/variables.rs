@@ -1,6 +1,6 @@
-//! Variables that change what programs do.
+//! Environment variables that change how programs behave.
 
-use super::Found;
+use super::Findings;
 
 /// Names whose value makes programs load or start something else.
 const RISKY: &[&str] = &[
@@ -277,7 +277,7 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Notes an assignment.
-pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Found) {
+pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
     if is_risky(name, value) {
         found.doubt(format!("it sets `{name}`, which changes how programs behave"));
     }

@@ -1,4 +1,4 @@
-//! Words: quote removal and expansions, character by character as bash does it.
+//! Parses words: quote removal and expansions, character by character as in bash.
 
 use super::braces;
 use super::parser::{Parser, Problem};

@@ -186,7 +186,7 @@ fn harmless_commands_run_under_the_shipped_rules() {
 }
 
 #[test]
-fn a_secret_and_a_link_that_leads_out_cost_few_questions() {
+fn a_secret_and_a_link_out_of_the_workspace_cause_few_approvals() {
     let root = tempfile::tempdir().unwrap();
     let project = root.path().canonicalize().unwrap().join("project");
     for file in [
@@ -219,7 +219,7 @@ fn a_secret_and_a_link_that_leads_out_cost_few_questions() {
 }
 
 #[test]
-fn everyday_work_is_not_asked_for_next_to_a_plain_allow_list() {
+fn everyday_work_needs_no_approval_with_a_plain_allow_list() {
     assert_as_written(&listed(), 1, Decision::Ask);
 }
 
@@ -267,7 +267,7 @@ fn many() -> String {
 }
 
 #[test]
-fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
+fn no_allow_list_opens_corpus_commands_that_need_approval() {
     // Among names that look like options, and files that must not be read.
     let place = crate::reads::hostile();
     let [listed, many, shipped] = [LIST, &many(), ""].map(|rules| with_rules_in(rules, place.options()));
@@ -293,7 +293,7 @@ fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
 }
 
 #[test]
-fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
+fn a_rule_that_names_a_destructive_command_covers_it_inside_the_workspace() {
     let rule = |prefix: &str| LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"));
     for (prefix, command, decision) in [
         ("git reset --hard", "git reset --hard HEAD~1", Decision::Allow),
@@ -318,7 +318,7 @@ fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
 }
 
 #[test]
-fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
+fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
     let deny = |prefix: &str| {
         LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"))
             .replace("\"allow\"", "\"deny\"")
@@ -391,7 +391,7 @@ fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
 }
 
 #[test]
-fn a_long_command_is_refused_or_decided_soon() {
+fn a_long_command_is_decided_quickly() {
     let listed = listed();
     let chain = |part: &str, count: usize, joint: &str| vec![part; count].join(joint);
     for command in [

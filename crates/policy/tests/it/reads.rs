@@ -1,7 +1,7 @@
-//! Nothing secret and nothing outside the workspace is read by a command that nobody was asked about.
+//! A command that runs without approval reads neither secrets nor files outside the workspace.
 //!
-//! The table names what was once read unasked. The search runs commands that the engine allows in real bash, among
-//! files that are watched: whoever opens one of them has found a hole. `POLLUX_READ_CASES=100000` searches longer.
+//! The table lists commands that once did. The search runs commands that the engine allows in real bash among
+//! watched files; opening one of them is a failure. `POLLUX_READ_CASES=100000` searches longer.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -168,7 +168,7 @@ const OPEN: &[&str] = &[
 ];
 
 #[test]
-fn what_is_secret_or_outside_is_not_read_unasked() {
+fn secrets_and_outside_files_are_not_read_without_approval() {
     let place = secretive();
     let engine = engine(&place);
     let decision = |command: &str| decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
@@ -184,7 +184,7 @@ fn what_is_secret_or_outside_is_not_read_unasked() {
 }
 
 #[test]
-fn the_checker_of_paths_judges_what_a_command_touches() {
+fn the_allowed_path_checker_judges_the_files_a_command_touches() {
     let rules = r#"
 [[rule]]
 toolName = "run_shell_command"
@@ -220,7 +220,7 @@ checker = { type = "in-process", name = "allowed-path" }
 }
 
 #[test]
-fn a_question_says_what_would_be_read() {
+fn the_ask_reason_names_the_file_that_would_be_read() {
     let place = secretive();
     let engine = engine(&place);
     for (command, word) in [
@@ -235,7 +235,7 @@ fn a_question_says_what_would_be_read() {
 }
 
 #[test]
-fn names_that_become_options_or_fall_apart_are_asked_for() {
+fn file_names_that_become_options_or_split_need_approval() {
     let place = hostile();
     let engine = engine(&place);
     for command in [
@@ -254,7 +254,7 @@ fn names_that_become_options_or_fall_apart_are_asked_for() {
 }
 
 #[test]
-fn in_a_folder_that_is_not_trusted_no_tool_of_the_folder_is_asked_for_its_version() {
+fn version_queries_of_folder_tools_need_approval_in_an_untrusted_folder() {
     let place = secretive();
     let engine = load(&Sources::default(), Options { trusted: false, ..place.options() });
     for (command, decision) in [
@@ -271,7 +271,7 @@ fn in_a_folder_that_is_not_trusted_no_tool_of_the_folder_is_asked_for_its_versio
 }
 
 #[test]
-fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
+fn a_workspace_program_does_not_pass_for_the_system_program_of_that_name() {
     let place = secretive();
     let bin = place.project.join("node_modules/.bin");
     for name in ["cat", "ls", "timeout", "env", "bash", "grep"] {
@@ -302,7 +302,7 @@ fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
 }
 
 #[test]
-fn a_clean_project_asks_for_no_more_than_before() {
+fn a_clean_project_needs_no_additional_approvals() {
     let engine = shipped();
     for command in [
         "grep -rn x .",
@@ -430,7 +430,7 @@ fn reads_nothing_closed(command: &str, index: usize) -> Result<bool, String> {
 }
 
 #[test]
-fn the_watch_sees_a_secret_being_read() {
+fn the_watcher_detects_a_secret_being_read() {
     let place = watched(1);
     place.opened();
     place.run("cat .env sub/../id_rsa");

@@ -1,4 +1,4 @@
-//! The journal's files: events at the end of one, the last known state in another.
+//! The files of a journal: one with appended events, one with the last known state.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,4 @@
-//! What a journal knows: its events, the calls that are open, the workspace as it was last seen.
+//! The in-memory state of a journal: its events, the open calls, and the last known workspace.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The lines of a journal and of its index: the file format and nothing else.
+//! The file format of a journal and of its index.
 
 use pollux_domain::hex;
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_leads_out_of_the_root_is_refused() {
+    fn a_journal_line_outside_the_root_is_refused() {
         let line = r#"{"close":{"call":"c","unsure":false,"changes":[["../x",null,{"d":493}]]}}"#;
         assert!(serde_json::from_str::<LineWire>(line).unwrap().event().is_none());
     }

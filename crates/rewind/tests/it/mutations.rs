@@ -1,4 +1,4 @@
-//! Random trees, random mutations, and back.
+//! Random mutations of random trees are reverted.
 
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use pollux_rewind::{Conflicts, Reach, Target};
+use pollux_rewind::{ChangeScope, Conflicts, Target};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -123,7 +123,7 @@ fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<(
 }
 
 #[test]
-fn any_mutation_of_any_tree_is_taken_back() {
+fn any_mutation_of_any_tree_is_reverted() {
     let config = Config { cases: 96, failure_persistence: None, ..Config::default() };
     let several = |most| prop::collection::vec(mutation(), 0..most);
     let input = (several(25), several(12), several(12));
@@ -142,7 +142,7 @@ fn any_mutation_of_any_tree_is_taken_back() {
             let mut pictures = Vec::new();
             for (call, mutations) in [("one", &first), ("two", &second)] {
                 pictures.push(workspace.picture());
-                journal.before(&point(call), Reach::Workspace).unwrap();
+                journal.before(&point(call), ChangeScope::Workspace).unwrap();
                 run(mutations);
                 journal.after(call).unwrap();
             }

@@ -1,4 +1,4 @@
-//! A workspace to destroy, and a picture of it that owes nothing to the code under test.
+//! A workspace to destroy, and a picture of it that is independent of the code under test.
 
 use std::collections::BTreeMap;
 use std::fs;

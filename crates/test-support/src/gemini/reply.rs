@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The replies of the scripted server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A run that a test watches and interferes with.
+//! A running program that a test can watch and interrupt.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};

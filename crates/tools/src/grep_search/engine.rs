@@ -1,4 +1,4 @@
-//! Walks, searches in parallel, and keeps the result the same as if it had searched in order.
+//! Searches files in parallel, with results in the same order as a sequential search.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl FileMatches {
 }
 
 pub(super) enum SearchEnd {
-    Found(Vec<FileMatches>),
+    FoundFile(Vec<FileMatches>),
     Cancelled,
     TimedOut { millis: u128 },
 }
@@ -133,7 +133,7 @@ pub(super) fn search(
     if Instant::now() >= deadline {
         return Ok(SearchEnd::TimedOut { millis: TIMEOUT.as_millis() });
     }
-    Ok(SearchEnd::Found(found))
+    Ok(SearchEnd::FoundFile(found))
 }
 
 /// `no_ignore` opens what is merely uninteresting; `.geminiignore` names what nobody shall read.

@@ -1,4 +1,4 @@
-//! What is said about a search; the words are upstream's.
+//! Formats search results, in upstream's wording.
 
 use pollux_domain::tool::{Display, ToolOutcome};
 
@@ -6,12 +6,12 @@ use super::engine::{FileMatches, Query};
 use crate::workspace::Workspace;
 
 /// Where was searched, for what.
-pub(super) struct Place<'a> {
+pub(super) struct SearchPlace<'a> {
     pub(super) given: &'a str,
     pub(super) query: &'a Query,
 }
 
-impl Place<'_> {
+impl SearchPlace<'_> {
     /// A failure while searching is told as a result.
     pub(super) fn failed(&self, problem: &str) -> ToolOutcome {
         let text = format!("Error during grep search operation: {problem}");
@@ -25,14 +25,14 @@ impl Place<'_> {
         let mut names: Vec<String> = files.iter().map(|file| workspace.relative(&file.path)).collect();
         names.sort_unstable();
         let text = format!(
-            "Found {} files with matches for pattern \"{}\" {}{}:\n{}",
+            "FoundFile {} files with matches for pattern \"{}\" {}{}:\n{}",
             names.len(),
             self.query.pattern,
             self.place(),
             self.limit(names.len() as u64),
             names.join("\n")
         );
-        let summary = format!("Found {} files", names.len());
+        let summary = format!("FoundFile {} files", names.len());
         ToolOutcome::text(text, Display::List { summary, items: names })
     }
 
@@ -43,7 +43,7 @@ impl Place<'_> {
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text =
-            format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
+            format!("FoundFile {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
         let limit = self.limit(count);
         text.push_str(&limit);
         text.push_str(":\n---\n");
@@ -61,7 +61,7 @@ impl Place<'_> {
             text.push_str("---\n");
         }
         let limited = if limit.is_empty() { "" } else { " (limited)" };
-        let summary = format!("Found {count} {noun}{limited}");
+        let summary = format!("FoundFile {count} {noun}{limited}");
         ToolOutcome::text(text.trim(), Display::List { summary, items })
     }
 

@@ -1,4 +1,4 @@
-//! Where text goes on the page: line breaks, marks, capitals.
+//! Places text on the page: line breaks, list markers, capitals.
 
 /// Deeper nesting than this is not shown by more indentation.
 const MAX_DEPTH: usize = 12;

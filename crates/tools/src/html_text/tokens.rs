@@ -1,7 +1,7 @@
-//! HTML as a row of tokens: text, start tags, end tags.
+//! Splits HTML into tokens: text, start tags and end tags.
 //!
-//! Our own and small: the tables of a full HTML parser are thousands of pointers that every start of the
-//! program would have to relocate, for a tool that is rarely used. One pass, no tree, no state that grows.
+//! Our own small tokenizer: the tables of a full HTML parser contain thousands of pointers that every start of
+//! the program would have to relocate, for a tool that is rarely used. One pass, no tree, no growing state.
 
 /// A piece of a page.
 #[derive(Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! The last resort: lines that are nearly the ones looked for. The numbers are upstream's.
+//! Fuzzy matching of lines, the last resort of `replace`. The thresholds are upstream's.
 
 use super::distance::bounded;
 use super::ladder::{Block, Edit, Lines, Matched};

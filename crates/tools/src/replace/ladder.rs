@@ -1,5 +1,6 @@
-//! The ways in which a piece of text is looked for, from strict to forgiving. The first that finds anything
-//! decides. All work on text with `\n` as its only line end.
+//! The matching strategies of `replace`, from strict to lenient; the first that finds anything wins.
+//!
+//! All of them expect `\n` as the only line ending.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! When a text was not found: the place in the file that is most like it.
+//! Finds the lines most similar to a text that was not found, for the error message.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How much of each page is shown when all together would be too much.
+//! Divides the size limit among several pages.
 
 /// Upstream's words at a cut.
 const CUT: &str = "\n\n... [Content truncated due to size limit] ...";

@@ -1,4 +1,4 @@
-//! Fetching pages without the model, and their text.
+//! Fetches pages without the model and extracts their text.
 
 use futures_util::{StreamExt as _, stream};
 use pollux_net::guarded::{GuardedClient, Page};
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn files_on_github_are_fetched_themselves() {
+    fn github_blob_urls_are_fetched_as_raw_files() {
         let raw = |text: &str| raw_on_github(Url::parse(text).unwrap()).to_string();
         assert_eq!(
             raw("https://github.com/o/r/blob/main/src/a.rs#L3"),

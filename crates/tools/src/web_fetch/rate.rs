@@ -1,4 +1,4 @@
-//! How often one host is asked.
+//! Rate limit per host.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
-//! Directories held open, and what can be done to the names in them without following a link.
+//! Operations on open directories that never follow a link.
 //!
-//! A real path holds no symlinks. It is opened with `openat2` and `RESOLVE_NO_SYMLINKS` where the kernel has
-//! it, and otherwise one name at a time from a directory that is held open; either way a link that appears
-//! on the path after it was resolved ends the walk. Files are then reached from the open directory by a
+//! A real path contains no symlinks. It is opened with `openat2` and `RESOLVE_NO_SYMLINKS` where the kernel
+//! supports it, and otherwise one name at a time from an open directory; either way, a link that appears on the
+//! path after it was resolved makes the operation fail. Files are then reached from the open directory by a
 //! single name.
 
 use std::ffi::{OsStr, OsString};
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_with_their_kinds_and_links_are_not_followed() {
+    fn entries_have_kinds_and_links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let base = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir(base.join("folder")).unwrap();

@@ -1,4 +1,4 @@
-//! From what the model wrote to a real path.
+//! Resolves a path written by the model to a real path.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closed_names_are_recognised_in_every_disguise() {
+    fn protected_names_are_recognised_in_every_spelling() {
         for name in [
             ".git",
             ".GIT",

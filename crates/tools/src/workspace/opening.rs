@@ -1,4 +1,4 @@
-//! Opening a file for reading.
+//! Opens a file for reading.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};

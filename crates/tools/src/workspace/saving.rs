@@ -1,4 +1,4 @@
-//! Writing a file so that a reader, or a crash, sees the old content or the new one.
+//! Writes a file atomically: readers, or a crash, see either the old or the new content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};

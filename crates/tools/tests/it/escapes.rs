@@ -1,6 +1,6 @@
-//! Nothing that a tool is asked for reaches out of the workspace: random trees and paths for every file tool.
+//! No tool accesses files outside the workspace: random trees and paths for every file tool.
 //!
-//! `POLLUX_FUZZ_SECONDS` makes these tests run for that long instead of a few cases.
+//! `POLLUX_FUZZ_SECONDS` sets how long these tests run instead of a few cases.
 
 use std::collections::BTreeMap;
 use std::fs;

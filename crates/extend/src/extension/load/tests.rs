@@ -64,7 +64,7 @@ fn active(loaded: &Loaded) -> Vec<&str> {
 }
 
 #[test]
-fn all_are_found_and_a_broken_one_is_said_and_skipped() {
+fn all_extensions_are_found_and_a_broken_one_is_reported_and_skipped() {
     let scene = Scene::new();
     assert!(scene.load().all.is_empty());
     scene.extension("home/two", &simple("two"));
@@ -86,7 +86,7 @@ fn all_are_found_and_a_broken_one_is_said_and_skipped() {
 }
 
 #[test]
-fn two_of_one_name_are_an_error_that_names_both() {
+fn two_extensions_of_the_same_name_are_an_error_naming_both() {
     let scene = Scene::new();
     scene.extension("home/a", &simple("same"));
     scene.extension("home/b", &simple("same"));
@@ -118,7 +118,7 @@ fn rules_settings_and_the_flag_decide_what_is_active() {
 
 #[cfg(unix)]
 #[test]
-fn a_linked_extension_is_used_where_it_lies_and_a_bare_link_is_refused() {
+fn a_linked_extension_is_used_in_place_and_a_bare_link_is_refused() {
     let scene = Scene::new();
     scene.extension(
         "src/mine",
@@ -210,7 +210,7 @@ fn context_files_that_exist_are_found() {
 
 /// Extensions that people publish, in their structure and in our words.
 #[test]
-fn the_shapes_of_public_extensions_load_without_a_word() {
+fn public_extension_layouts_load_without_warnings() {
     let scene = Scene::new();
     let setting =
         |name: &str, variable: &str| json!({"name": name, "description": "(Optional)", "envVar": variable});

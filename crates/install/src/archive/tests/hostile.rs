@@ -1,5 +1,5 @@
-//! Archives made to reach out of the folder. Around the folder lies a tree whose every change shows, also one that
-//! was undone: the time of a folder changes with each name that comes or goes.
+//! Archives made to escape from the folder. The folder is inside a tree in which every change is detected, even
+//! one that was undone: the time of a folder changes with each name that is added or removed.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -104,7 +104,7 @@ fn ladder(last: Item<'static>) -> Vec<Item<'static>> {
 }
 
 #[test]
-fn a_ladder_of_links_reaches_nothing() {
+fn a_chain_of_links_does_not_escape() {
     for last in [
         Item::Link(b"d/u4/.config/autostart/evil.desktop", "../../x"),
         Item::File(b"d/u4/.config/autostart/evil.desktop", b"[Desktop Entry]"),
@@ -191,7 +191,7 @@ fn overridden(key: &str, value: &str, item: Item<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn names_that_come_in_further_headers_are_judged_too() {
+fn names_in_extension_headers_are_checked_too() {
     for name in ["../../../../.bashrc", "/etc/evil", "a/../../../x"] {
         for bytes in [long_named(name.as_bytes(), &[]), overridden("path", name, Item::File(b"good", b"x"))] {
             Tripwire::new().unpack(&bytes, &Limits::default()).unwrap_err();
@@ -222,7 +222,7 @@ fn a_zip_cannot_smuggle_special_files_in_by_their_mode() {
 }
 
 #[test]
-fn folders_that_only_paths_name_count_as_well() {
+fn implicit_folders_count_towards_the_limit() {
     let items: Vec<Item<'_>> = vec![Item::File(b"a/b/c/d/e/f", b"x")];
     for bytes in [zip_of(&items), tar_of(&items)] {
         let said = Tripwire::new().unpack(&bytes, &SMALL).unwrap_err().to_string();

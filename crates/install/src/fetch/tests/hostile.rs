@@ -1,4 +1,4 @@
-//! Repositories and folders made to reach out, with real git.
+//! Repositories and folders made to escape, with real git.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -85,7 +85,7 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
 
 /// Ten trees, each of which holds the one before ten times: a few hundred bytes that stand for 10^10 files.
 #[tokio::test]
-async fn a_repository_that_unfolds_without_end_is_not_checked_out() {
+async fn a_git_bomb_is_not_checked_out() {
     let remote = Remote::new().await;
     let blob = remote.git(&["hash-object", "-w", "SKILL.md"]).await;
     let mut object = format!("100644 blob {blob}");
@@ -180,7 +180,7 @@ async fn an_address_is_never_an_option() {
 }
 
 #[test]
-fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
+fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     let home = tempfile::tempdir().unwrap();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     executable(&from.join("run"), "x");
@@ -220,7 +220,7 @@ fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
 
 /// A place in the target that is a link already is an obstacle, not a way.
 #[test]
-fn a_copy_does_not_go_through_what_lies_in_the_target() {
+fn a_copy_does_not_follow_links_in_the_target() {
     let home = tempfile::tempdir().unwrap();
     let (from, to, outside) = (home.path().join("from"), home.path().join("to"), home.path().join("outside"));
     write(&from.join("sub/file"), "x");

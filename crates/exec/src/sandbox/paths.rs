@@ -1,4 +1,4 @@
-//! What a sandboxed command may write, what it may not see and what it may not change.
+//! The paths that a sandboxed command may write, must not see or must not change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ const GEMINI_SECRETS: &[&str] = &[
     "settings.json",
 ];
 
-/// Places where daemons listen outside `/run` and homes.
+/// SandboxPaths where daemons listen outside `/run` and homes.
 const SOCKETS: &[&str] = &[
     "/var/lib/incus/unix.socket",
     "/var/lib/lxd/unix.socket",
@@ -129,7 +129,7 @@ pub enum RootError {
 
 /// All the places that matter; real paths, except for those that do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SandboxPaths {
     /// Trees and files that can be written, the workspace first.
     pub(super) writable: Vec<PathBuf>,
     /// Folders for temporary files.
@@ -143,7 +143,7 @@ pub(super) struct Places {
     pub(super) homes: Vec<PathBuf>,
 }
 
-impl Places {
+impl SandboxPaths {
     pub(super) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
         let homes: Vec<PathBuf> = distinct(request.homes.iter().map(|home| real(home)));
         let roots = distinct(request.roots.iter().map(|root| real(root)));
