@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// RecordKind says most about a call, most telling first; never the contents of files.
+/// What says most about a call, most telling first; never the contents of files.
 const KEYS: [&str; 17] = [
     "file_path",
     "filePath",

@@ -21,7 +21,7 @@ use crate::lines;
 use crate::session::{Args, Facts, Record, RecordKind, RecordSink};
 use branch::{Kept, mark};
 
-/// RecordKind Claude Code itself puts where the user's words stand.
+/// What Claude Code itself puts where the user's words stand.
 const NOT_THE_USERS: [&str; 14] = [
     "<command-name>",
     "<command-message>",

@@ -119,7 +119,7 @@ fn id_in_name(name: &str) -> &str {
     stem.len().checked_sub(36).and_then(|start| stem.get(start..)).unwrap_or_default()
 }
 
-/// RecordKind users called their sessions; the last line of each counts.
+/// What users called their sessions; the last line of each counts.
 fn names(root: &Path) -> HashMap<String, String> {
     let mut names = HashMap::new();
     let index = root.join("session_index.jsonl");
@@ -240,7 +240,7 @@ impl Reader {
 fn take_event(payload: Field<'_>, teller: &mut RecordSink<'_>) {
     let Some(event) = json::parse::<Event<'_>>(payload) else { return };
     match json::text(event.kind).as_deref() {
-        // RecordKind was said is in the response items as well.
+        // What was said is in the response items as well.
         Some("error" | "stream_error") => {
             let text = json::text(event.message).unwrap_or_default();
             teller.record(RecordKind::Error(text.trim()));

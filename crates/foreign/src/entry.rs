@@ -45,7 +45,7 @@ pub struct ForeignEntry {
     /// Which session of a database it is; `None` where the file is the session.
     pub within: Option<String>,
     pub stamp: Stamp,
-    /// RecordKind the session is called, where that is told outside of it.
+    /// What the session is called, where that is told outside of it.
     pub(crate) name: Option<String>,
 }
 

@@ -40,7 +40,7 @@ fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// RecordKind tells one state of a file from the next; `None` if it is no regular file.
+/// What tells one state of a file from the next; `None` if it is no regular file.
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::symlink_metadata(path).ok()?;
     metadata.is_file().then(|| Stamp::from(&metadata))

@@ -23,7 +23,7 @@ pub struct ForeignSession {
     pub path: PathBuf,
     /// The folder it was held in.
     pub project: Option<PathBuf>,
-    /// RecordKind the agent or the user called it.
+    /// What the agent or the user called it.
     pub title: Option<String>,
     /// One line; may be empty.
     pub first_user: String,
@@ -105,7 +105,7 @@ impl Args<'_> {
     }
 }
 
-/// RecordKind a store says of a session beside its records.
+/// What a store says of a session beside its records.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) id: Option<String>,

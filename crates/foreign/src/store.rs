@@ -24,7 +24,7 @@ pub struct ForeignStore {
 #[derive(Debug, Default)]
 pub struct ForeignListing {
     pub sessions: Vec<ForeignSession>,
-    /// RecordKind is a session by its name, and why it could not be read.
+    /// What is a session by its name, and why it could not be read.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -88,7 +88,7 @@ impl ForeignStore {
         self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
     }
 
-    /// RecordKind was said and done, without what the user took back.
+    /// What was said and done, without what the user took back.
     pub fn conversation(&self, entry: &ForeignEntry) -> Result<Vec<ForeignMessage>, ReadError> {
         let mut conversation = Conversation::default();
         self.replay(entry, Branches::Last, &mut |record| conversation.add(record))?;

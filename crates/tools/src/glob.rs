@@ -222,7 +222,7 @@ impl Call {
             }
             return ToolOutcome::text(text, Display::Text("No files found".to_owned()));
         }
-        let mut text = format!("FoundFile {} file(s) matching \"{pattern}\"{place}", hits.len());
+        let mut text = format!("Found {} file(s) matching \"{pattern}\"{place}", hits.len());
         if ignored > 0 {
             text.push_str(&format!(" ({ignored} additional files were ignored)"));
         }
@@ -237,7 +237,7 @@ impl Call {
                 hits.len() - MAX_LISTED
             ));
         }
-        ToolOutcome::text(text, Display::Text(format!("FoundFile {} matching file(s)", hits.len())))
+        ToolOutcome::text(text, Display::Text(format!("Found {} matching file(s)", hits.len())))
     }
 }
 

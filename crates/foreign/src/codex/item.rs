@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::json::{self, Field};
 use crate::session::{Args, RecordKind, RecordSink};
 
-/// RecordKind Codex itself puts where the user's words stand. Other tags are the user's.
+/// What Codex itself puts where the user's words stand. Other tags are the user's.
 const NOT_THE_USERS: [&str; 19] = [
     "<environment_context>",
     "<environments>",
@@ -64,7 +64,7 @@ struct Piece<'a> {
     text: Field<'a>,
 }
 
-/// RecordKind older releases wrote as the output of a command: JSON in a string.
+/// What older releases wrote as the output of a command: JSON in a string.
 #[derive(Deserialize)]
 struct Output {
     #[serde(default)]
@@ -201,7 +201,7 @@ fn exit_code(text: &str) -> Option<i64> {
     })
 }
 
-/// RecordKind stands in place of an output when the call did not run.
+/// What stands in place of an output when the call did not run.
 fn is_refusal(text: &str) -> bool {
     let starts =
         ["failed to parse function arguments", "unsupported call", "execution error", "exec_command failed"];

@@ -6,7 +6,7 @@ use super::prefix;
 use crate::rule::{Condition, Rule};
 use crate::shell::Part;
 
-/// WorkingDirs of rules in the sorted list, by the program that their prefix names.
+/// Positions of rules in the sorted list, by the program that their prefix names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProgramIndex {
     by_program: HashMap<String, Vec<usize>>,

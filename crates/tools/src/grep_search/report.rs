@@ -25,14 +25,14 @@ impl SearchPlace<'_> {
         let mut names: Vec<String> = files.iter().map(|file| workspace.relative(&file.path)).collect();
         names.sort_unstable();
         let text = format!(
-            "FoundFile {} files with matches for pattern \"{}\" {}{}:\n{}",
+            "Found {} files with matches for pattern \"{}\" {}{}:\n{}",
             names.len(),
             self.query.pattern,
             self.place(),
             self.limit(names.len() as u64),
             names.join("\n")
         );
-        let summary = format!("FoundFile {} files", names.len());
+        let summary = format!("Found {} files", names.len());
         ToolOutcome::text(text, Display::List { summary, items: names })
     }
 
@@ -43,7 +43,7 @@ impl SearchPlace<'_> {
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text =
-            format!("FoundFile {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
+            format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
         let limit = self.limit(count);
         text.push_str(&limit);
         text.push_str(":\n---\n");
@@ -61,7 +61,7 @@ impl SearchPlace<'_> {
             text.push_str("---\n");
         }
         let limited = if limit.is_empty() { "" } else { " (limited)" };
-        let summary = format!("FoundFile {count} {noun}{limited}");
+        let summary = format!("Found {count} {noun}{limited}");
         ToolOutcome::text(text.trim(), Display::List { summary, items })
     }
 
