@@ -21,14 +21,14 @@ use tokio::time::timeout;
 
 use crate::agent::Setup;
 
-/// Runs a command of a definition (`!command`) and gives what it prints.
+/// Runs a command of a definition (`!command`) and returns its output.
 pub type RunCommand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// How long such a command may take; upstream's value.
+/// Time limit of a credential command; upstream's value.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 const API_KEY: &str = "X-API-Key";
 
-/// Why there is nothing to be let in with. No text holds a secret.
+/// Why credentials are not available. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error("Environment variable '{0}' is not set or is empty. Please set it before using this agent.")]
@@ -59,7 +59,7 @@ pub(crate) enum AccessError {
 pub(crate) struct Access {
     name: String,
     auth: Option<RemoteAuth>,
-    /// The only origin that may see them; `None` where the definition itself says where to call.
+    /// The only origin that may receive them; `None` where the definition itself names the URL.
     own: Option<Url>,
     setup: Arc<Setup>,
     way: Mutex<Option<CredentialSource>>,
@@ -110,7 +110,7 @@ impl Access {
         }
     }
 
-    /// The agent refused what was sent: whether [`Self::headers`] now has something else.
+    /// Called when the agent refused the credentials: whether [`Self::headers`] now returns different ones.
     pub(crate) async fn refused(&self, sent: &HeaderMap, url: &Url) -> Result<bool, AccessError> {
         let Some(auth) = &self.auth else { return Ok(false) };
         match self.known() {
@@ -124,7 +124,7 @@ impl Access {
                 }
                 None => Ok(false),
             },
-            // What cannot have changed is not sent again.
+            // Static credentials are not resent.
             Some(CredentialSource::Fixed(before)) => match self.remember(self.make(auth, url).await?) {
                 CredentialSource::Fixed(now) => Ok(now != before),
                 CredentialSource::Google(_) | CredentialSource::OAuth(_) => Ok(true),
@@ -185,7 +185,7 @@ impl Access {
         CredentialSource::OAuth(ServerAccess::oauth(self.setup.oauth.clone(), server))
     }
 
-    /// What a value of a definition stands for.
+    /// Resolves a value of a definition.
     async fn value(&self, written: &str) -> Result<String, AccessError> {
         if written.starts_with("$$") || written.starts_with("!!") {
             return Ok(written.chars().skip(1).collect());
@@ -220,7 +220,7 @@ fn one(name: &str, value: &str) -> Result<HeaderMap, AccessError> {
     Ok(HeaderMap::from_iter([(header, value)]))
 }
 
-/// An error with what is behind it, on one line.
+/// An error with its causes, on one line.
 fn source(error: &dyn std::error::Error) -> AccessError {
     let mut text = error.to_string();
     let mut next = error.source();

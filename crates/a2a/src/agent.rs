@@ -24,15 +24,15 @@ use crate::reply::{Reply, TaskState};
 
 /// How long one call may take in all, whatever the server sends meanwhile.
 const MAX_CALL: Duration = Duration::from_secs(2 * 60 * 60);
-/// How long an agent is given to acknowledge that a task is no longer wanted.
+/// How long to wait for the acknowledgement of a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks at an answer that grows.
+/// Interval between updates of a growing answer.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two questions about a task: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// What calls need from the program.
+/// Services that calls need.
 pub struct Setup {
     pub http: ClientOptions,
     pub env: Env,
@@ -77,7 +77,7 @@ struct OpenAgent {
     card: Card,
 }
 
-/// What the next message has to refer to.
+/// The ids that the next message refers to.
 #[derive(Debug, Clone, Default)]
 struct ConversationIds {
     context: Option<String>,
@@ -157,7 +157,7 @@ impl Agent {
         };
         match heard {
             Ok(()) => self.outcome(&answer),
-            // What was said before is not lost.
+            // Earlier output is kept.
             Err(RemoteError::Failed(why)) if !answer.text().is_empty() => {
                 Err(RemoteError::Failed(format!("{}\n\n{why}", answer.text())))
             }
@@ -165,7 +165,7 @@ impl Agent {
         }
     }
 
-    /// Sends the message and takes in what comes back, until the agent is done or waits.
+    /// Sends the message and processes events until the agent is done or waits.
     async fn listen(
         &self,
         link: &Link<'_>,
@@ -181,7 +181,7 @@ impl Agent {
             let last = reply.is_last();
             self.remember(&reply);
             answer.take(reply);
-            // The whole text is shown each time, so not for every word.
+            // Each update shows the complete text, so updates are limited.
             if last || answer.has_text() && shown.is_none_or(|shown| shown.elapsed() >= UPDATE_INTERVAL) {
                 shown = Some(Instant::now());
                 live(&answer.text());
@@ -255,7 +255,7 @@ impl Agent {
         }
     }
 
-    /// Tells the agent that its task is no longer wanted. It need not listen.
+    /// Cancels the task at the agent, without waiting for success.
     async fn cancel_task(&self) {
         let task = self.talk().task.take();
         let (Some(task), Some(OpenAgent { http, card })) = (task, self.opened.get()) else { return };

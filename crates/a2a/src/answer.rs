@@ -13,7 +13,7 @@ const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";
 const AUTH_REQUIRED: &str = "[Authorization Required] The agent has indicated it requires authorization to proceed. \
                              Please follow the agent's instructions.";
 
-/// What an agent has said so far.
+/// The answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerText {
     messages: Vec<String>,
@@ -61,7 +61,7 @@ impl AnswerText {
         }
     }
 
-    /// Whether anything came at all.
+    /// Whether any event arrived.
     pub(crate) fn is_heard(&self) -> bool {
         self.heard
     }
@@ -71,7 +71,7 @@ impl AnswerText {
         self.size > 0 || !self.messages.is_empty()
     }
 
-    /// How the task stands, as far as was said.
+    /// The last known state of the task.
     pub(crate) fn state(&self) -> Option<TaskState> {
         self.state
     }
@@ -120,7 +120,7 @@ impl AnswerText {
         }
     }
 
-    /// As much of a text as may still be kept when `gone` bytes go, without what controls a terminal.
+    /// The part of a text that fits when `gone` bytes are freed, without terminal control characters.
     fn room_for(&mut self, text: &str, gone: usize) -> String {
         let room = MAX_TEXT.saturating_sub(self.size - gone);
         let text = plain(text);

@@ -4,7 +4,7 @@ use pollux_domain::terminal_text::{one_line, plain};
 use reqwest::Url;
 use serde::Deserialize;
 
-/// Most characters of what an agent says of itself, and of its skills.
+/// Length limits of an agent's description, and of its skills.
 const DESCRIPTION: usize = 2_000;
 const SKILL: usize = 300;
 const MAX_SKILLS: usize = 30;
@@ -38,7 +38,7 @@ pub(crate) enum Transport {
 /// How messages are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// 0.3, and what names none.
+    /// 0.3, and cards without a version.
     Old,
     /// 1.0
     One,
@@ -181,7 +181,7 @@ fn called(url: &str, from: Option<&Url>) -> Result<Url, CardError> {
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
         .ok_or_else(bad)?;
     match from {
-        // A card could make us speak to what only this machine can reach.
+        // A card could make us call services that only this machine can reach.
         Some(from) if from.host() != parsed.host() && parsed.scheme() != "https" => {
             Err(CardError::Elsewhere {
                 card: from.origin().ascii_serialization(),

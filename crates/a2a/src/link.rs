@@ -18,7 +18,7 @@ use crate::reply::Reply;
 
 /// How long a server may be silent; upstream's value.
 const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Most bytes of a card, of one event, and of a whole answer.
+/// Size limits of a card, of one event, and of a complete answer.
 pub(crate) const MAX_CARD: usize = 1024 * 1024;
 const MAX_EVENT: usize = 8 * 1024 * 1024;
 const MAX_ANSWER: usize = 128 * 1024 * 1024;
@@ -50,7 +50,7 @@ pub(crate) enum LinkError {
     Access(#[from] AccessError),
 }
 
-/// What reaches one agent.
+/// The connection to one agent.
 pub(crate) struct Link<'a> {
     pub(crate) http: &'a Client,
     pub(crate) access: &'a Access,
@@ -136,7 +136,7 @@ impl Link<'_> {
         })
     }
 
-    /// How a task stands now.
+    /// Queries the state of a task.
     pub(crate) async fn task(&self, endpoint: &Endpoint, id: &str) -> Result<Reply, LinkError> {
         let document = match endpoint.transport {
             Transport::JsonRpc => {
@@ -236,7 +236,7 @@ impl Link<'_> {
         sent.map_err(|error| LinkError::Unreachable { origin: origin(url), why: describe(&error).message })
     }
 
-    /// The answer, unless its status says that there is none.
+    /// The response, or an error for a failure status.
     async fn accepted(&self, response: Response, url: &Url) -> Result<Response, LinkError> {
         let (status, origin) = (response.status().as_u16(), origin(url));
         match status {
@@ -397,7 +397,7 @@ fn result(mut answer: Value) -> Result<Value, LinkError> {
     Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
 }
 
-/// What a server's error says.
+/// The message of a server error.
 fn complaint(error: &Value) -> Option<String> {
     let inner = error.get("error").filter(|inner| inner.is_object()).unwrap_or(error);
     let text = ["message", "detail", "title"].iter().find_map(|key| inner.get(key).and_then(Value::as_str));

@@ -24,7 +24,7 @@ pub(crate) struct Message {
     pub(crate) text: String,
 }
 
-/// Who wrote a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     User,
@@ -52,7 +52,7 @@ pub(crate) struct Artifact {
     pub(crate) text: String,
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskState {
     /// Submitted, working, or something that this version does not know.
@@ -67,7 +67,7 @@ pub(crate) enum TaskState {
 }
 
 impl TaskState {
-    /// Nothing more will come of the task.
+    /// Whether the task has ended.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
@@ -93,7 +93,7 @@ impl TaskState {
 }
 
 impl Reply {
-    /// Reads one event; `None` for what this version does not know.
+    /// Parses one event; `None` for unknown ones.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let kind = value.get("kind").and_then(Value::as_str);
         let held =
@@ -114,7 +114,7 @@ impl Reply {
                 } else if let Some(held) = held(&["artifactUpdate"]) {
                     artifact_update(held)
                 } else {
-                    // A task by itself, as an answer to a question about it.
+                    // A bare task, in response to a query.
                     held(&["status"])
                         .filter(|_| value.get("id").is_some())
                         .map(|_| Self::Task(Task::read(value)))
@@ -123,7 +123,7 @@ impl Reply {
         }
     }
 
-    /// What is to be remembered for the next message.
+    /// The ids to remember for the next message.
     pub(crate) fn ids(&self) -> &Ids {
         match self {
             Self::Message(message) => &message.ids,
@@ -132,7 +132,7 @@ impl Reply {
         }
     }
 
-    /// How the task stands, if the event tells.
+    /// The state of the task, if the event contains it.
     pub(crate) fn state(&self) -> Option<TaskState> {
         match self {
             Self::Task(task) => Some(task.status.state),

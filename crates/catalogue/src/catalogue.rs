@@ -46,15 +46,15 @@ impl Catalogue {
         self.file.is_some()
     }
 
-    /// Brings the index up to date with these sources, which from now on are what is listed and searched.
-    /// Only files that changed are read.
+    /// Updates the index from these sources, which are listed and searched from now on. Only changed files are
+    /// read.
     pub fn refresh(&mut self, sources: &[Source], progress: &mut dyn FnMut(Progress)) -> Refreshed {
         self.sources = sources.to_vec();
         self.has_texts = false;
         self.attempt(&mut |catalogue| catalogue.try_refresh(progress))
     }
 
-    /// Makes these sources what is listed, as the index knows them already; no file is looked at.
+    /// Selects these sources for listing as the index knows them; no file is read.
     pub fn look_at(&mut self, sources: &[Source]) {
         self.sources = sources.to_vec();
         self.has_texts = false;
@@ -74,7 +74,7 @@ impl Catalogue {
         self.attempt(&mut |catalogue| listing::list(catalogue.connected()?, &catalogue.scopes, filter))
     }
 
-    /// What holds all these words, best first; the last word may be a beginning, `"…"` is a phrase.
+    /// Messages that contain all these words, best first; the last word may be a prefix, `"…"` is a phrase.
     pub fn search(&mut self, words: &str, filter: &Filter, now: Timestamp) -> Vec<Hit> {
         self.attempt(&mut |catalogue| {
             search::search(catalogue.connected()?, &catalogue.scopes, words, filter, now)

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Put between letters of scripts that do not separate words, so that each is a word of its own. Shown as
-/// nothing, and no letter to the index.
+/// Inserted between letters of unspaced scripts, so that each is a separate word. Invisible, and not a letter
+/// for the index.
 pub(crate) const GAP: char = '\u{200b}';
 /// Shorter ones begin too many words to say anything; those of this length the index knows by heart.
 const MIN_BEGINNING: usize = 3;
@@ -52,7 +52,7 @@ fn pieces(typed: &str) -> Vec<Piece> {
             pieces.extend(words.map(|word| Piece { text: word.to_owned(), is_phrase: false }));
         }
     }
-    // What has no letters is nothing to the index.
+    // Text without letters is not indexed.
     pieces.retain(|piece| piece.text.chars().any(char::is_alphanumeric));
     pieces.truncate(MAX_WORDS);
     pieces

@@ -29,20 +29,20 @@ pub struct Progress {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// What a list shows.
+    /// The listed facts.
     Sessions,
     /// The words in them.
     Texts,
 }
 
-/// What a refresh did.
+/// The result of a refresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refreshed {
     /// How many files were read.
     pub read: usize,
     /// How many sessions are gone.
     pub dropped: usize,
-    /// What is a session by its name, and why it could not be read; also of earlier refreshes.
+    /// Files that look like sessions but could not be read, with the reason; also from earlier refreshes.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -95,7 +95,7 @@ struct Known {
 /// By scope, path and place within. Paths are bytes here: as paths they are dearer to compare.
 type AllKnown = HashMap<(i64, OsString, String), Known>;
 
-/// What the index knows and, looked up at the same time, what is there of each scope.
+/// The indexed sessions and, looked up in parallel, the existing ones of each scope.
 fn known_and_found(
     connection: &Connection,
     sources: &[Source],
@@ -189,7 +189,7 @@ fn read(
     if batch.is_empty() { Ok(()) } else { write(&mut batch) }
 }
 
-/// What was read, or why nothing was.
+/// The facts read, or why reading failed.
 type Summary = std::result::Result<IndexRecord, String>;
 
 fn write_batch(transaction: &Transaction<'_>, batch: &[(&Job, Summary)]) -> Result<()> {

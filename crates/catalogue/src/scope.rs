@@ -16,7 +16,7 @@ pub(crate) struct Scope {
     pub(crate) path: PathBuf,
 }
 
-/// What is listed and searched.
+/// The listed and searched scopes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scopes(pub(crate) Vec<Scope>);
 

@@ -61,7 +61,7 @@ impl Origin {
     }
 }
 
-/// A session that is there, not yet read.
+/// An existing session, not yet read.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundSession {
     pub(crate) path: PathBuf,
@@ -118,7 +118,7 @@ pub(crate) fn found(
     Some(FoundSession { path, within, stamp: Stamp::default(), place })
 }
 
-/// The store that a scope stands for.
+/// The store of a scope.
 pub(crate) fn store<'a>(sources: &'a [Source], scope: &Scope) -> Option<&'a ForeignStore> {
     sources.iter().find_map(|source| match source {
         Source::Foreign(store)

@@ -94,7 +94,7 @@ fn texts(job: &Job) -> Vec<Text> {
     if let Some(summary) = &job.summary {
         collected.add(HitKind::Title, "", None, summary);
     }
-    // What cannot be read any more is found out by the next refresh.
+    // Files that cannot be read any more are handled by the next refresh.
     match &job.found.place {
         SessionStore::Own => {
             let _ = visit_texts(&job.found.path, &mut |kind, message, time, text| {
@@ -145,7 +145,7 @@ impl Collected {
     }
 }
 
-/// Without control characters, two of which mark what was found.
+/// Without control characters, two of which mark matches.
 fn plain(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     let is_bad = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
 
     fn write(&mut self) -> Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Removed first: the index wants rising numbers within one transaction.
+        // Removed first: the index requires ascending numbers within one transaction.
         for (job, _) in &self.waiting {
             remove(&transaction, job.id)?;
         }

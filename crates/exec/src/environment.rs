@@ -44,7 +44,7 @@ const ALWAYS_KEPT: &[&str] = &[
     "TRIGGERING_ACTOR",
 ];
 
-/// Upstream's list of names that redaction removes although no word in them says so.
+/// Upstream's list of names that redaction removes although they contain no secret word.
 const NEVER_KEPT: &[&str] = &[
     "CLIENT_ID",
     "DB_URI",
@@ -63,7 +63,7 @@ const NEVER_KEPT: &[&str] = &[
 const SECRET_WORDS: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
 
-/// Endings of names that hold a credential wherever they come from.
+/// Endings of names that always mean a credential.
 const CREDENTIAL_ENDINGS: &[&str] = &[
     "_TOKEN",
     "_SECRET",
@@ -79,8 +79,8 @@ const CREDENTIAL_ENDINGS: &[&str] = &[
 ];
 const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
-/// Variables that change what a command line means: bash reads start-up code, options, functions or
-/// folders from them, and the others add options to programs. Whoever judged the line did not see them.
+/// Variables that change the meaning of a command line: bash reads startup code, options, functions or folders
+/// from them, and the others add options to programs. The approval did not take them into account.
 const CHANGES_COMMANDS: &[&str] = &[
     "BASHOPTS",
     "BASH_COMPAT",
@@ -103,14 +103,14 @@ const CHANGES_COMMANDS: &[&str] = &[
     "PROMPT_COMMAND",
     "PS0",
     "PS4",
-    // Not wrong, but a path with links in it would make `cd ..` lead elsewhere than the folder above.
+    // Not wrong, but with a path that contains links `cd ..` would not lead to the parent folder.
     "PWD",
     "RIPGREP_CONFIG_PATH",
     "SHELLOPTS",
     "TAR_OPTIONS",
     "TMOUT",
 ];
-/// bash imports functions from variables with such names; they come before programs.
+/// bash imports functions from variables with this prefix; they take precedence over programs.
 const FUNCTIONS: &str = "BASH_FUNC_";
 
 /// They may name descriptors that the program's own parent gave it and that no child gets.
@@ -218,7 +218,7 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
         && !SECRET_WORDS.iter().any(|word| upper.contains(word))
 }
 
-/// Whether a variable holds a credential; the name is in capitals.
+/// Whether a variable contains a credential; the name is in capitals.
 pub(crate) fn is_credential(upper: &str, value: &str) -> bool {
     CREDENTIAL_ENDINGS.iter().any(|ending| upper.ends_with(ending))
         || CREDENTIAL_NAMES.contains(&upper)

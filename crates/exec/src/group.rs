@@ -14,7 +14,7 @@ use crate::sandbox::tripwire::Armed;
 pub(crate) struct Group {
     id: i32,
     armed: bool,
-    /// What lasts as long as the group.
+    /// Resources that live as long as the group.
     #[cfg(target_os = "linux")]
     _watched: Option<Armed>,
 }

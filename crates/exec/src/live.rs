@@ -9,9 +9,9 @@ use pollux_domain::terminal_text::Stripper;
 
 /// At most twenty updates in a second.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// At most this much of what was printed between two updates is shown: the latest, and how much came before it.
+/// Limit of output shown per update: the latest part, and the number of bytes before it.
 const UPDATE_BYTES: usize = 16 << 10;
-/// A NUL among the first bytes marks binary output, which nobody wants to watch.
+/// A NUL among the first bytes marks binary output, which is not worth showing.
 const SNIFF_BYTES: usize = 512;
 
 /// Gathers output and hands it on as text.
@@ -66,7 +66,7 @@ impl<'a> LiveFeed<'a> {
         (!self.pending.is_empty()).then_some(self.next)
     }
 
-    /// Hands on what is there, except for the first bytes of a character whose rest has not come yet.
+    /// Passes on the buffered bytes, except for an incomplete character at the end.
     pub(crate) fn flush(&mut self) {
         let incomplete = incomplete_suffix(&self.pending);
         let rest = self.pending.split_off(self.pending.len() - incomplete);

@@ -63,7 +63,8 @@ pub fn user() -> u32 {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
 pub(crate) fn mark_all_descriptors() -> bool {
-    // SAFETY: a system call with three numbers. It closes nothing, it only says what exec is to close.
+    // SAFETY: a system call with three numbers. It closes nothing; it only marks descriptors to be closed at
+    // exec.
     unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
 }
 

@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::program::Program;
 use crate::shell::{Ending, ending_of};
 
-/// How long it may take to end by itself once its input is closed.
+/// How long it may take to exit once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(100);
 /// How long it may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_millis(200);

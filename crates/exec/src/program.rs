@@ -25,7 +25,7 @@ use crate::starters;
 const DRAIN_LIMIT: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes of each stream that are allowed where nothing else is said.
+/// Default limit of bytes per stream.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
 /// A program to start.
@@ -36,11 +36,11 @@ pub struct Program {
     pub directory: PathBuf,
     /// Everything the child sees; see [`crate::environment`].
     pub environment: Vec<(String, String)>,
-    /// What [`run`] writes to its stdin. A partner is written to while it runs.
+    /// The input that [`run`] writes to stdin. A piped child is written to while it runs.
     pub input: Vec<u8>,
     /// How long [`run`] lets it run. A partner runs until it is ended.
     pub time_limit: Option<Duration>,
-    /// Bytes of stdout and of stderr that [`run`] takes. A partner's are read by whoever talks to it.
+    /// Bytes of stdout and of stderr that [`run`] accepts. The output of a piped child is read by its owner.
     pub output_limit: usize,
     /// The borders it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
@@ -76,7 +76,7 @@ impl Program {
     }
 }
 
-/// What a program printed and how it ended.
+/// The output of a program and how it ended.
 #[derive(Debug)]
 pub struct ProgramEnd {
     pub ending: ProgramEnding,
@@ -95,12 +95,12 @@ pub enum ProgramEnding {
     TooMuchOutput,
 }
 
-/// What happens with output beyond [`Program::output_limit`].
+/// How to handle output beyond [`Program::output_limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     /// The program is ended.
     Ends,
-    /// It is read and dropped: how the program exits matters more than all it says.
+    /// It is read and dropped: the exit code matters more than the output.
     Dropped,
 }
 
@@ -116,7 +116,7 @@ pub async fn run(
     run_with(program, Excess::Ends, background, cancel).await
 }
 
-/// As [`run`], with a choice of what too much output means.
+/// Like [`run`], with a choice of how to handle too much output.
 pub async fn run_with(
     program: &Program,
     excess: Excess,
@@ -186,7 +186,7 @@ async fn talk(
                 return if fits { ending(child.wait().await) } else { ProgramEnding::TooMuchOutput };
             }
             status = child.wait() => {
-                // A grandchild may hold the pipes open for days.
+                // A grandchild may keep the pipes open for days.
                 let fits = timeout_at(Instant::now() + DRAIN_LIMIT, &mut read).await.unwrap_or(true);
                 return if fits { ending(status) } else { ProgramEnding::TooMuchOutput };
             }
@@ -194,7 +194,7 @@ async fn talk(
     }
 }
 
-/// Whether it may go on: all of it fitted, or what did not may be dropped.
+/// Whether to continue: all of it fitted, or the excess may be dropped.
 async fn read_up_to(
     pipe: Option<impl AsyncRead + Unpin>,
     into: &mut Vec<u8>,
@@ -274,7 +274,7 @@ mod tests {
         let end = shell("sleep 1000 & echo $!", |_| {}).await;
         assert_eq!(end.ending, ProgramEnding::Exited(0));
         let pid: u32 = String::from_utf8(end.stdout).unwrap().trim().parse().unwrap();
-        // Until it is collected by whoever inherited it, it may still be listed as dead.
+        // Until its new parent collects it, it may still be listed as dead.
         let is_alive = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z") && !state.contains(") X")

@@ -36,14 +36,14 @@ use paths::SandboxPaths;
 
 pub use paths::RootError;
 
-/// What a sandbox is made for.
+/// The parameters of a sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The workspace's directories.
     pub roots: Vec<PathBuf>,
-    /// Further places commands may write, by the user's wish; what is hidden there comes to light.
+    /// Additional writable paths from the user's settings; hidden paths in them become visible.
     pub allowed: Vec<PathBuf>,
-    /// The user's home, and the one the program was told to use if that is another.
+    /// The user's home, and the program's home if it is a different one.
     pub homes: Vec<PathBuf>,
     /// The user's `.gemini` folder.
     pub gemini_dir: PathBuf,
@@ -97,7 +97,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a sandbox keeps its commands from, for screens and reports.
+/// The restrictions of a sandbox, for display and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confinement {
     pub level: Level,
@@ -108,14 +108,14 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What commands can do, as the end of a sentence that begins with the level's name.
+    /// The permissions of commands, as the end of a sentence that begins with the level's name.
     pub fn rights(&self) -> String {
         let network = if self.network { "the network is open" } else { "no network" };
         format!("commands can write only the workspace, caches and temporary files; {network}")
     }
 }
 
-/// Why there is no sandbox.
+/// Why no sandbox is available.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error(transparent)]
@@ -169,7 +169,7 @@ pub struct Sandbox {
     tripwire: tripwire::Tripwire,
 }
 
-/// The thread that starts commands, or what it takes to make it.
+/// The thread that starts commands, or the parameters to create it.
 #[derive(Debug)]
 struct LazyStarter {
     made: OnceLock<Starter>,
@@ -204,7 +204,7 @@ const LEADING_OUT: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// What the system and common programs say when they were refused something.
+/// Messages of the system and of common programs when access was denied.
 const REFUSALS: &[&str] = &[
     "permission denied",
     "read-only file system",
@@ -247,7 +247,7 @@ impl Sandbox {
         for level in wanted {
             match Self::at(level, &places, request, trial) {
                 Ok(sandbox) => return Ok(sandbox),
-                // Nobody misses what belongs to another system, unless it was asked for.
+                // Levels of other systems are not reported as missing, unless requested.
                 Err(LevelError::OtherSystem) if request.level.is_none() => {}
                 Err(why) => tried.push((level, why)),
             }
@@ -306,7 +306,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// The thread that starts commands. Two first commands may both make one; what counts is that one is kept.
+    /// The thread that starts commands. Two first commands may both create one; one of them is kept.
     fn starter(&self) -> Result<&Starter, LevelError> {
         #[cfg(target_os = "linux")]
         if self.starter.made.get().is_none() {
@@ -359,7 +359,7 @@ impl Sandbox {
         let _ = path;
     }
 
-    /// A line about protected names that commands made since the last time, and what became of them.
+    /// A notice about protected files that commands created since the last call, and how they were handled.
     pub fn take_notice(&self) -> Option<String> {
         #[cfg(target_os = "linux")]
         {
@@ -387,9 +387,9 @@ impl Sandbox {
         Confinement { level: self.level(), network, signals_outside }
     }
 
-    /// A line for the model if what a failed command printed may come from these borders.
+    /// A line for the model if the output of a failed command may be caused by the sandbox.
     pub fn explanation(&self, output: &str) -> Option<String> {
-        // Refusals stand near the end, and the whole may be long.
+        // Refusals are near the end, and the output may be long.
         let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
         let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
@@ -437,7 +437,7 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// The environment without ways out. `SANDBOX` tells programs, this one among them, where they are.
+    /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let leads_out = |name: &str| LEADING_OUT.contains(&name) || name == "SANDBOX";
         let mut kept: Vec<(String, String)> =
@@ -453,7 +453,7 @@ impl Sandbox {
     }
 }
 
-/// Says that a program is missing before a wrapper is started, which would say so only in its output.
+/// Reports a missing program before a wrapper is started, which would report it only in its output.
 fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
     let path = Path::new(program);
     let exists = if path.components().count() > 1 || path.is_absolute() {

@@ -35,7 +35,7 @@ pub struct ShellCommand {
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub enum ShellEnd {
     Finished(Finished),
@@ -52,7 +52,7 @@ pub struct Finished {
     pub output: Captured,
     /// The process id, which is also its group's.
     pub pid: u32,
-    /// What it left running in the background with `&`.
+    /// Processes left running in the background with `&`.
     pub background_pids: Vec<u32>,
 }
 
@@ -162,7 +162,7 @@ async fn supervise(
     }
 }
 
-/// Waits for a moment; for ever if there is none.
+/// Waits for a moment; never returns if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
@@ -172,8 +172,8 @@ async fn at(moment: Option<Instant>) {
 
 fn start(command: &ShellCommand) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
-    // No start-up file is read, which bash would do where it believes to be called by ssh; and options that
-    // change what a pattern means are off.
+    // No startup file is read, which bash would do if it seems to be started by ssh; and options that change
+    // the meaning of patterns are off.
     let bash = [
         "--noprofile",
         "--norc",

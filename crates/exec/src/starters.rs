@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::group::Group;
 
 const MAX_THREADS: usize = 4;
-/// Programs that wait for a thread; who brings another one waits until there is room.
+/// Limit of programs waiting for a thread; further callers wait for space.
 const MAX_WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -68,8 +68,8 @@ impl Starter {
     }
 }
 
-/// Starts a program that leads its own group, on one of a few threads. If nobody waits for it any more, the
-/// group is killed.
+/// Starts a program that leads its own group, on one of a few threads. If the caller is gone, the group is
+/// killed.
 pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
     static JOBS: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
     let Some(jobs) = JOBS.get_or_init(|| threads().ok()) else { return started(&mut command) };

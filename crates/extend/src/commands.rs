@@ -19,13 +19,13 @@ use crate::frontmatter;
 
 pub use discovery::{Found, Places, find};
 
-/// A command file is a prompt; whatever is longer was not written by a person.
+/// Size limit of a command file, far above any handwritten prompt.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Most characters of a description; upstream's value.
 const DESCRIPTION: usize = 100;
 
-/// Who a command comes from.
+/// The origin of a command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Project,
@@ -38,7 +38,7 @@ pub enum Origin {
     Server(String),
 }
 
-/// A command's file, which nobody has read yet.
+/// A command file that has not been read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFile {
     /// Without the slash, as the path makes it: `git/fix.toml` is `git:fix`.
@@ -49,7 +49,7 @@ pub struct CommandFile {
     pub below: PathBuf,
 }
 
-/// What a file says.
+/// The content of a command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     pub prompt: String,
@@ -57,7 +57,7 @@ pub struct Definition {
     pub description: String,
 }
 
-/// Why a file is no command.
+/// Why a command file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("the command file `{}` {source}", path.display())]

@@ -16,8 +16,8 @@ use crate::imports;
 /// A context file longer than this is cut; it would crowd out the conversation.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What all context files of a session may bring along, imports included. A tree with a long file in every
-/// folder would otherwise fill the window as it is explored.
+/// Limit for all context files of a session, imports included. A tree with a long file in every folder would
+/// otherwise fill the context window as it is explored.
 const MAX_TOTAL_BYTES: usize = 4 * 1024 * 1024;
 
 /// An ignore file longer than this is not one.
@@ -28,11 +28,11 @@ const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 pub struct Places {
     /// The user's `.gemini` folder.
     pub gemini_dir: PathBuf,
-    /// The project's own state folder, which may hold private notes.
+    /// The project's own state folder, which may contain private notes.
     pub project_temp: PathBuf,
     /// The workspace's folders, the project's root first.
     pub roots: Vec<PathBuf>,
-    /// Whether the project's files may speak to the model at all.
+    /// Whether the project's files may be sent to the model.
     pub trusted: bool,
     /// The user's home. A project never reaches up to it, whatever marks there are.
     pub homes: Vec<PathBuf>,
@@ -106,8 +106,8 @@ impl ContextFiles {
         self.load(&files, Reach::Anywhere)
     }
 
-    /// Names that may be read beside the user's keys and settings. A project can add to the names, and must not
-    /// reach for `.env` or `oauth_creds.json` with one.
+    /// Names that may be read next to the user's keys and settings. A project can add names, but must not read
+    /// `.env` or `oauth_creds.json` this way.
     fn notes(&self) -> impl Iterator<Item = &String> {
         const SUFFIXES: &[&str] = &["markdown", "md", "mdc", "mdx", "txt"];
         self.names.iter().filter(|name| {
@@ -131,7 +131,7 @@ impl ContextFiles {
         self.load(&files, Reach::Project)
     }
 
-    /// What extensions tell the model: each file with the folder of its extension, which it may not leave.
+    /// The context files of extensions: each file with the folder of its extension, which it must not leave.
     pub fn extensions(&mut self, files: &[(PathBuf, PathBuf)]) -> Option<String> {
         let mut framed = Vec::new();
         for (folder, file) in files {
@@ -168,7 +168,7 @@ impl ContextFiles {
         self.load(&files, Reach::Project)
     }
 
-    /// What could not be read, since the last call.
+    /// Read errors since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }

@@ -29,12 +29,12 @@ pub struct Extension {
     pub version: String,
     /// Where its files are; for a linked one, the source.
     pub path: PathBuf,
-    /// What `${NAME}` stands for in its texts: `extensionPath`, `workspacePath`, `/`, `pathSeparator`, and its
-    /// settings by the name of their variable.
+    /// Values of `${NAME}` in its texts: `extensionPath`, `workspacePath`, `/`, `pathSeparator`, and its
+    /// settings by variable name.
     pub variables: BTreeMap<String, String>,
 }
 
-/// Who installed it.
+/// Where it is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// In `~/.gemini/extensions`.
@@ -57,12 +57,12 @@ pub struct Installed {
     /// Whether it is used in this run.
     pub active: bool,
     pub values: ValuePlaces,
-    /// Whether values are read at all (`experimental.extensionConfig`).
+    /// Whether values are read (`experimental.extensionConfig`).
     pub configurable: bool,
 }
 
 impl Installed {
-    /// Its context files that exist, and lines about those that may not be used.
+    /// Its existing context files, and warnings about those that are not allowed.
     pub fn context_files(&self) -> (Vec<PathBuf>, Vec<String>) {
         let mut files = Vec::new();
         let mut warnings = Vec::new();

@@ -10,13 +10,13 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Budget, Options, options::AliasLimits};
 
-/// A front matter is some lines for people; whatever is longer was not written by one.
+/// Size limit of front matter, far above any handwritten one.
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// How much is read at a time while the closing line is looked for; nearly every front matter ends within the first.
 const CHUNK: usize = 4 * 1024;
 
-/// What a parser may make of one front matter. Aliases count each time they are used.
+/// Limit of parser events for one front matter. Aliases count each time they are used.
 const MAX_EVENTS: usize = 20_000;
 const MAX_ALIASES: usize = 100;
 const MAX_DEPTH: usize = 32;
@@ -100,8 +100,8 @@ fn options() -> Options {
     options
 }
 
-/// The value of one key, read line by line, for front matters that are no YAML: a description with a colon in it, say.
-/// Indented lines that follow belong to the value.
+/// The value of one key, read line by line, for front matter that is not valid YAML, such as a description
+/// with a colon. Indented lines that follow belong to the value.
 pub fn line_value(front: &str, key: &str) -> Option<String> {
     let mut lines = front.lines().skip_while(|line| key_line(line, key).is_none());
     let first = key_line(lines.next()?, key)?.trim();
@@ -148,7 +148,7 @@ pub fn read(path: &Path) -> Result<Option<String>, FrontMatterError> {
     }
 }
 
-/// A whole file of at most `limit` bytes.
+/// A complete file of at most `limit` bytes.
 pub fn read_whole(path: &Path, limit: u64) -> Result<String, FrontMatterError> {
     let mut bytes = Vec::new();
     open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -170,7 +170,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// What of the bytes is text; only the end of a chunk may be a character cut in two.
+/// The valid UTF-8 part of the bytes; only at the end of a chunk may a character be incomplete.
 fn valid_part(bytes: &[u8], ended: bool) -> Result<&str, FrontMatterError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text),

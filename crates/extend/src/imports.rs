@@ -15,11 +15,11 @@ const MAX_DEPTH: usize = 5;
 /// An imported file longer than this is refused.
 const MAX_IMPORT_BYTES: u64 = 1024 * 1024;
 
-/// How many imports of one context file are looked at; the rest stay as written. Files that import each
-/// other many times over would otherwise multiply with every level.
+/// Limit of imports in one context file; the rest are left unchanged. Files that import each other repeatedly
+/// would otherwise multiply with every level.
 const MAX_IMPORTS: usize = 1_000;
 
-/// How much all imports of one context file may bring along.
+/// Size limit of all imports of one context file.
 const MAX_TOTAL_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Replaces every `@path` in `text` by the file it names, as long as that file is below `confine`.
@@ -36,7 +36,7 @@ pub fn expand(text: &str, file: &Path, confine: &Path, format: ImportFormat) -> 
     }
 }
 
-/// What one context file may still bring along.
+/// The remaining limits of one context file.
 struct Importer {
     confine: PathBuf,
     imports_left: usize,
@@ -44,7 +44,7 @@ struct Importer {
 }
 
 impl Importer {
-    /// Puts each import where it stands.
+    /// Inserts each import in place.
     fn tree(&mut self, text: &str, file: &Path, chain: &mut Vec<PathBuf>) -> String {
         if chain.len() > MAX_DEPTH {
             return text.to_owned();
@@ -62,7 +62,7 @@ impl Importer {
         out
     }
 
-    /// What stands for an import; `None` if it stays as written.
+    /// The replacement for an import; `None` if it is left unchanged.
     fn tree_import(&mut self, path: &str, file: &Path, chain: &mut Vec<PathBuf>) -> Option<String> {
         self.imports_left = self.imports_left.checked_sub(1)?;
         let target = match self.locate(path, file) {
@@ -154,7 +154,7 @@ enum Piece<'a> {
     Import(&'a str),
 }
 
-/// Splits a text at its imports; what stands in backticks is left alone.
+/// Splits a text at its imports, ignoring text in backticks.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = text;

@@ -25,16 +25,16 @@ pub use prompt::section;
 pub use registry::{GrantRead, SkillChange, SkillRegistry};
 pub use validate::{Validation, validate};
 
-/// What makes a folder a skill.
+/// The file that makes a folder a skill.
 pub const FILE: &str = "SKILL.md";
 
-/// Folders that are looked at in one place.
+/// Limit of folders searched per location.
 const MAX_FOLDERS: usize = 5_000;
 /// Instructions longer than this leave no room for the work.
 const MAX_FILE: u64 = 1024 * 1024;
-/// No name that a person types is longer.
+/// Length limit of a name.
 const MAX_NAME: usize = 128;
-/// What upstream replaces in names.
+/// Characters that upstream replaces in names.
 const REPLACED: &[char] = &[':', '\\', '/', '<', '>', '*', '?', '"', '|'];
 
 /// Whose a skill is.
@@ -75,7 +75,7 @@ pub struct Skill {
 enum Content {
     File,
     Embedded(&'static str),
-    /// With what its variables stand for.
+    /// With the values of its variables.
     OfExtension(Arc<Extension>),
 }
 
@@ -91,14 +91,14 @@ pub struct Places<'a> {
     pub disabled: &'a [String],
 }
 
-/// What there is, by name, and what has to be said about it.
+/// The skills by name, with warnings.
 #[derive(Debug, Clone, Default)]
 pub struct Skills {
     pub all: Vec<Skill>,
     pub warnings: Vec<Warning>,
 }
 
-/// Something that a person should hear about a skill.
+/// A warning about a skill.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     // Upstream's text.
@@ -304,7 +304,7 @@ struct Properties {
     description: String,
 }
 
-/// Name and description of a front matter: YAML, or lines where it is none.
+/// Name and description of a front matter: YAML, or line by line where it is not valid YAML.
 fn properties(front: &str) -> Result<Properties, String> {
     let read: Properties = match frontmatter::parse(front) {
         Ok(read) => read,

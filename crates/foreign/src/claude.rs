@@ -21,7 +21,7 @@ use crate::lines;
 use crate::session::{Args, Facts, Record, RecordKind, RecordSink};
 use branch::{Kept, mark};
 
-/// What Claude Code itself puts where the user's words stand.
+/// Texts that Claude Code itself inserts as user messages.
 const NOT_THE_USERS: [&str; 14] = [
     "<command-name>",
     "<command-message>",
@@ -151,7 +151,7 @@ pub(crate) fn replay(
     Ok(reader.finish(&entry.path))
 }
 
-/// By its place: sub-agents have files of their own.
+/// By its path: sub-agents have separate files.
 fn is_subagent(path: &Path) -> bool {
     let is_below = path.parent().is_some_and(|parent| folder::name(parent) == "subagents");
     is_below || folder::name(path).starts_with("agent-")
@@ -218,7 +218,7 @@ impl Reader {
     }
 }
 
-/// Who speaks in a record.
+/// The speaker of a record.
 #[derive(Clone, Copy)]
 enum Speaker {
     User,
@@ -235,56 +235,54 @@ fn speak(line: &Line<'_>, kind: &str, is_shown: bool, visit: &mut dyn FnMut(&Rec
         _ => Speaker::Agent,
     };
     let id = json::text(line.uuid).unwrap_or_default();
-    let mut teller = RecordSink { id: &id, time: json::time(line.timestamp), visit };
+    let mut sink = RecordSink { id: &id, time: json::time(line.timestamp), visit };
     if let Some(model) = json::text(spoken.model).filter(|model| !model.starts_with('<')) {
-        teller.record(RecordKind::Model(&model));
+        sink.record(RecordKind::Model(&model));
     }
     if let Some(text) = json::text(spoken.content).filter(|_| is_shown) {
-        say(&mut teller, speaker, &text);
+        say(&mut sink, speaker, &text);
     }
     for raw in json::items(spoken.content) {
         let Some(block) = json::parse::<Block<'_>>(Some(raw)) else { continue };
         match json::text(block.kind).as_deref() {
-            Some("text") if is_shown => {
-                say(&mut teller, speaker, &json::text(block.text).unwrap_or_default())
-            }
-            Some("tool_use" | "server_tool_use") if is_shown => call(&mut teller, &block),
-            // Also of calls that ran beside the last one, whose answers are on no branch.
-            Some("tool_result") => call_ended(&mut teller, &block),
+            Some("text") if is_shown => say(&mut sink, speaker, &json::text(block.text).unwrap_or_default()),
+            Some("tool_use" | "server_tool_use") if is_shown => call(&mut sink, &block),
+            // Also results of parallel calls, which are not on any branch.
+            Some("tool_result") => call_ended(&mut sink, &block),
             _ => {}
         }
     }
 }
 
-fn say(teller: &mut RecordSink<'_>, speaker: Speaker, text: &str) {
+fn say(sink: &mut RecordSink<'_>, speaker: Speaker, text: &str) {
     let text = text.trim();
     match speaker {
         _ if text.is_empty() => {}
         Speaker::User if NOT_THE_USERS.iter().any(|start| text.starts_with(start)) => {}
-        Speaker::User => teller.record(RecordKind::User(text)),
-        Speaker::Agent => teller.record(RecordKind::Agent(text)),
-        Speaker::Program => teller.record(RecordKind::Error(text)),
+        Speaker::User => sink.record(RecordKind::User(text)),
+        Speaker::Agent => sink.record(RecordKind::Agent(text)),
+        Speaker::Program => sink.record(RecordKind::Error(text)),
     }
 }
 
-fn call(teller: &mut RecordSink<'_>, block: &Block<'_>) {
+fn call(sink: &mut RecordSink<'_>, block: &Block<'_>) {
     let args: Map<String, Value> = json::parse(block.input).unwrap_or_default();
     let call = json::text(block.id).unwrap_or_default();
     let name = json::text(block.name).unwrap_or_default();
-    teller.record(RecordKind::Call { call: &call, name: &name, args: Args::Object(&args) });
+    sink.record(RecordKind::Call { call: &call, name: &name, args: Args::Object(&args) });
 }
 
-fn call_ended(teller: &mut RecordSink<'_>, block: &Block<'_>) {
+fn call_ended(sink: &mut RecordSink<'_>, block: &Block<'_>) {
     let call = json::text(block.tool_use_id).unwrap_or_default();
     if !json::is_true(block.is_error) {
-        teller.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
+        sink.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
         return;
     }
     let text = result_text(block.content);
     let text = text.trim().trim_start_matches("<tool_use_error>").trim_end_matches("</tool_use_error>");
     let is_refused = REFUSED.iter().any(|start| text.starts_with(start));
     let status = if is_refused { CallStatus::Cancelled } else { CallStatus::Error };
-    teller.record(RecordKind::CallEnded { call: &call, status, error: Some(arguments::first_chars(text)) });
+    sink.record(RecordKind::CallEnded { call: &call, status, error: Some(arguments::first_chars(text)) });
 }
 
 /// The text of a result: a string, or blocks of which some are texts.

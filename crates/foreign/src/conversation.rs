@@ -10,7 +10,7 @@ use pollux_session::{Message, ReplyMessage, StoredStatus, UserMessage};
 
 use crate::session::{Record, RecordKind};
 
-/// One thing said or done.
+/// One message or tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignMessage {
     pub id: String,

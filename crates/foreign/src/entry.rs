@@ -28,7 +28,7 @@ impl ForeignAgent {
         Self::ALL.into_iter().find(|agent| agent.as_str() == word)
     }
 
-    /// The name for people.
+    /// The display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -38,14 +38,14 @@ impl ForeignAgent {
     }
 }
 
-/// A session that is there, not yet read.
+/// An existing session, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignEntry {
     pub path: PathBuf,
     /// Which session of a database it is; `None` where the file is the session.
     pub within: Option<String>,
     pub stamp: Stamp,
-    /// What the session is called, where that is told outside of it.
+    /// The name of the session, where it is stored outside of it.
     pub(crate) name: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct ForeignEntry {
 pub struct Stamp {
     pub size: u64,
     pub modified_ns: i64,
-    /// The inode; of a session in several places, what stands for the others as well.
+    /// The inode; for a session in several files, a combination of all of them.
     pub mark: u64,
 }
 

@@ -12,7 +12,7 @@ pub(crate) type Field<'a> = Option<&'a RawValue>;
 /// The text of a field, if it is one.
 pub(crate) fn text<'a>(field: Field<'a>) -> Option<Cow<'a, str>> {
     let raw = field?.get();
-    // Without escapes the text is what stands between the quotes.
+    // Without escapes, the text is the slice between the quotes.
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         serde_json::from_str(raw).ok().map(Cow::Owned)

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// A longer line is left out: it holds pictures or is no session's.
+/// Longer lines are skipped: they contain pictures or are not session records.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 /// A buffer that grew beyond this for one line is given back after it.
 const KEPT_CAPACITY: usize = 4 * 1024 * 1024;

@@ -24,7 +24,7 @@ pub struct ForeignStore {
 #[derive(Debug, Default)]
 pub struct ForeignListing {
     pub sessions: Vec<ForeignSession>,
-    /// What is a session by its name, and why it could not be read.
+    /// Files that look like sessions but could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -33,7 +33,7 @@ impl ForeignStore {
         Self { agent, root, copies: Arc::default() }
     }
 
-    /// Every session in the store. Looks at names and times only.
+    /// Every session in the store. Reads only names and times.
     pub fn entries(&self) -> Vec<ForeignEntry> {
         match self.agent {
             ForeignAgent::Claude => claude::entries(&self.root),
@@ -48,7 +48,7 @@ impl ForeignStore {
         for entry in self.entries() {
             match self.read(&entry, &mut |_, _, _, _| {}) {
                 Ok(session) => listing.sessions.push(session),
-                // Files that hold a title and nothing else are usual.
+                // Files with only a title are common.
                 Err(ReadError::Empty { .. }) => {}
                 Err(error) => listing.unreadable.push((entry.path, chain(&error))),
             }
@@ -88,7 +88,7 @@ impl ForeignStore {
         self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
     }
 
-    /// What was said and done, without what the user took back.
+    /// The messages and calls, without those that the user rolled back.
     pub fn conversation(&self, entry: &ForeignEntry) -> Result<Vec<ForeignMessage>, ReadError> {
         let mut conversation = Conversation::default();
         self.replay(entry, Branches::Last, &mut |record| conversation.add(record))?;

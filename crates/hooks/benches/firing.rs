@@ -32,7 +32,7 @@ fn main() {
     });
 }
 
-/// What the agent does at each moment when nobody listens.
+/// The cost of an event without hooks.
 async fn nothing_configured() {
     let world = World::new(&json!({}));
     let started = Instant::now();

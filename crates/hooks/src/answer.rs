@@ -20,7 +20,7 @@ const NOT_FOUND: i32 = 127;
 /// Whether something may happen; a later one is stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// Nothing was said.
+    /// No decision was given.
     #[default]
     None,
     Allow,
@@ -29,7 +29,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word for it; empty if nothing was said.
+    /// The JSON value; empty if no decision was given.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "",
@@ -55,7 +55,7 @@ pub struct HookAnswer {
 }
 
 impl HookAnswer {
-    /// In the keys in which hooks give it; what was not said is not there.
+    /// In the keys that hooks use; unset fields are omitted.
     pub fn to_json(&self) -> JsonObject {
         let mut fields = JsonObject::new();
         let mut add = |key: &str, value: Option<Value>| {
@@ -74,17 +74,17 @@ impl HookAnswer {
     }
 }
 
-/// An answer and what is to be said about how it came.
+/// An answer with the warnings from parsing it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ParsedAnswer {
     pub(crate) answer: HookAnswer,
-    /// What went wrong, without the hook's name.
+    /// The problem, without the hook's name.
     pub(crate) warning: Option<String>,
     /// The hook did not do its work; a required one then forbids.
     pub(crate) failed: bool,
 }
 
-/// How a hook ended and what it printed.
+/// The ending and the output of a hook.
 #[derive(Debug)]
 pub(crate) struct HookOutput<'a> {
     pub(crate) ending: &'a HookEnding,
@@ -94,7 +94,7 @@ pub(crate) struct HookOutput<'a> {
     pub(crate) cut: bool,
 }
 
-/// Reads what a hook said. A JSON object counts whatever the exit code is, except that 2 always forbids.
+/// Parses the output of a hook. A JSON object counts for any exit code, except that 2 always denies.
 pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
     let code = match said.ending {
         HookEnding::Exited(code) => Some(*code),
@@ -134,7 +134,7 @@ fn failure(warning: String) -> ParsedAnswer {
     ParsedAnswer { warning: Some(warning), failed: true, ..ParsedAnswer::default() }
 }
 
-/// Whoever makes a hook say more than fits must not get past it.
+/// Making a hook print too much must not bypass it.
 fn unreadable() -> ParsedAnswer {
     let reason = "the hook's output is too long".to_owned();
     let warning = Some("printed too much output, which counts as deny".to_owned());
@@ -231,7 +231,7 @@ fn of_object(object: &JsonObject) -> ParsedAnswer {
     ParsedAnswer { answer, failed: warning.is_some(), warning }
 }
 
-/// The decision and what is wrong with it.
+/// The decision, and a warning if it is unknown.
 fn decision(word: Option<&Value>) -> (Decision, Option<String>) {
     let unknown = |word: &str| {
         let word: String = plain(word).chars().take(40).collect();
@@ -253,7 +253,7 @@ fn decision(word: Option<&Value>) -> (Decision, Option<String>) {
     }
 }
 
-/// A text for people: trimmed, harmless, not endless; `None` if nothing is left.
+/// A text for users: trimmed, sanitised and limited in length; `None` if nothing is left.
 fn message(text: &str) -> Option<String> {
     let text = cut(plain(text).trim().to_owned(), MAX_MESSAGE);
     (!text.is_empty()).then_some(text)

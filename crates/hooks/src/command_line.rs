@@ -31,7 +31,7 @@ pub(crate) fn quoted(command: &str, variables: &[&str], also_in_single_quotes: &
             (Quotes::None, '\'') => quotes = Quotes::Single,
             (Quotes::None, '"') => quotes = Quotes::Double,
             (Quotes::Single, '\'') | (Quotes::Double, '"') => quotes = Quotes::None,
-            // What follows has lost its meaning.
+            // The rest has no special meaning.
             (Quotes::None | Quotes::Double, '\\') => {
                 taken += rest.chars().nth(1).map_or(0, char::len_utf8);
             }

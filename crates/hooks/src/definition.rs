@@ -16,17 +16,17 @@ use crate::matcher::Matcher;
 
 /// Upstream's default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Nothing that somebody waits for takes longer.
+/// No interactive wait takes longer.
 const MAX_TIMEOUT_MS: f64 = 24.0 * 3600.0 * 1000.0;
 /// A time so short is meant in seconds.
 const LIKELY_SECONDS_MS: f64 = 100.0;
-/// More hooks than these are not somebody's intention.
+/// More hooks than this are certainly a mistake.
 const MAX_HOOKS: usize = 1000;
 
 const HOOK_KEYS: &[&str] = &["type", "command", "name", "timeout", "description", "env", "required"];
 const DEFINITION_KEYS: &[&str] = &["matcher", "sequential", "hooks"];
 
-/// Who brought a hook; an earlier one runs first.
+/// The source of a hook; earlier ones run first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Project,
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Whose form of the same hook is used: what a project says about a guard of the user's must not change it.
+    /// Precedence among duplicates: a project must not change a user's hook of the same name.
     pub(crate) fn authority(&self) -> u8 {
         match self {
             Self::Project => 0,
@@ -79,13 +79,13 @@ pub struct Hook {
     pub sequential: bool,
     pub timeout: Duration,
     pub description: Option<String>,
-    /// If it fails, what it guards does not happen.
+    /// If it fails, the guarded action is denied.
     pub required: bool,
     /// Not on the list of those that are switched off.
     pub enabled: bool,
-    /// The file that it stands in.
+    /// The file that defines it.
     pub file: String,
-    /// Where in the file, such as `hooks.BeforeTool[0].hooks[1]`.
+    /// The key in the file, such as `hooks.BeforeTool[0].hooks[1]`.
     pub key: String,
     pub(crate) env: Vec<(String, String)>,
     /// Variables of an extension that its commands refer to.
@@ -94,7 +94,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// What it goes by: its name, or its command.
+    /// Its display name: its name, or its command.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.command)
     }
@@ -109,7 +109,7 @@ pub struct HookProblem {
     pub text: String,
 }
 
-/// What became of the definition.
+/// Whether the definition is still used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// It is not used.
@@ -145,7 +145,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) problems: Vec<HookProblem>,
 }
 
-/// What all hooks of a definition share.
+/// The fields that all hooks of a definition share.
 struct Shared<'a> {
     event: Event,
     matcher: Option<&'a str>,
@@ -333,7 +333,7 @@ impl Reader<'_> {
         env
     }
 
-    /// A key that silently does nothing costs somebody an afternoon.
+    /// Reports unknown keys, because a misspelt key would otherwise be ignored silently.
     fn unknown_keys(&mut self, origin: &Origin, key: &str, fields: &JsonObject, known: &[&[&str]]) {
         let unknown = fields.keys().filter(|name| !known.iter().any(|keys| keys.contains(&name.as_str())));
         let names: Vec<String> = unknown.take(5).map(|name| format!("`{name}`")).collect();

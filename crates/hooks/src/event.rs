@@ -20,14 +20,14 @@ pub enum Event {
     Notification,
 }
 
-/// A name that is no event's.
+/// A name that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownEvent {
     /// The event whose name is nearest.
     pub near: Option<Event>,
 }
 
-/// What other agents call them. Their definitions differ in more than the name; see [`crate::claude`].
+/// Event names of other agents. Their definitions differ in more than the name; see [`crate::claude`].
 const ALIASES: &[(&str, Event)] = &[
     ("PreToolUse", Event::BeforeTool),
     ("PostToolUse", Event::AfterTool),

@@ -29,7 +29,7 @@ pub struct Hooks {
     services: Arc<HookServices>,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, Clone, Default)]
 pub struct Fired<O> {
     pub outcome: O,
@@ -130,7 +130,7 @@ impl Hooks {
             let second: Vec<Run> = stream::iter(all).buffered(AT_ONCE).collect().await;
             asked.extend(second.into_iter().map(again));
             answer = sum(event, &asked);
-            // What everybody judged is what happens.
+            // The arguments that all hooks judged are used.
             answer.specific.insert("tool_input".to_owned(), changed);
         }
         CombinedAnswer { answer, runs: asked, sequential: plan.sequential }
@@ -160,7 +160,7 @@ impl CombinedAnswer {
     }
 }
 
-/// Whether a hook judged these arguments, or wants them itself.
+/// Whether a hook judged these arguments, or proposed them itself.
 fn knows(one: &Run, arguments: &Value) -> bool {
     one.input.get("tool_input") == Some(arguments) || one.answer.specific.get("tool_input") == Some(arguments)
 }

@@ -21,13 +21,13 @@ enum Rule {
 enum Pattern {
     /// Takes time in proportion to the text.
     Linear(regex::Regex),
-    /// What only JavaScript's syntax has, such as looking ahead.
+    /// Syntax that only JavaScript has, such as look-ahead.
     Full(Box<regress::Regex>),
 }
 
 impl Matcher {
-    /// Reads a matcher; the second value says what is odd about it. `current_name` gives a tool's present
-    /// name for an older one.
+    /// Parses a matcher; the second value describes a problem. `current_name` maps an old tool name to the
+    /// current one.
     pub(crate) fn new(event: Event, text: &str, current_name: fn(&str) -> &str) -> (Self, Option<String>) {
         let text = text.trim();
         if event.subject_key().is_none() || text.is_empty() || text == "*" {

@@ -14,7 +14,7 @@ use crate::event::Event;
 /// Combines answers, given in the order of the hooks.
 pub(crate) fn merge(event: Event, answers: &[&HookAnswer]) -> HookAnswer {
     let decision = answers.iter().map(|answer| answer.decision).max().unwrap_or_default();
-    // Only those who brought the decision about explain it.
+    // Only the hooks that caused the decision explain it.
     let deciding = answers.iter().filter(|answer| answer.decision == decision);
     let mut merged = HookAnswer {
         stop: answers.iter().any(|answer| answer.stop),
@@ -46,7 +46,7 @@ pub(crate) fn merge(event: Event, answers: &[&HookAnswer]) -> HookAnswer {
 fn joined<'a>(texts: impl Iterator<Item = &'a Option<String>>) -> Option<String> {
     let mut said: Vec<&str> = Vec::new();
     for text in texts.filter_map(Option::as_deref).filter(|text| !text.is_empty()) {
-        // A hook that is asked twice says the same twice.
+        // A hook that runs twice gives the same answer twice.
         if !said.contains(&text) {
             said.push(text);
         }
@@ -72,7 +72,7 @@ fn add(into: &mut JsonObject, key: &str, value: &Value) {
     into.insert(key.to_owned(), merged);
 }
 
-/// None if any says none, else any if any says any; the names of all.
+/// `none` if any hook says so, else `any` if any does; the union of all names.
 fn tool_config<'a>(configs: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let mut strictest = None;
     let mut names = BTreeSet::new();

@@ -20,7 +20,7 @@ pub use tool::{
     ToolResponse,
 };
 
-/// What happened, and what may come of it.
+/// An event and its possible outcome.
 pub trait Payload {
     type Outcome: Default;
 
@@ -29,7 +29,7 @@ pub trait Payload {
     /// The event's own keys of the input.
     fn fields(self) -> JsonObject;
 
-    /// What the combined answer means.
+    /// Converts the combined answer to an outcome.
     fn outcome(answer: HookAnswer) -> Self::Outcome;
 }
 
@@ -180,7 +180,7 @@ impl Payload for BeforeModel {
     }
 }
 
-/// The model is about to be told which tools it may choose.
+/// Before the tools are declared to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BeforeToolSelection {
     pub llm_request: LlmRequest,
@@ -230,7 +230,7 @@ pub struct PreCompress {
     pub trigger: CompressTrigger,
 }
 
-/// Who wants the history compressed.
+/// What triggered the compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressTrigger {
     Manual,

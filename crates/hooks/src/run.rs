@@ -18,7 +18,7 @@ use crate::scene::{HookServices, Scene};
 
 /// So much of stdout and of stderr is read; a request with a long history fits.
 const MAX_OUTPUT: usize = 8 << 20;
-/// So much of each is kept for people.
+/// Limit of each stream that is kept for display.
 const MAX_SHOWN: usize = 64 << 10;
 
 /// Variables that every hook gets.
@@ -29,7 +29,7 @@ const VARIABLES: [&str; 5] =
 #[derive(Debug, Clone)]
 pub struct Run {
     pub hook: Arc<Hook>,
-    /// What it was told.
+    /// Its input.
     pub input: JsonObject,
     pub ending: HookEnding,
     pub duration: Duration,
@@ -38,9 +38,9 @@ pub struct Run {
     /// Its beginning, without control sequences.
     pub stderr: String,
     pub answer: HookAnswer,
-    /// What went wrong, without the hook's name.
+    /// The problem, without the hook's name.
     pub warning: Option<String>,
-    /// It was asked again, because another hook changed what it had judged.
+    /// It was run again, because another hook changed the arguments it had judged.
     pub again: bool,
 }
 
@@ -119,7 +119,7 @@ async fn started_and_ended(
         environment: environment(hook, scene, services),
         input,
         time_limit: Some(hook.timeout),
-        // One more than is allowed tells that it was more.
+        // One more than allowed shows that the limit was exceeded.
         output_limit: MAX_OUTPUT + 1,
         sandbox: None,
     };

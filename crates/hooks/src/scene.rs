@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pollux_domain::time::Clock;
 use pollux_exec::background::Background;
 
-/// What every hook of a run shares.
+/// The services that all hooks of a run share.
 #[derive(Clone)]
 pub struct HookServices {
     /// The environment without secrets: `exec::environment::sanitised`.

@@ -39,7 +39,7 @@ mod system {
     pub(crate) struct ConfinedFolder(OwnedFd);
 
     impl ConfinedFolder {
-        /// Opens a folder that is there; the last name may not be a link.
+        /// Opens an existing folder; the last name must not be a link.
         pub(crate) fn open(path: &Path) -> io::Result<Self> {
             Ok(Self(retry_on_intr(|| fs::openat(CWD, path, WALK, Mode::empty()))?))
         }
@@ -101,7 +101,7 @@ mod system {
 
     use super::*;
 
-    /// The folder, by its path; each name on the way is looked at before it is used.
+    /// The folder by its path; each name on the way is checked before use.
     pub(crate) struct ConfinedFolder(PathBuf);
 
     impl ConfinedFolder {

@@ -44,7 +44,7 @@ pub struct ExtensionPaths {
 }
 
 impl ExtensionPaths {
-    /// Where the extension of this name lies.
+    /// The folder of the extension of this name.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.extensions().join(name)
     }
@@ -61,7 +61,7 @@ pub struct InstallServices<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// What somebody asked for.
+/// An installation request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstallRequest {
     pub source: String,
@@ -116,7 +116,7 @@ pub enum InstallError {
     Integrity(#[from] IntegrityError),
 }
 
-/// Tells what a source is, without fetching anything.
+/// Classifies a source without fetching anything.
 pub fn infer(wish: &InstallRequest, cwd: &Path) -> Result<Metadata, InstallError> {
     let source = Source::parse(&wish.source, cwd)?;
     let remote = |text: String| {
@@ -141,7 +141,7 @@ pub fn infer(wish: &InstallRequest, cwd: &Path) -> Result<Metadata, InstallError
     }
 }
 
-/// A folder that is to be used where it lies.
+/// A folder that is to be used in place.
 pub fn infer_link(path: &str, cwd: &Path) -> Result<Metadata, InstallError> {
     let folder = cwd.join(path);
     match folder.canonicalize() {
@@ -160,9 +160,9 @@ fn clean(path: &Path) -> PathBuf {
 pub struct Staged {
     pub manifest: Manifest,
     pub metadata: Metadata,
-    /// Where it lies for now.
+    /// Its temporary folder.
     pub folder: PathBuf,
-    /// What keeps it; a linked one needs nothing.
+    /// Keeps the temporary folder alive; a linked extension needs none.
     _keeper: Option<TempDir>,
 }
 
@@ -268,16 +268,16 @@ async fn released(
     }
 }
 
-/// What somebody is asked, and why.
+/// Whether consent is needed, and the text to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consent {
-    /// Nothing that was agreed to has changed.
+    /// Everything relevant is unchanged.
     NotNeeded,
-    /// The whole text.
+    /// The complete text.
     Ask(String),
 }
 
-/// What was answered to questions about settings.
+/// The values given for settings.
 pub type SettingValues = Vec<(Setting, Secret)>;
 
 impl Staged {
@@ -301,7 +301,7 @@ impl Staged {
         }
     }
 
-    /// What is agreed to by installing it in place of another version.
+    /// The consent for installing it in place of another version.
     pub fn consent(&self, previous: Option<&Installed>) -> Consent {
         let name = &self.manifest.name;
         let body = consent::body(&self.manifest, &self.folder);
@@ -332,7 +332,7 @@ impl Staged {
         Consent::Ask(consent::text(&heading, &body))
     }
 
-    /// Settings that nobody has given a value for.
+    /// Settings without a value.
     pub fn new_settings(&self, previous: Option<&Installed>) -> Vec<Setting> {
         let known = previous.map(|previous| previous.manifest.settings.as_slice()).unwrap_or_default();
         let same = |one: &Setting, other: &Setting| {
@@ -342,7 +342,7 @@ impl Staged {
         self.manifest.settings.iter().filter(new).cloned().collect()
     }
 
-    /// Puts it in place of another version, or anew; gives its folder.
+    /// Installs it, replacing another version if there is one; returns its folder.
     pub fn install(
         self,
         previous: Option<&Installed>,
@@ -357,7 +357,7 @@ impl Staged {
         let target = places.folder(&name);
         let linked = self.metadata.kind == Kind::Link;
         let (holder, folder) = match linked {
-            // Of a linked one only the note about it lies here.
+            // A linked extension only has its metadata here.
             true => {
                 let holder = place::staging(&places.extensions())?;
                 let folder = holder.path().join("new");
@@ -435,7 +435,7 @@ impl Staged {
     }
 }
 
-/// Stores what was answered.
+/// Stores the given values.
 fn give(
     answers: &SettingValues,
     folder: &Path,
@@ -501,7 +501,7 @@ pub fn uninstall(
     place::remove(&extension.folder)?;
     let name = &extension.extension.name;
     switch(&places.extensions(), name, Switch::Forget)?;
-    // The extension is gone either way; a register that somebody else changed is a matter for the next install.
+    // The extension is removed either way; a tampered register is reported at the next installation.
     let _ = integrity.forget(name);
     Ok(unreached)
 }

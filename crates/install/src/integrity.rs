@@ -23,13 +23,13 @@ use keys::{KeyPlace, Keys};
 const REGISTER: &str = "extension_integrity.json";
 const CONTENTS: &str = "extension_content.json";
 
-/// What the register says about an extension.
+/// The integrity status of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     Verified,
     /// It was installed by something that keeps no register.
     Unknown,
-    /// Somebody else changed where it comes from, or the register itself.
+    /// Its source, or the register itself, was tampered with.
     Invalid,
     /// The key that signed the register cannot be reached, for this reason.
     Unchecked(String),
@@ -84,7 +84,7 @@ impl<'a> Integrity<'a> {
             Err(_) => return Standing::Invalid,
         };
         let Some(entry) = register.get(name) else { return Standing::Unknown };
-        // Its own signature is upstream's; that of the whole register, checked above, covers it.
+        // Its own signature is upstream's; the signature of the complete register, checked above, covers it.
         let recorded = entry.get("hash").and_then(Value::as_str).unwrap_or_default();
         if same(&hash(metadata), recorded) { Standing::Verified } else { Standing::Invalid }
     }
@@ -95,7 +95,7 @@ impl<'a> Integrity<'a> {
         self.read(CONTENTS).map(drop)
     }
 
-    /// Remembers an extension as it lies in a folder.
+    /// Records an extension with the files in a folder.
     pub fn record(&self, name: &str, metadata: &Metadata, folder: &Path) -> Result<(), IntegrityError> {
         self.change(REGISTER, name, Some(json!({"hash": hash(metadata)})))?;
         self.change(CONTENTS, name, Some(Contents::of(folder).to_json()))
@@ -107,7 +107,7 @@ impl<'a> Integrity<'a> {
         self.change(CONTENTS, name, None)
     }
 
-    /// What an extension's files were when it was installed; `None` if nobody kept it.
+    /// The files of an extension at its installation; `None` if they were not recorded.
     pub fn contents(&self, name: &str) -> Result<Option<Contents>, IntegrityError> {
         Ok(self.read(CONTENTS)?.get(name).and_then(Contents::read))
     }
@@ -146,7 +146,7 @@ impl<'a> Integrity<'a> {
         Ok(files::replace(&file, text.as_bytes(), Mode::Private)?)
     }
 
-    /// A register whose signatures are right; empty if there is none.
+    /// A register with valid signatures; empty if it does not exist.
     fn read(&self, register: &str) -> Result<JsonObject, IntegrityError> {
         let file = self.folder.join(register);
         let Some(text) = files::read_text(&file)? else { return Ok(JsonObject::new()) };
@@ -162,7 +162,7 @@ impl<'a> Integrity<'a> {
         }
     }
 
-    /// Checks what can be checked: every signature whose key is at hand must be right, and one must be.
+    /// Every signature whose key is available must be valid, and at least one must be available.
     fn judge(&self, text: &str, register: &JsonObject) -> Result<Verdict, IntegrityError> {
         let signatures: Vec<Signature<'_>> = register
             .get("signatures")
@@ -193,7 +193,7 @@ impl<'a> Integrity<'a> {
         Ok(verdict.unwrap_or(Verdict::Unreached(reasons.join("; "))))
     }
 
-    /// Of a register by upstream or by an earlier release, which does not say what it was signed with.
+    /// For a register by upstream or by an earlier release, which does not name its key.
     fn judge_unmarked(&self, text: &str, signature: Option<&str>) -> Result<Verdict, IntegrityError> {
         let Some(signature) = signature else { return Ok(Verdict::Wrong) };
         let mut missing = None;
@@ -210,7 +210,7 @@ impl<'a> Integrity<'a> {
     }
 }
 
-/// What the signatures of a register say.
+/// The result of verifying the signatures of a register.
 enum Verdict {
     Right,
     Wrong,
@@ -236,7 +236,7 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// What the files of an extension were, for a look at the start of a run: no signature is checked.
+/// The recorded files of all extensions, for a quick check at start-up: signatures are not verified.
 pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
     let text = files::read_text(&gemini_dir.join(CONTENTS)).ok().flatten().unwrap_or_default();
     let Ok(Value::Object(mut found)) = serde_json::from_str(&text) else { return Vec::new() };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What begins the address of a git repository.
+/// Prefixes of git repository URLs.
 const GIT_PREFIXES: &[&str] =
     &["http://", "https://", "git@", "ssh://", "sso://", "github:", "gitlab:", "file://"];
 
@@ -48,7 +48,7 @@ impl GitHubRepo {
 }
 
 impl Source {
-    /// Tells what a text means. Looks at the disk; an existing file or folder comes before `owner/repo`.
+    /// Parses a source. Reads the disk; an existing file or folder takes precedence over `owner/repo`.
     pub fn parse(text: &str, cwd: &Path) -> Result<Self, SourceError> {
         let text = text.trim();
         if GIT_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {

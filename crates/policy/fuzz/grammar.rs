@@ -15,7 +15,7 @@ use pollux_policy::engine::{Engine, Options};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::request::{Decision, Request};
 
-/// What commands are put together from. Tripwires are `t1`, `t2` and `t3`; `git`, `cargo` and `npm` are allowed.
+/// The building blocks of commands. Tripwires are `t1`, `t2` and `t3`; `git`, `cargo` and `npm` are allowed.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "git status", "git log ", "git commit -m ", "cargo test", "npm test", "echo ", "echo x", "cat a", "ls", "true", "x=",
@@ -188,7 +188,8 @@ struct Item {
     repeat: Option<char>,
 }
 
-/// An expression of letters, dots and quantifiers finds what trying every way finds; anything else is answered.
+/// A regex of letters, dots and quantifiers matches what exhaustive search matches; any other input must not
+/// panic.
 pub(crate) fn expression_agrees(bytes: &[u8]) -> Result<(), String> {
     let (head, tail) = bytes.split_at(bytes.len() / 2);
     // Takes longer, so not each time.

@@ -24,22 +24,22 @@ use crate::tool_name::{SHELL, qualified};
 pub use definitions::{ApprovedDefinitions, DefinitionStatus};
 pub use save::{SaveError, save};
 
-/// Programs that run what their arguments say: an answer for one call says nothing about the next.
+/// Programs that run code from their arguments: an approval for one call says nothing about the next.
 const RUNS_OTHERS: &[&str] = &[
     "awk", "bash", "dash", "docker", "doas", "env", "eval", "exec", "find", "node", "perl", "php", "podman",
     "python", "python3", "ruby", "sh", "source", "ssh", "su", "sudo", "xargs", "zsh", ".",
 ];
 
-/// Commands of one line whose damage is told.
+/// Destructive commands that are described per command line.
 const TOLD: usize = 5;
 
-/// Where rules are from that a person's answers made for the time being.
+/// Source of the rules created by approvals for this session.
 const THIS_SESSION: &str = "this session";
 
 /// How much of a server an answer is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantScope {
-    /// This tool, narrowed by what the call is about.
+    /// This tool, narrowed to the subject of the call.
     Tool,
     /// Every tool of the call's MCP server.
     Server,
@@ -58,12 +58,12 @@ pub struct Grant {
     pub allow_redirection: bool,
     /// The mode it was given in and the more permissive ones.
     pub modes: Vec<ApprovalMode>,
-    /// What it covers, to be shown before it is accepted.
+    /// Description of its scope, shown before it is accepted.
     pub shown: String,
 }
 
 impl Grant {
-    /// What "always allow" would mean for a call; `None` where it must not be offered.
+    /// The scope of "always allow" for a call; `None` where it must not be offered.
     pub fn narrow(request: &Request<'_>, reach: GrantScope) -> Option<Self> {
         let name = called(request);
         let mut grant = Self {
@@ -212,7 +212,7 @@ impl Grant {
     }
 }
 
-/// Which answer of a person's a rule is.
+/// The kind of approval that a rule comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantOrigin<'f> {
     ForSession,
@@ -244,7 +244,7 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// The lines of a rule that say what it is about.
+/// The lines of a rule that identify it.
 fn unchanging(block: &str) -> Vec<&str> {
     let changing = |line: &&str| line.starts_with("modes = ") || line.starts_with("allowRedirection = ");
     block.lines().map(str::trim).filter(|line| !line.is_empty() && !changing(line)).collect()
@@ -273,7 +273,8 @@ impl Engine {
     }
 }
 
-/// What a call would destroy, in one sentence for the person who is asked; `None` where nothing is known to be lost.
+/// A one-sentence description of what a call would destroy, for the approval prompt; `None` if no loss is
+/// known.
 pub fn destruction(request: &Request<'_>) -> Option<String> {
     if let Some(server) = request.server {
         let hint =
@@ -320,7 +321,7 @@ fn root(part: &shell::Part) -> Option<String> {
     }
 }
 
-/// Programs whose first argument says what they do.
+/// Programs whose first argument is a subcommand.
 const HAS_SUBCOMMANDS: &[&str] = &[
     "apt",
     "apt-get",

@@ -26,14 +26,14 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 /// The longest time a configuration may name.
 const MAX_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is said where `security.enableConseca` is on.
+/// The message where `security.enableConseca` is on.
 pub(crate) const NO_CONSECA: &str =
     "`security.enableConseca` requires the safety checker `conseca`, which this version does not include";
 
-/// Characters of a checker's text that people and the model read.
+/// Characters of a checker's reason that are shown to the user and the model.
 const MAX_ANSWER: usize = 2000;
 
-/// Version of the protocol that external checkers speak.
+/// Version of the external checker protocol.
 const PROTOCOL: &str = "1.0.0";
 
 /// Where a checker runs.
@@ -53,7 +53,7 @@ pub(crate) struct CheckerRule {
     pub(crate) rank: Rank,
     pub(crate) kind: CheckerKind,
     pub(crate) name: String,
-    /// What the file says to run, where it may say so.
+    /// The command given in the file, where the tier may give one.
     pub(crate) command: Option<Vec<String>>,
     pub(crate) required_context: Vec<String>,
     pub(crate) config: Option<Value>,
@@ -106,7 +106,7 @@ impl From<&CheckerRule> for ExternalCheck {
     }
 }
 
-/// What an external checker reads from its standard input.
+/// The input of an external checker on stdin.
 #[derive(Debug, Clone)]
 pub struct CheckRequest<'a> {
     pub tool: &'a str,
@@ -144,7 +144,7 @@ impl CheckRequest<'_> {
     }
 }
 
-/// What a checker says.
+/// The answer of a checker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckAnswer {
     pub decision: Decision,
@@ -196,7 +196,7 @@ pub trait CheckerPort: Send + Sync {
     ) -> BoxFuture<'a, Result<CheckAnswer, CheckFailure>>;
 }
 
-/// Where paths lead once links are followed; the caller may look at the disk, this crate does not.
+/// Resolves symlinks in a path; supplied by the caller, because this crate does not access the disk.
 pub type Resolver = std::sync::Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
 /// A path made absolute, `.` and `..` removed, links followed if the caller can.

@@ -11,17 +11,18 @@ use std::path::{Path, PathBuf};
 
 use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
-/// So many names are looked at for one decision.
+/// Limit of file names examined for one decision.
 pub(crate) const MAX_NAMES: usize = 100_000;
 /// So many bytes of one file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// A way to look at the disk.
+/// Access to the file system.
 pub trait Disk: Send + Sync {
-    /// The names in a folder, not through a link at its end; `None` if it is none or cannot be read.
+    /// The entries of a folder, without following a link at its end; `None` if it is not a folder or cannot be
+    /// read.
     fn list(&self, folder: &Path) -> Option<Vec<Entry>>;
 
-    /// What is at a path, without following a link at its end.
+    /// The kind of entry at a path, without following a link at its end.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
 
     /// The first bytes of a small file, as text.
@@ -35,7 +36,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What a name stands for.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -110,15 +111,15 @@ impl PartialMatch {
     }
 }
 
-/// Why it cannot be told what a pattern finds.
+/// Why the matches of a pattern cannot be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unresolved {
     TooMany,
-    /// A name that is no text.
+    /// A file name that is not valid UTF-8.
     Name,
 }
 
-/// Looks at the disk for one decision, so that it ends.
+/// File system access with a limit per decision, so that it terminates.
 pub(crate) struct BoundedDisk<'d> {
     pub disk: &'d dyn Disk,
     left: usize,
@@ -155,7 +156,7 @@ impl<'d> BoundedDisk<'d> {
         found: &mut Vec<Match>,
     ) -> Result<(), Unresolved> {
         let Some((component, rest)) = components.split_first() else { return Ok(()) };
-        // Two stars at the end stand for a list of visible files; elsewhere bash reads them as one.
+        // Two stars at the end mean a list of visible files; in other positions bash reads them as one.
         let lists = *component == "**" && rest.is_empty();
         if lists || component.starts_with(ANY_FOLDERS) {
             return match rest.len() {
@@ -187,7 +188,7 @@ impl<'d> BoundedDisk<'d> {
         found: &mut Vec<Match>,
     ) -> Result<(), Unresolved> {
         way.linked |= kind == EntryKind::Link;
-        // A list of what lies below a file holds the file itself.
+        // The list of files below a file contains the file itself.
         let deep = |component: &str| component == "**" || component.starts_with(ANY_FOLDERS);
         let itself = match rest {
             [] => true,
@@ -227,7 +228,7 @@ impl<'d> BoundedDisk<'d> {
                 _ => false,
             };
             if is_folder && name == ".git" {
-                // Of a repository's own files only this one may hold what must not be shown.
+                // The only one of a repository's own files that may contain credentials.
                 if wants("config") {
                     next.word.push('/');
                     found.push(next.to("config").ends(EntryKind::File));
@@ -248,7 +249,7 @@ impl<'d> BoundedDisk<'d> {
     }
 }
 
-/// Whether a pattern may find a name. Only one that says so finds a leading dot.
+/// Whether a pattern matches a name. A leading dot must be matched explicitly.
 pub(crate) fn finds(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with(['.', ANY_NAME]) {
         return false;

@@ -30,7 +30,7 @@ use crate::tool_name::{CalledName, SHELL};
 pub(crate) use self::prefix::base as program_base;
 pub(crate) use self::shell_call::leaves_no_file;
 
-/// What the engine has to know besides rules.
+/// Configuration of the engine besides rules.
 #[derive(Clone)]
 pub struct Options {
     /// The directories that belong to the workspace.
@@ -47,11 +47,12 @@ pub struct Options {
     pub plans: Plans,
     /// `security.enableConseca`: every call needs a checker that this program does not have.
     pub conseca: bool,
-    /// Follows links, if the caller can look at the disk.
+    /// Resolves symlinks, if the caller has access to the disk.
     pub resolve: Option<Resolver>,
-    /// Shows which files patterns and trees hold. Without it a command that needs to know is not known to read only.
+    /// Lists the files of patterns and trees. Without it, a command that depends on them is not known to be
+    /// read-only.
     pub disk: Option<Arc<dyn Disk>>,
-    /// Where bash looks for programs. Without it every name means what it says.
+    /// The search path of bash. Without it, every program name is taken literally.
     pub search_path: Option<SearchPath>,
 }
 
@@ -103,7 +104,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) rules: Vec<Rule>,
-    /// Rules about protected files, which stand beside the others.
+    /// Rules about protected files, evaluated in addition to the others.
     pub(crate) protections: Vec<Rule>,
     pub(crate) checkers: Vec<CheckerRule>,
     pub(crate) unreadable: Vec<Unreadable>,
@@ -148,19 +149,19 @@ impl Engine {
             denies_commands: false,
             index: index::ProgramIndex::default(),
         };
-        engine.take_stock();
+        engine.rebuild_index();
         engine
     }
 
-    /// Recomputes what is derived from the sorted rules.
-    fn take_stock(&mut self) {
+    /// Recomputes everything derived from the sorted rules.
+    fn rebuild_index(&mut self) {
         self.index = index::ProgramIndex::new(&self.rules);
         self.denies_commands = self.rules.iter().any(|rule| {
             rule.decision == Decision::Deny && !rule.condition.is_always() && rule.tool.covers_shell()
         });
     }
 
-    /// What is wrong with the files that were loaded.
+    /// Problems in the loaded files.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -170,11 +171,11 @@ impl Engine {
         self.rules.len() + self.protections.len()
     }
 
-    /// Puts rules in force at once, such as an answer "always allow"; they come first among equals.
+    /// Activates rules immediately, such as an "always allow" approval; they come first among equals.
     pub(crate) fn add(&mut self, rules: Vec<Rule>) {
         self.rules.splice(0..0, rules);
         self.rules.sort_by_key(|rule| std::cmp::Reverse(rule.rank));
-        self.take_stock();
+        self.rebuild_index();
     }
 
     /// Decides on one call.
@@ -191,7 +192,7 @@ impl Engine {
         verdict
     }
 
-    /// Whether the model is told of a tool at all: not if the first rule that speaks of every call denies.
+    /// Whether a tool is declared to the model: not if the first rule that applies to every call denies.
     pub fn exposes(&self, tool: &ToolFacts<'_>, mode: ApprovalMode, interactive: bool) -> bool {
         if tool.server.is_none() && SHELL_COMPANIONS.contains(&tool.name) {
             let shell = ToolFacts { name: SHELL, read_only: false, ..*tool };
@@ -249,7 +250,7 @@ impl Engine {
         let denies = answer.decision == Decision::Deny;
         tighten(verdict, answer.decision, Some(&check.source), answer.reason.clone());
         if denies {
-            // The model should know what to do differently.
+            // The model should learn what to do differently.
             verdict.deny_message = Some(answer.reason);
         }
         settle(interactive, verdict);
@@ -270,12 +271,12 @@ impl Engine {
         verdict
     }
 
-    /// The rules about such calls, their conditions aside.
+    /// The rules for such calls, ignoring conditions.
     fn candidates<'e>(&'e self, call: &PolicyCall<'_>) -> impl Iterator<Item = &'e Rule> {
         self.rules.iter().filter(|rule| self.applies(rule, call))
     }
 
-    /// The first of the candidates whose condition holds; for shell calls, of one part of the command.
+    /// The first candidate whose condition is met; for shell calls, with respect to one part of the command.
     fn first<'e>(
         &self,
         call: &PolicyCall<'_>,
@@ -327,7 +328,7 @@ impl Engine {
             || call.opens_plan_mode(rule)
     }
 
-    /// Whether a rule is about such calls, its condition aside.
+    /// Whether a rule applies to such calls, ignoring its condition.
     fn applies(&self, rule: &Rule, call: &PolicyCall<'_>) -> bool {
         let request = call.request;
         rule.modes.includes(request.mode)
@@ -438,7 +439,7 @@ fn strings<'v>(value: &'v serde_json::Value, out: &mut Vec<&'v str>) {
     }
 }
 
-/// Tiers that have spoken of a call and can say nothing more: their rules further down were overruled by their own.
+/// Tiers that have already decided on a call: their lower-priority rules were overridden by their own.
 #[derive(Default)]
 struct SettledTiers {
     workspace: bool,
@@ -460,7 +461,7 @@ fn is_workspace(rule: &Rule) -> bool {
     rule.tier == Tier::Workspace && !rule.from_session
 }
 
-/// What happens when no rule speaks.
+/// The decision when no rule matches.
 fn default_decision(mode: ApprovalMode, interactive: bool) -> Decision {
     match (mode, interactive) {
         (ApprovalMode::Yolo, _) => Decision::Allow,
@@ -479,7 +480,7 @@ fn tighten(verdict: &mut Verdict, decision: Decision, rule: Option<&RuleSource>,
     }
 }
 
-/// Where nobody can be asked, asking is refusing.
+/// Without a terminal, a call that needs approval is denied.
 fn settle(interactive: bool, verdict: &mut Verdict) {
     if verdict.decision == Decision::Ask && !interactive {
         verdict.decision = Decision::Deny;
@@ -491,7 +492,7 @@ fn settle(interactive: bool, verdict: &mut Verdict) {
     }
 }
 
-/// A rule for people: what it says and where it stands.
+/// A rule as shown to users: its label and source.
 pub(crate) fn named(source: &RuleSource) -> String {
     let line = source.line.map(|line| format!(":{line}")).unwrap_or_default();
     format!("rule `{}` ({}, {}{line})", source.label, source.tier, source.source)
@@ -510,7 +511,7 @@ fn reason(hit: &Hit<'_>, call: &PolicyCall<'_>) -> String {
     }
 }
 
-/// A name for a tool that a rule may use, from what a caller knows.
+/// The names under which a rule can refer to the called tool.
 pub(crate) fn called<'a>(request: &Request<'a>) -> CalledName<'a> {
     let agent = request.args.get("agent_name").and_then(serde_json::Value::as_str);
     CalledName::new(request.tool, request.server, agent)

@@ -16,7 +16,7 @@ pub struct Explanation {
     pub decision: &'static str,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it stands.
+    /// The source of the rule.
     pub source: Option<RuleSource>,
     pub parts: Vec<ExplainedPart>,
     pub reason: String,
@@ -69,7 +69,7 @@ impl Explanation {
     }
 }
 
-/// What is wrong with policy files or directories, read as the user's.
+/// Problems in policy files or directories, loaded in the user tier.
 pub fn lint(paths: &[PathBuf]) -> Vec<Problem> {
     paths.iter().flat_map(|path| read_path(Tier::User, path).problems).collect()
 }

@@ -38,7 +38,7 @@ impl RuleOrigin {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct FileRules {
     pub(crate) rules: Vec<Rule>,
@@ -88,7 +88,7 @@ pub(crate) fn parse(text: &str, place: &RuleOrigin) -> FileRules {
     out
 }
 
-/// Whether an unparsable text may hold a rule that denies.
+/// Whether an unparsable text may contain a deny rule.
 pub(crate) fn may_deny(text: &str) -> bool {
     text.to_ascii_lowercase().contains("deny")
 }
@@ -136,7 +136,7 @@ struct Reader<'a> {
     lines: &'a LineIndex,
 }
 
-/// The part of a rule and a checker that says when it applies.
+/// The part of a rule and a checker that determines when it applies.
 struct Target {
     tools: Vec<ToolMatch>,
     conditions: Vec<Condition>,
@@ -273,7 +273,7 @@ impl Reader<'_> {
         Ok(checkers)
     }
 
-    /// What an external checker runs, if the file says so: only files of people who could install it may.
+    /// The command of an external checker, if the file gives one: only user and admin files may.
     fn checker_command(&self, spec: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, FieldError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::request::RuleSource;
 use crate::rule::{Condition, Modes, Rule};
 
-/// Whose rules are wanted; what is left open stands for all.
+/// Selects rules; unset fields match all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct View {
     pub mode: Option<ApprovalMode>,
@@ -21,7 +21,7 @@ pub struct RuleRow {
     /// `allow`, `ask` or `deny`.
     pub decision: &'static str,
     pub tool: String,
-    /// The key of the condition and what it says.
+    /// The key of the condition and its value.
     pub condition: Option<(&'static str, String)>,
     /// Empty for all.
     pub modes: Vec<ApprovalMode>,
@@ -39,7 +39,7 @@ pub struct CheckerRow {
     /// `in-process` or `external`.
     pub kind: &'static str,
     pub name: String,
-    /// What a file says to run.
+    /// The command given in a file.
     pub command: Option<Vec<String>>,
     pub tool: String,
     pub condition: Option<(&'static str, String)>,

@@ -31,7 +31,7 @@ const SHIPPED: &[(&str, &str)] = &[
 /// Where policies are. Paths are directories or single files.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// `~/.gemini/policies`, or what `--policy` and `policyPaths` put in its place.
+    /// `~/.gemini/policies`, or the paths that `--policy` and `policyPaths` replace it with.
     pub user: Vec<PathBuf>,
     /// `.gemini/policies` of a trusted folder.
     pub workspace: Option<PathBuf>,
@@ -44,8 +44,8 @@ pub struct Sources {
     pub lists: Lists,
 }
 
-/// Reads everything. Never fails: what is wrong is in [`Engine::problems`], and what may have denied something
-/// makes the engine ask.
+/// Loads everything. Never fails: problems are in [`Engine::problems`], and unreadable rules that may deny
+/// make the engine ask.
 pub fn load(sources: &Sources, options: Options) -> Engine {
     let mut found = FileRules::default();
     load_admin(sources, &mut found);
@@ -152,7 +152,7 @@ pub(crate) fn read_path(tier: Tier, path: &Path) -> FileRules {
     found
 }
 
-/// What could not be read may have denied something.
+/// Rules that could not be read may have denied something.
 fn unreadable(tier: Tier, path: &Path, error: &io::Error, found: &mut FileRules) {
     let place = RuleOrigin::of_file(tier, path);
     found.problems.push(
@@ -191,7 +191,7 @@ fn read_text(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether only the administrator can change a directory; the error says why not.
+/// Whether only the administrator can change a directory; the error gives the reason.
 #[cfg(unix)]
 pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
@@ -208,13 +208,13 @@ pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether only the administrator can change a directory; the error says why not.
+/// Whether only the administrator can change a directory; the error gives the reason.
 #[cfg(not(unix))]
 pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     if dir.is_dir() { Ok(()) } else { Err("it is not a directory".to_owned()) }
 }
 
-/// What a workspace's policies are, in one number: changes with any file's name or content.
+/// A hash of a workspace's policies that changes with any file's name or content.
 pub fn integrity(dir: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     let files = match toml_files(dir) {

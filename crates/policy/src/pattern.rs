@@ -39,7 +39,7 @@ pub(crate) struct Pattern {
     source: String,
     ignores_case: bool,
     text: String,
-    /// What every match begins with.
+    /// The text that every match begins with.
     literal: String,
 }
 
@@ -65,7 +65,7 @@ impl Pattern {
         Self::compile(text, &source, "", literal::beginning(&source))
     }
 
-    /// For `commandRegex`: stands at the start of the command.
+    /// For `commandRegex`: anchored at the start of the command.
     pub(crate) fn for_command(text: &str) -> Result<Self, PatternError> {
         let source = text.strip_prefix('^').unwrap_or(text);
         let literal = format!("\"command\":\"{}", literal::beginning(source));
@@ -85,7 +85,7 @@ impl Pattern {
         if text.chars().count() > MAX_PATTERN {
             return Err(PatternError::Unsafe);
         }
-        // Which letters differ in case only is costly to find out and says nothing about the syntax.
+        // Case folding is expensive and irrelevant for the syntax check.
         regress::Regex::new(source).map_err(|error| PatternError::Invalid(error.to_string()))?;
         if repeats_ambiguously(source) {
             return Err(PatternError::Unsafe);
@@ -197,7 +197,7 @@ fn write_value(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        // JavaScript writes whole floats without a fraction.
+        // JavaScript prints integral floats without a fraction.
         Value::Number(number) => {
             let text = number.to_string();
             out.push_str(text.strip_suffix(".0").unwrap_or(&text));
@@ -262,7 +262,7 @@ struct Group {
     starts: Vec<Start>,
 }
 
-/// What a branch begins with.
+/// The start of a branch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start {
     Char(char),
@@ -298,7 +298,7 @@ fn alike(starts: &[Start]) -> bool {
     starts.iter().enumerate().any(|(index, a)| starts.iter().skip(index + 1).any(|b| overlap(*a, *b)))
 }
 
-/// Whether a quantifier that can repeat more than once stands at `at`.
+/// Whether a quantifier that can repeat more than once is at `at`.
 fn repeats(chars: &[char], at: usize) -> bool {
     match chars.get(at) {
         Some('*' | '+') => true,

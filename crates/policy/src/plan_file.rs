@@ -8,8 +8,8 @@ use serde_json::Value;
 /// The tools that may write a plan.
 pub(crate) const WRITERS: [&str; 2] = ["write_file", "replace"];
 
-/// The arguments of a call in plan mode that names a plan without saying where plans are, such as `add-login.md`
-/// or `plans/add-login.md`: with the whole path.
+/// The arguments of a call in plan mode that names a plan without its folder, such as `add-login.md` or
+/// `plans/add-login.md`, with the complete path.
 pub fn placed(tool: &str, args: &JsonObject, plans: &Path) -> Option<JsonObject> {
     if !WRITERS.contains(&tool) {
         return None;

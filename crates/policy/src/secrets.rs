@@ -1,6 +1,6 @@
 //! File names that usually contain secrets; reading them for the model needs approval.
 
-/// Whole names, apart from `.env` and its kin.
+/// Complete names, apart from `.env` and its variants.
 const NAMES: &[&str] = &[
     ".netrc",
     ".npmrc",
@@ -15,7 +15,7 @@ const NAMES: &[&str] = &[
     "id_ecdsa",
     "id_dsa",
 ];
-/// What agents keep their sign-ins in, below a home.
+/// Files below a home in which agents keep credentials.
 const SIGN_INS: &[&str] = &[
     "oauth_creds.json",
     "gemini-credentials.json",
@@ -40,7 +40,7 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
 }
 
-/// Names of secrets that a repository may hold, to hold a pattern against.
+/// Typical names of secret files, to test a pattern against.
 pub(crate) fn samples() -> impl Iterator<Item = String> {
     let named = [".env", ".env.local", ".envrc"].iter().chain(NAMES).map(|name| (*name).to_owned());
     named.chain(ENDINGS.iter().map(|end| format!("a{end}")))
@@ -54,12 +54,12 @@ pub(crate) fn is_private_folder(name: &str) -> bool {
     )
 }
 
-/// Whether the configuration of a git repository holds a key to a server: a password in an address, or a header.
+/// Whether the configuration of a git repository contains credentials: a password in a URL, or a header.
 pub(crate) fn config_holds_credentials(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim().to_ascii_lowercase();
         let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next());
-        // `ssh://git@host` names a person, not a secret.
+        // `ssh://git@host` names a user, not a secret.
         let has_login = address.is_some_and(|host| host.contains('@')) && !line.contains("ssh://git@");
         has_login || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
     })

@@ -24,7 +24,7 @@ pub struct Lists {
     pub excluded_servers: Vec<String>,
     /// `mcp.allowed` or `--allowed-mcp-server-names`.
     pub allowed_servers: Vec<String>,
-    /// `mcp.autoAllowInHeadless`: every server's tools run where nobody can be asked.
+    /// `mcp.autoAllowInHeadless`: MCP tools run without approval in headless runs.
     pub headless_servers: bool,
     /// Servers with `trust: true`, in a trusted folder.
     pub trusted_servers: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Lists {
     pub remote_agents: Vec<String>,
 }
 
-/// The rules that the lists stand for.
+/// The rules that the lists translate to.
 pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     let mut out = Vec::new();
     for server in &lists.excluded_servers {
@@ -59,7 +59,7 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
             out.extend(core.iter().map(|entry| allow(entry).in_modes(Modes::NOT_PLAN).rule()));
             Vec::new()
         };
-        // Servers' tools have lists of their own.
+        // MCP tools have their own lists.
         let others = Draft::new(ToolMatch::own_but(listed), Decision::Deny, 240, "tools.core");
         out.push(others.in_modes(Modes::NOT_PLAN).rule());
     }
@@ -87,7 +87,7 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     out
 }
 
-/// Whether a rule only denies what a list of allowed commands leaves out.
+/// Whether a rule only denies the commands missing from an allow list.
 pub(crate) fn is_remainder(rule: &Rule) -> bool {
     rule.decision == Decision::Deny
         && rule.condition.is_always()

@@ -45,7 +45,7 @@ const MAX_PARTS: usize = 2_000;
 /// Substitutions, groups and wrappers inside one another.
 const MAX_DEPTH: usize = 40;
 
-/// What a command line would run, as far as it can be told without running it.
+/// The result of analysing a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandAnalysis {
     /// Every simple command that would run, in order, those inside wrappers and substitutions included.
@@ -67,13 +67,13 @@ pub struct Part {
     pub words: Vec<Option<String>>,
     /// `NAME=value` before the command.
     pub assignments: Vec<(String, Option<String>)>,
-    /// Which wrappers it stands behind, such as `sudo` or `xargs`, outermost first.
+    /// The wrappers around it, such as `sudo` or `xargs`, outermost first.
     pub behind: Vec<String>,
-    /// What words are that are `None` because they are file name patterns.
+    /// The words that are `None` because they are file name patterns.
     pub patterns: Vec<Pattern>,
-    /// Words that are `None` because they hold data, but nothing that must not be shown.
+    /// The words that are `None` because they are data, but not secret.
     pub data: Vec<Datum>,
-    /// What the words are made of that are not known yet.
+    /// The pieces of the words that are not known yet.
     pub(crate) pieces: Vec<(usize, Vec<Piece>)>,
 }
 
@@ -104,7 +104,8 @@ pub struct Redirection {
     pub target: Option<String>,
 }
 
-/// Lists what a command line would run. Total: any input gives an answer in bounded time and memory.
+/// Lists the commands that a command line would run. Total: any input gives a result in bounded time and
+/// memory.
 pub fn analyse(command: &str) -> CommandAnalysis {
     let mut found = Findings::default();
     if command.len() > MAX_BYTES {
@@ -121,17 +122,17 @@ pub fn analyse(command: &str) -> CommandAnalysis {
     found.finish()
 }
 
-/// What can stand for each word of a command's output in every check.
+/// A sample word that represents each word of a command's output in every check.
 type Sample = std::sync::Arc<str>;
 
-/// Where a command line stands.
+/// The surroundings of a command line.
 #[derive(Debug, Clone, Default)]
 struct Context {
     depth: usize,
     behind: Vec<String>,
-    /// What can stand for each name that the pipe before brings, if it brings names of files in the workspace.
+    /// A sample for each name that comes through the pipe, if these are names of files in the workspace.
     feed: Option<Sample>,
-    /// The same for the input of a loop that stands in a pipe.
+    /// The same for the input of a loop in a pipe.
     stdin: Option<Sample>,
 }
 
@@ -152,7 +153,7 @@ impl Context {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Debug, Default)]
 struct Findings {
     parts: Vec<Part>,
@@ -162,11 +163,11 @@ struct Findings {
     variables: Variables,
     /// Variables that are computed with.
     computed: Vec<String>,
-    /// What here-documents and here-strings are made of.
+    /// The pieces of here-documents and here-strings.
     shown: Vec<Piece>,
     /// Redirections to files that are not known yet, by place.
     targets: Vec<(usize, Vec<Piece>)>,
-    /// Bytes of commands that were listed anew with the values of variables.
+    /// Bytes of commands that were analysed again with the values of variables.
     followed: usize,
 }
 
@@ -238,20 +239,20 @@ impl Findings {
     }
 }
 
-/// Reads one piece of shell text: the command itself, or what `eval`, `sh -c` and the like are given.
+/// Parses one piece of shell text: the command itself, or the argument of `eval`, `sh -c` and the like.
 fn run(text: &str, context: &Context, found: &mut Findings) {
     if context.depth > MAX_DEPTH {
         found.doubt("it is nested too deeply");
         return;
     }
     let characters: Vec<char> = text.chars().collect();
-    // Another shell need not know what this one was given.
+    // Another shell may not inherit the variables of this one.
     let certain = std::mem::take(&mut found.variables.certain);
     let mut parser = parser::Parser::new(&characters, context.clone(), found);
     if let Err(problem) = parser.program() {
         let rest: String = characters.get(parser.statement_start()..).unwrap_or_default().iter().collect();
         found.doubt(problem);
-        // So that a deny rule still sees the names in what could not be read.
+        // So that a deny rule still sees the program names in unparsable text.
         salvage::names_in(&rest, context, found);
     }
     found.variables.certain = certain;
@@ -268,7 +269,7 @@ fn continues_inside_an_operator(command: &str) -> bool {
     })
 }
 
-/// Characters that a person does not see as what the shell takes them for.
+/// Characters that look different to a user than to the shell.
 fn unreadable(command: &str) -> Option<String> {
     command.chars().find_map(|c| {
         let hidden = match c {

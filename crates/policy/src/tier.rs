@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Who wrote a rule. A higher tier beats every lower one.
+/// The author of a rule. A higher tier overrides every lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     Default = 1,

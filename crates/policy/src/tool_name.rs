@@ -81,7 +81,7 @@ fn sanitised(name: &str) -> String {
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }
 
-/// What is known of a called tool's name.
+/// The names of a called tool.
 #[derive(Debug, Clone)]
 pub(crate) struct CalledName<'a> {
     raw: &'a str,
@@ -232,7 +232,7 @@ impl ToolMatch {
                     || wildcard(pattern, called.canonical)
                     || called.agent.is_some_and(|agent| wildcard(pattern, agent))
             }
-            // A server's tool only goes by its qualified name, so that it cannot pose as a built-in one.
+            // An MCP tool is only matched by its qualified name, so that it cannot pose as a built-in tool.
             (NameMatch::Exact(name), Some(server)) => {
                 name.starts_with("mcp_") && (name == called.raw || *name == qualified(server, called.bare))
             }
@@ -274,7 +274,7 @@ fn matches_server_tool(pattern: &str, server: &str, called: &CalledName<'_>) -> 
     fixed.starts_with(&own) || (fixed.len() <= "mcp_".len() || !fixed.ends_with('_'))
 }
 
-/// `*` stands for any run of characters.
+/// `*` matches any sequence of characters.
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

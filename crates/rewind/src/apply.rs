@@ -22,20 +22,20 @@ use crate::store::Store;
 /// Whether conflicting steps are executed too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflicts {
-    /// Leave what somebody else changed.
+    /// Leave changes by others.
     Keep,
-    /// Take it back as well; what is there now is saved first.
+    /// Revert them as well; the current content is saved first.
     Overwrite,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// How many paths were put back.
     pub restored: usize,
-    /// What was left as it is.
+    /// Paths that were left as they are.
     pub kept: Vec<Kept>,
-    /// What could not be put back.
+    /// Paths that could not be restored.
     pub failed: Vec<(PathBuf, io::Error)>,
     /// The rewind as a call: going back to it undoes the rewind.
     pub undo: String,
@@ -46,7 +46,7 @@ pub struct Applied {
 pub enum Kept {
     /// It was changed after the plan was made.
     Changed(PathBuf),
-    /// A new folder that holds something the journal does not know.
+    /// A new folder that contains files unknown to the journal.
     NotEmpty(PathBuf),
 }
 
@@ -167,7 +167,7 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Opens a folder; one that somebody else removed is made as anybody would make it.
+    /// Opens a folder; a folder removed by others is created with default permissions.
     fn open_or_make(&mut self, path: &RelPath) -> io::Result<OwnedFd> {
         match (self.rights.open(path), path.split()) {
             (Err(error), Some((parent, name))) if error.kind() == io::ErrorKind::NotFound => {
@@ -194,7 +194,7 @@ fn clear(folder: &OwnedFd, temp: &[u8]) {
     let _ = unlinkat(folder, temp, AtFlags::empty());
 }
 
-/// Whether what is there must be gone before the goal can stand there.
+/// Whether the present entry must be removed before the goal can be created.
 fn must_go(step: &Step) -> bool {
     match (&step.present, &step.goal) {
         (None, _) => false,

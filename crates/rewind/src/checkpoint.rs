@@ -9,15 +9,15 @@ use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// What `/restore` says when it is done; upstream's text.
+/// The message of `/restore` after success; upstream's text.
 pub const RESTORED: &str = "Restored project to the state before the tool call.";
 
 /// One checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// What the screen showed.
+    /// The displayed history.
     pub history: Option<Value>,
-    /// What the model was sent.
+    /// The history sent to the model.
     pub client_history: Option<Value>,
     pub tool: String,
     pub args: JsonObject,
@@ -80,7 +80,7 @@ pub fn list(folder: &Path) -> Result<Vec<String>, CheckpointError> {
     Ok(names)
 }
 
-/// What `/restore` without a name prints; upstream's texts.
+/// The output of `/restore` without a name; upstream's texts.
 pub fn listing(names: &[String]) -> String {
     if names.is_empty() {
         return "No restorable tool calls found.".to_owned();
@@ -91,7 +91,7 @@ pub fn listing(names: &[String]) -> String {
 /// Reads a checkpoint by the name that was listed, with or without `.json`.
 pub fn read(folder: &Path, name: &str) -> Result<Checkpoint, CheckpointError> {
     let name = name.strip_suffix(".json").unwrap_or(name);
-    // Only what the folder lists: a name is not a path.
+    // Only names listed in the folder: a name is not a path.
     if !list(folder)?.iter().any(|known| known == name) {
         return Err(CheckpointError::NotFound(format!("{name}.json")));
     }

@@ -13,7 +13,7 @@ pub enum Reason {
     TreeFull,
     /// The store of old contents is full.
     StoreFull,
-    /// The workspace has more entries than are looked at.
+    /// The workspace has more entries than the limit.
     TooMany,
     /// No permission to read it.
     Unreadable,
@@ -61,12 +61,12 @@ pub struct Uncovered {
     pub reason: Reason,
 }
 
-/// What a snapshot covers.
+/// The coverage of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Files and folders that were seen.
     pub entries: usize,
-    /// What would not come back, sorted by path.
+    /// Paths that would not be restored, sorted.
     pub uncovered: Vec<Uncovered>,
     /// Whether the uncovered things differ from those of the snapshot before.
     pub is_news: bool,

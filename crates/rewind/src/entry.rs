@@ -54,8 +54,8 @@ impl Entry {
     }
 }
 
-/// What the file system says about a path. Two equal stamps mean an unchanged file, unless it was taken so
-/// soon after a change that the next one could carry the same time.
+/// The file system's metadata of a path. Two equal stamps mean an unchanged file, unless it was taken so soon
+/// after a change that the next one could carry the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) device: u64,

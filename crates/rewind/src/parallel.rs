@@ -8,7 +8,7 @@ const MAX_THREADS: usize = 8;
 /// Fewer things than this are not worth a thread.
 const WORTH_A_THREAD: usize = 32;
 
-/// Calls `work` with neighbouring pieces of `items`; the results stand in the order of the items.
+/// Calls `work` with adjacent slices of `items`; the results are in the order of the items.
 pub(crate) fn map_pieces<T: Sync, R: Send>(
     items: &[T],
     piece: usize,

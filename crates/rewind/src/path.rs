@@ -57,7 +57,7 @@ impl RelPath {
         self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
     }
 
-    /// The folder that holds it, and its name there; `None` for the root.
+    /// The parent folder and the name in it; `None` for the root.
     pub(crate) fn split(&self) -> Option<(Self, &[u8])> {
         if self.0.is_empty() {
             return None;

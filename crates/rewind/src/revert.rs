@@ -13,7 +13,7 @@ use similar::{ChangeTag, TextDiff};
 /// Lines around a change that must be there for its inverse to fit.
 const CONTEXT: usize = 3;
 
-/// What taking back the edits would do.
+/// The effect of reverting the edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reversal {
     /// Files with the content they get; `None` deletes.
@@ -21,7 +21,7 @@ pub struct Reversal {
     pub warnings: Vec<Warning>,
 }
 
-/// An edit that was not taken back.
+/// An edit that was not reverted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     #[error("`{}` no longer exists, so its edit was not reverted", .0.display())]
@@ -30,7 +30,7 @@ pub enum Warning {
     Conflict(PathBuf),
 }
 
-/// Takes back edits, given in the order in which they were made; `read` gives a file's present text.
+/// Reverts edits, given in the order in which they were made; `read` returns the present text of a file.
 pub fn revert<'a>(
     edits: impl DoubleEndedIterator<Item = &'a FileDiff>,
     read: impl Fn(&Path) -> Option<String>,
@@ -94,7 +94,7 @@ fn inverse(present: &str, after: &str, before: &str) -> Option<String> {
     Some(lines.concat())
 }
 
-/// Where a run of lines stands, as near as possible to where it is expected.
+/// The position of a run of lines, as near as possible to the expected one.
 fn nearest(lines: &[&str], wanted: &[&str], expected: usize) -> Option<usize> {
     if wanted.is_empty() {
         return (expected <= lines.len()).then_some(expected);

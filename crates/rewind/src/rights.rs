@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::beneath;
 use crate::path::RelPath;
 
-/// What a folder's owner needs to change what is in it.
+/// The permissions that an owner needs to change the contents of a folder.
 const OWNER_ALL: u32 = 0o700;
 
 /// Folders on the way that were opened up.
@@ -22,7 +22,7 @@ impl<'a> Rights<'a> {
         Self { root, modes: BTreeMap::new() }
     }
 
-    /// Opens a folder to change what is in it, adding the owner's rights on the way.
+    /// Opens a folder for changing its contents, adding owner permissions on the way.
     pub(crate) fn open(&mut self, path: &RelPath) -> io::Result<OwnedFd> {
         let mut folder = self.root.try_clone_to_owned()?;
         let mut at = RelPath::root();
@@ -54,7 +54,7 @@ impl<'a> Rights<'a> {
         self.modes.remove(path);
     }
 
-    /// Gives every folder its mode, from the leaves upwards; what failed.
+    /// Restores the mode of every folder, from the leaves upwards; returns the failures.
     pub(crate) fn close(self) -> Vec<(RelPath, io::Error)> {
         let set = |path: &RelPath, mode| {
             let folder = beneath::descend(self.root.as_fd(), path)?;

@@ -18,7 +18,7 @@ const PIECE: usize = 8;
 /// and so many are listed before it is asked whether there is still room.
 const BATCH: usize = 512;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// Sorted by path; begins with the root itself.
@@ -52,7 +52,7 @@ pub(crate) fn scan(root: BorrowedFd<'_>, scope: &Scope) -> io::Result<Scan> {
         }
         level = next;
     }
-    // A cache is left alone as a whole: to bring back an empty one would only confuse its tool.
+    // A cache is left alone completely: restoring an empty one would only confuse its tool.
     scan.seen.retain(|(path, stamp)| {
         stamp.kind() != FileType::Directory || scan.unlisted.get(path) != Some(&Reason::Skipped)
     });

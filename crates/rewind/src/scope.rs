@@ -21,7 +21,7 @@ pub struct Limits {
     pub tree: u64,
     /// Files and folders.
     pub entries: usize,
-    /// Bytes of the store, which holds old contents too.
+    /// Size limit of the store in bytes, including old contents.
     pub store: u64,
 }
 
@@ -49,7 +49,7 @@ pub fn default_skips() -> Vec<String> {
     NAMES.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// What belongs to a snapshot.
+/// The scope of a snapshot.
 pub(crate) struct Scope {
     pub(crate) limits: Limits,
     skip: Gitignore,
@@ -67,7 +67,7 @@ impl Scope {
         Self { limits, skip: builder.build().unwrap_or_else(|_| Gitignore::empty()), never }
     }
 
-    /// Whether the settings leave this out; what is in a folder that is left out is not asked about.
+    /// Whether the settings exclude this path; not called for paths in an excluded folder.
     pub(crate) fn skips(&self, path: &RelPath, is_folder: bool) -> bool {
         matches!(self.skip.matched(path.as_path(), is_folder), Match::Ignore(_))
     }

@@ -14,7 +14,7 @@ use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnding};
 use tokio_util::sync::CancellationToken;
 
-// What other programs find in this repository; equal to upstream's.
+// Identity of the commits; equal to upstream's.
 const CONFIG: &str =
     "[user]\n  name = Gemini CLI\n  email = gemini-cli@google.com\n[commit]\n  gpgsign = false\n";
 const AUTHOR: (&str, &str) = ("Gemini CLI", "gemini-cli@google.com");
@@ -30,7 +30,7 @@ pub struct ShadowSetup {
     /// `history/<project>` in the user's folder.
     pub folder: PathBuf,
     pub root: PathBuf,
-    /// What git sees; variables about repositories are set here.
+    /// The environment of git; variables about repositories are set here.
     pub environment: Vec<(String, String)>,
     /// The program, normally `git`.
     pub git: OsString,
@@ -111,7 +111,7 @@ impl ShadowRepository {
         Ok(())
     }
 
-    /// Runs git on this repository; what it printed.
+    /// Runs git on this repository and returns its output.
     async fn git(&self, arguments: &[&str], cancel: &CancellationToken) -> Result<String, ShadowError> {
         let program = Program {
             program: self.setup.git.clone(),

@@ -34,7 +34,7 @@ pub(crate) struct Tree {
     pub(crate) unsaved: BTreeMap<RelPath, Reason>,
 }
 
-/// What one path became.
+/// The change of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) path: RelPath,
@@ -85,7 +85,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes a snapshot; what has the stamp it had in `before` is not read again.
+    /// Takes a snapshot; files with the same stamp as in `before` are not read again.
     pub(crate) fn capture(&self, before: &Tree) -> io::Result<Tree> {
         let Some(root) = self.root else { return Ok(Tree::default()) };
         let scan = scan::scan(root, self.scope)?;
@@ -153,7 +153,7 @@ impl Reader<'_> {
         piece.iter().map(read).collect()
     }
 
-    /// What stands at a path now, wherever it is below the root, with its content saved.
+    /// The present entry at a path below the root, with its content saved.
     pub(crate) fn look(&self, path: &RelPath) -> io::Result<Option<Found>> {
         let Some(root) = self.root else { return Ok(None) };
         let Some((parent, name)) = path.split() else {

@@ -125,7 +125,7 @@ impl TestHome {
             .env("GEMINI_API_KEY", "test-key")
             .envs(&self.env)
             .current_dir(self.project())
-            // A group of its own, so that the time limit also ends what the program started.
+            // A separate process group, so that the time limit also kills the children of the program.
             .process_group(0);
         TestRun { command, stdin: None, limit: Duration::from_secs(60) }
     }
@@ -226,7 +226,7 @@ fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What arrived until an error is still worth comparing.
+        // Output before an error is still worth comparing.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })

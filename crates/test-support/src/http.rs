@@ -38,7 +38,7 @@ impl HttpRequest {
         field(&self.query, name)
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not valid JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

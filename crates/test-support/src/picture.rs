@@ -54,7 +54,7 @@ fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
         .is_some_and(|cell| !cell.contents().trim().is_empty() || background(cell).is_some())
 }
 
-/// One row: what is behind the letters, lines and blocks, then words.
+/// One row: backgrounds, lines and blocks, then text.
 fn draw_row(svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
     let top = usize::from(row) * HEIGHT;
     let cells: Vec<&Cell> = (0..columns).filter_map(|column| window.cell(row, column)).collect();
@@ -153,7 +153,7 @@ fn colour(colour: Color) -> Option<String> {
     }
 }
 
-/// What is drawn instead of written, because it must meet its neighbours.
+/// Characters that are drawn as shapes, because they must join their neighbours.
 enum Shape {
     /// Where a line goes to from the middle (left, right, up, down), and how thick it is.
     Lines([bool; 4], usize),

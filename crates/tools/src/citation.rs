@@ -3,7 +3,7 @@
 use pollux_domain::content::Part;
 use pollux_domain::model::{GroundingInfo, ReplyChunk};
 
-/// The spoken text of a reply.
+/// The text of a reply, without thoughts.
 pub(crate) fn spoken(reply: &ReplyChunk) -> String {
     reply.parts.iter().filter_map(Part::spoken_text).collect()
 }

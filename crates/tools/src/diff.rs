@@ -30,7 +30,7 @@ impl<'a> FileChange<'a> {
         Self { diff, before, after }
     }
 
-    /// The change as people see it.
+    /// The change for display.
     pub(crate) fn for_people(&self, path: &Path) -> FileDiff {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let hunks = self
@@ -70,8 +70,8 @@ impl<'a> FileChange<'a> {
         stat
     }
 
-    /// The changed regions of the new text with five lines around them; all of a new file, and all of one
-    /// in which nothing changed. What follows the last line end counts as a line, as upstream counts.
+    /// The changed regions of the new text with five lines of context; all of a new file, and all of an
+    /// unchanged one. As in upstream, the text after the last line end counts as a line.
     pub(crate) fn snippet(&self) -> String {
         if self.before.is_none_or(str::is_empty) {
             return capped(self.after);

@@ -32,7 +32,7 @@ struct Call {
     scope: Arc<FileScope>,
     pattern: String,
     is_case_sensitive: bool,
-    /// Where to look; the whole workspace if no folder was given.
+    /// Where to search; the complete workspace if no folder was given.
     directories: Vec<PathBuf>,
     is_folder_given: bool,
     respect: Respect,

@@ -18,9 +18,9 @@ use crate::file_scope::{FileScope, on_thread};
 use crate::workspace::Location;
 use engine::{Context, Query, SearchEnd};
 
-/// How many matches are reported unless the call says otherwise; upstream's value.
+/// Default limit of reported matches; upstream's value.
 const DEFAULT_MATCHES: u64 = 100;
-/// No call gets more, whatever it says.
+/// Upper limit for any call.
 const MAX_MATCHES: u64 = 20_000;
 
 /// The tool.

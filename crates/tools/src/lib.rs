@@ -58,15 +58,15 @@ pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceS
 
 use file_scope::FileScope;
 
-/// What the tools work with.
+/// The dependencies of the tools.
 #[derive(Clone)]
 pub struct ToolSetup {
     pub workspace: Arc<Workspace>,
     pub filtering: FileFiltering,
     pub tools: Tools,
-    /// The whole environment of shell commands; see `pollux_exec::environment::for_command`.
+    /// The complete environment of shell commands; see `pollux_exec::environment::for_command`.
     pub child_env: Vec<(String, String)>,
-    /// Holds what outlives its call; whoever owns the run shuts it down.
+    /// Holds processes that outlive their call; the owner of the run shuts it down.
     pub background: Arc<Background>,
     /// The borders shell commands run in.
     pub sandbox: SandboxSlot,

@@ -40,7 +40,7 @@ pub fn list_paths(
             cancel,
         };
         walk.breadth_first(&mut |below, is_dir| {
-            // A name that cannot be typed is no help.
+            // A name that cannot be typed is not useful here.
             let shown = prefix.join(below);
             let Some(path) = shown.to_str().filter(|path| !path.contains(char::is_control)) else {
                 return ControlFlow::Continue(());

@@ -193,7 +193,7 @@ impl Invocation for Call {
 struct Planned {
     before: Option<String>,
     after: String,
-    /// What would be on disk.
+    /// The new file content.
     bytes: Vec<u8>,
     said: String,
     note: String,
@@ -282,7 +282,7 @@ impl Call {
         Ok(Planned { bytes, before: Some(decoded.text), after, said, note })
     }
 
-    /// Bytes that are no valid text must survive, so only an exact match is replaced.
+    /// Invalid bytes must survive, so only an exact match is replaced.
     fn edit_of_bytes(&self, bytes: &[u8], decoded: Decoded) -> Result<Planned, ToolFailure> {
         let Some((bytes, count)) = raw::replace(bytes, &decoded, &self.old, &self.new) else {
             let message = format!(

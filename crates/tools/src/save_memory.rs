@@ -22,7 +22,7 @@ const MAX_CHARS: usize = 4000;
 pub(crate) struct SaveMemory {
     spec: Arc<ToolSpec>,
     file: PathBuf,
-    /// Where the file really is: people keep theirs elsewhere and link to it.
+    /// The real path of the file: some users keep it in another folder and link to it.
     target: PathBuf,
 }
 
@@ -119,7 +119,7 @@ impl Invocation for Call {
 
 impl Call {
     fn save(&self) -> Result<(), SaveError> {
-        // What was approved is a change of the file that it led to then.
+        // The approval covers a change of the file that the link pointed to then.
         if files::follow(&self.file)? != self.target {
             return Err(SaveError::Moved { file: self.file.clone() });
         }
@@ -142,7 +142,7 @@ fn without_imports(fact: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The text with the fact at the end of its section, which is made if it is not there.
+/// The text with the fact appended to its section, which is created if missing.
 fn with_fact(old: &str, fact: &str) -> String {
     let is_heading = |line: &str| line.trim_end() == SECTION;
     let lines: Vec<&str> = old.lines().collect();

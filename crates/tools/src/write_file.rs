@@ -33,7 +33,7 @@ struct Call {
     scope: Arc<FileScope>,
     location: Location,
     content: String,
-    /// Set when a person changed the content before approving it.
+    /// Set when the user changed the content before approving it.
     is_modified_by_user: bool,
     shown: Shown,
 }
@@ -126,7 +126,7 @@ impl Invocation for Call {
     }
 }
 
-/// What a file held before.
+/// The previous content of a file.
 enum Before {
     Nothing,
     Text(encoding::Decoded),
@@ -161,7 +161,7 @@ impl Call {
         let (encoding, content) = self.content_for(&before);
         if let Err(error) = self.scope.save(&self.location, &encoding.encode(&content)) {
             return ToolOutcome::Failed(match error {
-                // A file stands where a folder should be; upstream notices when it looks for the old file.
+                // A file is in the place of a folder; upstream notices when it looks for the old file.
                 SaveError::Io(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
                     self.check_failure(&error)
                 }

@@ -93,7 +93,7 @@ async fn credentials_stay_with_the_origin_of_the_card() {
     let error = call(&*fetched, "go").await.0.unwrap_err();
     assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are only")), "{error}");
     assert_eq!(other.requests().len(), 0);
-    // Who wrote the card into the definition has said where they go.
+    // With the card in the definition, the user has chosen the destination.
     let written = card(&server.url(), &json!({"url": other.url()})).to_string();
     assert_eq!(call(&*with(CardSource::Json(written), bearer()), "go").await.0.as_deref(), Ok("stolen"));
     assert_eq!(other.requests()[0].header("authorization"), Some("Bearer secret"));

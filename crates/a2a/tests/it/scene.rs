@@ -54,7 +54,7 @@ fn setup() -> Setup {
     Setup { http, env, user_home: home, clock, oauth, run }
 }
 
-/// Calls an agent, and gives what was shown meanwhile.
+/// Calls an agent, and returns the updates shown meanwhile.
 pub(crate) async fn call(
     agent: &dyn RemoteAgent,
     message: &str,

@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// Thirty thousand words, of which some are said far more often than others.
+/// Thirty thousand words with a skewed frequency distribution.
 pub(crate) struct Vocabulary(Vec<String>);
 
 impl Vocabulary {

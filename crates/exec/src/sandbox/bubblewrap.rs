@@ -15,7 +15,7 @@ use super::landlock::Restriction;
 use super::paths::SandboxPaths;
 use super::{LevelError, SandboxRequest, tripwire};
 
-/// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
+/// The visible part of `/run`: host names and, on some systems, all programs. No sockets.
 const KEPT_OF_RUN: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
@@ -30,11 +30,12 @@ pub(super) struct Bubblewrap {
     program: PathBuf,
     places: SandboxPaths,
     network: bool,
-    /// What commands see as `/tmp`. The real one has sockets of agents, displays and terminals in it.
+    /// The folder that commands see as `/tmp`. The real one contains sockets of agents, displays and
+    /// terminals.
     scratch: PathBuf,
 }
 
-/// What a path is inside.
+/// How a path appears inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mount {
     ReadOnly,
@@ -42,7 +43,7 @@ enum Mount {
     Empty,
     /// A file that cannot be opened.
     Blocked,
-    /// Another folder in its place.
+    /// Replaced by another folder.
     From(PathBuf),
 }
 
@@ -65,14 +66,14 @@ impl Bubblewrap {
         &self.program
     }
 
-    /// What commands give up besides what mounts take from them.
+    /// Restrictions in addition to mounts.
     pub(super) fn restriction(&self) -> Restriction {
         // A program with special rights loses them in a restricted process, and cannot work then.
         let is_setuid = fs::metadata(&self.program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
         if is_setuid { Restriction::none() } else { Restriction::of_scopes() }
     }
 
-    /// The options for a command that starts in `directory`. Looks at the disk: what exists by now counts.
+    /// The options for a command that starts in `directory`. Reads the disk, so that new files are considered.
     pub(super) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         let mut arguments: Vec<OsString> =
             ["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from).to_vec();
@@ -80,7 +81,7 @@ impl Bubblewrap {
             arguments.push("--unshare-net".into());
         }
         arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev"].map(OsString::from));
-        // What is empty is sealed last: until then, places are made in it for what is shown nevertheless.
+        // Empty folders are sealed last: until then, mount points are created in them for visible paths.
         let mut seals: Vec<OsString> = Vec::new();
         for (path, mount) in mounts(&self.places, &self.scratch) {
             let path = path.into_os_string();
@@ -122,7 +123,7 @@ fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<(PathBuf, Mount)> {
         .extend(places.homes.iter().filter(|home| covered(home)).map(|home| (home.clone(), Mount::ReadOnly)));
     for path in &places.hidden {
         match path.symlink_metadata() {
-            // In a folder that is not there inside, there is nothing to hide.
+            // A folder that does not exist inside contains nothing to hide.
             _ if covered(path) && !places.homes.iter().any(|home| path.starts_with(home)) => {}
             Ok(meta) if meta.is_dir() => mounts.push((path.clone(), Mount::Empty)),
             Ok(meta) if !meta.is_symlink() => mounts.push((path.clone(), Mount::Blocked)),

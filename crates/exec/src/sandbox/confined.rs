@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::process_table::{self, ProcessEntry};
 
-/// What the kernel tells of a process and no process can take back.
+/// Properties of a process that the kernel reports and that cannot be undone.
 #[derive(Debug, PartialEq, Eq)]
 struct Marks {
     user: String,

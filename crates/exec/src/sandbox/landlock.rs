@@ -43,7 +43,7 @@ const WRITE: u64 = READ
     | REFER
     | TRUNCATE;
 const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
-/// The rights that a rule for something that is no directory can have.
+/// The rights that a rule for a file can have.
 const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
 
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
@@ -58,8 +58,9 @@ const MAX_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
 const MAX_RULES: usize = 20_000;
 
-/// Devices that every program may need; the others include disks. No terminals: whoever can open the user's
-/// reads what is typed there and draws on it, and a rule cannot tell a command's own from others.
+/// Devices that every program may need; the others include disks. No terminals: a command that can open the
+/// user's terminal reads the input and draws on it, and a rule cannot distinguish a command's own terminal
+/// from others.
 const DEVICES: &[(&str, u64)] = &[
     ("/dev/full", READ_FILE | WRITE_FILE),
     ("/dev/null", READ_FILE | WRITE_FILE | TRUNCATE),
@@ -69,8 +70,8 @@ const DEVICES: &[(&str, u64)] = &[
     ("/dev/zero", READ_FILE | WRITE_FILE),
 ];
 
-/// What the thread that starts commands gives up. All commands of a sandbox share it, so that a later one can
-/// end what an earlier one left running.
+/// The restrictions of the thread that starts commands. All commands of a sandbox share it, so that a later
+/// one can kill what an earlier one left running.
 #[derive(Debug)]
 pub(super) struct Restriction {
     ruleset: Option<OwnedFd>,
@@ -96,8 +97,8 @@ impl Restriction {
         Self { ruleset: None, filter: None, scopes_signals: false }
     }
 
-    /// Only what mounts cannot hold back: sockets that have no place in the file system, such as X11's, and
-    /// signals to processes outside. Kernels that cannot do it leave them open.
+    /// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and
+    /// signals to processes outside. Kernels without support leave them open.
     pub(super) fn of_scopes() -> Self {
         let scopes = scopes();
         let ruleset = if scopes == 0 { None } else { create(0, scopes).ok() };
@@ -143,7 +144,7 @@ impl Restriction {
     }
 }
 
-/// Whether the kernel has what a full restriction needs; the filter that belongs to it.
+/// Whether the kernel supports a full restriction; returns the filter for it.
 pub(super) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
     let abi = abi().map_err(LevelError::NotInKernel)?;
     if abi < ABI_OF_TRUNCATE {
@@ -157,8 +158,8 @@ pub(super) fn has_scopes() -> bool {
     scopes() != 0
 }
 
-/// Every path with the rights below it. There are no exceptions to a rule, so what is hidden is left out by
-/// naming everything beside it.
+/// Every path with the rights below it. Rules have no exceptions, so a hidden path is excluded by allowing all
+/// its siblings.
 fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     let hidden: Vec<PathBuf> = places.hidden.iter().filter(|path| path.exists()).cloned().collect();
     let mut unread = hidden.clone();
@@ -175,7 +176,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     // A home in there must not become writable with it.
     let temp = places.temp.iter().filter(|temp| refuse_broad(temp, &places.homes).is_ok());
     for tree in places.writable.iter().chain(temp) {
-        // What was allowed by name may itself lie in a hidden folder.
+        // An explicitly allowed path may itself be in a hidden folder.
         let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
         add(tree, &below, WRITE)?;
     }
@@ -183,7 +184,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     Ok(rules)
 }
 
-/// The biggest trees below `tree` that hold nothing of `without`.
+/// The largest trees below `tree` that contain none of `without`.
 fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<(), LevelError> {
     if without.iter().any(|path| tree.starts_with(path)) {
         return Ok(());
@@ -195,7 +196,7 @@ fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<
         found.push(tree.to_owned());
         return Ok(());
     }
-    // What cannot be listed cannot be read by a command of the same user either.
+    // A folder that cannot be listed cannot be read by a command of the same user either.
     for entry in fs::read_dir(tree).into_iter().flatten().flatten() {
         // A rule for a link would be one for its target, which may be hidden.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
@@ -224,7 +225,7 @@ fn abi() -> io::Result<i64> {
 fn create(handled_access_fs: u64, scoped: u64) -> io::Result<OwnedFd> {
     let attributes = RulesetAttributes { handled_access_fs, handled_access_net: 0, scoped };
     // SAFETY: the pointer and the size describe `attributes`, which lives through the call. Older kernels
-    // accept a longer structure if what they do not know is zero.
+    // accept a longer structure if its unknown part is zero.
     let status = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -259,8 +260,8 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The superuser's commands become those of an ordinary user who owns root's files. Others have nothing to
-/// give up, and are told so.
+/// Commands of root become those of an ordinary user who owns root's files. Other users have no capabilities
+/// to drop, and the kernel reports that.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 fn give_up_capabilities() {
     for capability in 0..MAX_CAPABILITIES {

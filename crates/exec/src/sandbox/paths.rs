@@ -72,7 +72,7 @@ const SECRETS: &[&str] = &[
     "snap/firefox",
 ];
 
-/// In the user's `.gemini`; settings may hold keys.
+/// In the user's `.gemini`; settings may contain keys.
 const GEMINI_SECRETS: &[&str] = &[
     ".env",
     "a2a-oauth-tokens.json",
@@ -92,7 +92,7 @@ const SOCKETS: &[&str] = &[
     "/run/user",
 ];
 
-/// What package managers keep below a home and must write to work.
+/// Folders below a home that package managers must be able to write.
 const CACHES: &[&str] = &[
     ".bun/install/cache",
     ".cache",
@@ -187,7 +187,7 @@ impl SandboxPaths {
     }
 }
 
-/// A home, or something that holds one, is no workspace.
+/// A home, or a folder that contains one, is not a valid workspace.
 pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
     if path.parent().is_none() || homes.iter().any(|home| home.starts_with(path)) {
         return Err(RootError::TooBroad(path.to_owned()));
@@ -220,7 +220,7 @@ fn repository(root: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
     }
     let pointer = fs::read_to_string(&entry).ok()?;
     let folder = real(&entry.parent()?.join(pointer.strip_prefix("gitdir:")?.trim()));
-    // Whoever can write a `.git` file could name any folder; a real work tree's folder names it back.
+    // A `.git` file could name any folder; the folder of a real work tree links back to it.
     let back = fs::read_to_string(folder.join("gitdir")).ok()?;
     if real(&folder.join(back.trim())) != real(&entry) {
         return None;
@@ -241,7 +241,8 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// The same for a name below a folder that is a real path. Most of these names do not exist, which one look tells.
+/// The same for a name below a folder that is a real path. Most of these names do not exist, which one lookup
+/// shows.
 fn real_below(folder: &Path, name: &str) -> PathBuf {
     let whole = folder.join(name);
     let mut path = folder.to_owned();

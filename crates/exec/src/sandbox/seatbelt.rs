@@ -8,7 +8,7 @@ use super::paths::SandboxPaths;
 #[cfg(target_os = "macos")]
 pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// Sockets of daemons that act for others; what is below homes is hidden with the rest.
+/// Sockets of daemons that act for others; those below homes are hidden with the rest.
 const SOCKETS: &[&str] = &["/var/run", "/private/var/run", "/tmp", "/private/tmp"];
 
 #[cfg(target_os = "macos")]

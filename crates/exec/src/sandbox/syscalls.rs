@@ -116,7 +116,7 @@ pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the kernel would answer.
+    /// The kernel's verdict.
     fn verdict(filter: &[sock_filter], architecture: u32, call: i64, argument: i32) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

@@ -23,12 +23,12 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
 use super::confined::{self, Tick};
 
-/// How often the watcher looks whether anything confined is still alive, beside being told of changes.
+/// How often the watcher checks whether a confined process is still alive, in addition to change events.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 /// Renamed things are numbered up to here, and by the time after that.
 const SMALL_NUMBERS: u128 = 20;
 const ATTEMPTS: usize = 100;
-/// What a renamed thing is called.
+/// The suffix of a renamed file.
 const SUFFIX: &str = "sandbox-blocked";
 
 /// Watches the forbidden names as long as something confined is alive.
@@ -47,7 +47,7 @@ pub(crate) struct Armed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocked {
     path: PathBuf,
-    /// What it is called now; `None` if it could not be renamed.
+    /// Its new name; `None` if it could not be renamed.
     renamed: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ struct State {
     blocked: Vec<Blocked>,
 }
 
-/// A name in an open folder: nobody can exchange the folder for a link to another one.
+/// A name in an open folder, so that the folder cannot be replaced by a link to another one.
 #[derive(Debug)]
 struct Absent {
     folder: Arc<OwnedFd>,
@@ -111,7 +111,7 @@ impl Tripwire {
             state.absent = absent(&self.shared.protected);
             state.watchers += 1;
             let number = state.watchers;
-            // Without a watcher there is still a look at the end of each command.
+            // Without a watcher, a check still happens at the end of each command.
             state.watcher = watch(&self.shared, &state.absent, number).is_ok().then_some(number);
         }
         drop(state);
@@ -123,7 +123,7 @@ impl Tripwire {
         self.shared.locked().absent.retain(|entry| !path.starts_with(&entry.path));
     }
 
-    /// Looks now, and gives what was found since the last time.
+    /// Checks now, and returns what was found since the last call.
     pub(super) fn take_blocked(&self) -> Vec<Blocked> {
         let mut state = self.shared.locked();
         sweep(&mut state);
@@ -169,7 +169,7 @@ fn absent(protected: &[PathBuf]) -> Vec<Absent> {
             Some((_, folder)) => Arc::clone(folder),
             None => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                // If it is not there, nothing can be in it; whoever makes it, makes it anew.
+                // If the folder does not exist, it contains nothing; a new one is opened again.
                 let Ok(folder) = rustix::fs::open(parent, flags, Mode::empty()) else { continue };
                 let folder = Arc::new(folder);
                 folders.push((parent.to_owned(), Arc::clone(&folder)));
@@ -217,7 +217,7 @@ fn sweep(state: &mut State) {
     let State { absent, blocked, .. } = state;
     for entry in absent.iter().filter(|entry| entry.exists()) {
         let found = Blocked { path: entry.path.clone(), renamed: entry.rename() };
-        // One that stays where it is would be told of in every round.
+        // A file that cannot be renamed would be reported in every round.
         if found.renamed.is_some() || !blocked.contains(&found) {
             blocked.push(found);
         }
@@ -258,8 +258,8 @@ fn follow(shared: &Shared, events: &OwnedFd, number: u64) {
     }
 }
 
-/// Removes what an earlier version put in place of names that did not exist: an empty folder `.envrc`, which
-/// nobody else makes, and the empty folders that were made in the same moment.
+/// Removes the placeholders of an earlier version for names that did not exist: an empty folder `.envrc`,
+/// which no other program creates, and the empty folders created at the same moment.
 pub(super) fn remove_old_placeholders(protected: &[PathBuf]) {
     let made_at = |path: &Path| -> Option<SystemTime> {
         let meta = path.symlink_metadata().ok()?;

@@ -26,7 +26,7 @@ struct Scene {
 impl Scene {
     fn new(level: Level, change: impl FnOnce(&mut SandboxRequest)) -> Option<Self> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // The folders for temporary files have rules of their own.
+        // The temporary folders have their own rules.
         if target.starts_with("/tmp") || target.starts_with("/var/tmp") {
             #[expect(clippy::print_stderr, reason = "whoever runs the tests should know")]
             {
@@ -191,7 +191,7 @@ async fn links_do_not_lead_out_of_the_sandbox() {
 
 #[tokio::test]
 async fn files_that_configure_other_programs_cannot_be_changed() {
-    // Landlock has no exceptions from what it allows.
+    // Landlock rules have no exceptions.
     let Some(scene) = Scene::new(Level::Bubblewrap, |_| {}) else { return };
     fs::create_dir(scene.path("w/.vscode")).unwrap();
     fs::write(scene.path("w/.envrc"), "").unwrap();
@@ -392,7 +392,7 @@ async fn the_user_can_allow_more() {
     }
 }
 
-/// What commands at every level, and without one, run in; the second is what the level is called.
+/// The environments for commands at every level, and without one; the second is the name of the level.
 fn everywhere() -> Vec<(Scene, Option<Arc<Sandbox>>)> {
     let mut all: Vec<_> = scenes(|_| {})
         .into_iter()
@@ -405,7 +405,7 @@ fn everywhere() -> Vec<(Scene, Option<Arc<Sandbox>>)> {
     all
 }
 
-/// Open files and folders that a child would inherit if nobody took care.
+/// Open files and folders that a child would inherit by default.
 fn left_open(paths: &[PathBuf]) -> Vec<fs::File> {
     let open = |path: &PathBuf| {
         let file = fs::File::open(path).unwrap();
@@ -554,7 +554,8 @@ async fn the_sandbox_leaves_no_traces_in_the_workspace() {
             fs::read_dir(scene.path("w")).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, [".git", "src"]);
-        // What people and the program's own tools make is theirs, before, between and, if it is said, while.
+        // Files that users and the program's own tools create are left alone before, between and, if
+        // announced, during commands.
         fs::create_dir(scene.path("w/.vscode")).unwrap();
         scene.succeeds("true").await;
         let mut given = scene.command("sleep 600");
@@ -575,7 +576,7 @@ async fn only_leftovers_of_earlier_versions_are_cleared() {
         for name in [".envrc", ".vscode"] {
             fs::create_dir(request.roots[0].join(name)).unwrap();
         }
-        // Somebody's own: not empty.
+        // Owned by the user: not empty.
         fs::create_dir(request.roots[0].join(".gemini")).unwrap();
         fs::write(request.roots[0].join(".gemini/settings.json"), "{}").unwrap();
     };

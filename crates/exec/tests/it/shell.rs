@@ -87,7 +87,7 @@ async fn a_grandchild_that_keeps_printing_neither_delays_the_result_nor_gets_kil
     let result = finished_in(&background, given).await;
     assert_eq!(result.ending, Ending::Exited(0));
     assert_eq!(result.background_pids.len(), 1);
-    // More than a pipe holds: it only gets there if someone reads on.
+    // More than a pipe holds: it only arrives if the reader continues.
     eventually("it printed everything", || folder.path().join("mark").exists()).await;
 }
 
@@ -204,7 +204,7 @@ async fn a_missing_directory_is_named() {
     assert!(error.to_string().contains("/no/such/place"), "{error}");
 }
 
-/// A variable that changes what a line means, the line, and what it prints without the variable.
+/// A variable that changes the meaning of a line, the line, and its output without the variable.
 const CHANGING: &[(&str, &str, &str, &str)] = &[
     ("CDPATH", "/", "mkdir -p etc && cd etc && pwd", "@/etc"),
     ("BASH_ENV", "@/start", "echo fine", "fine"),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use serde_json::{Value, json};
 
-/// By project, by agent: what stood for the agent's content.
+/// The hash of an agent's content, by project and agent.
 type Table = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What was agreed to.
+/// The recorded approvals.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledgements {
     file: PathBuf,
@@ -38,7 +38,7 @@ impl Acknowledgements {
         agents.and_then(|agents| agents.get(agent)).is_some_and(|known| known == hash)
     }
 
-    /// Writes an agreement down; what others wrote meanwhile stays.
+    /// Records an approval; entries written by others in the meantime are kept.
     pub fn agree(&mut self, project: &Path, agent: &str, hash: &str) -> Result<(), AcknowledgeError> {
         if let Some(folder) = self.file.parent() {
             files::create_folder(folder, Mode::Private)?;

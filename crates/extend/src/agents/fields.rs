@@ -11,7 +11,7 @@ use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMI
 /// More minutes than anybody means.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
-/// The keys of a definition; whatever else stands there is an error.
+/// The keys of a definition; any other key is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LocalFields {
@@ -95,7 +95,7 @@ impl OutputFields {
     }
 }
 
-/// Names hold letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.
+/// Names contain letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.
 fn is_tool_word(word: &str) -> bool {
     let plain =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
@@ -121,7 +121,7 @@ fn time(key: &str, minutes: f64) -> Result<Duration, String> {
     }
 }
 
-/// Lays `agents.overrides.<name>` over a definition; lines about what in it cannot be used.
+/// Applies `agents.overrides.<name>` to a definition; returns lines about invalid values.
 pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject) -> Vec<String> {
     let mut problems = Vec::new();
     let mut problem = |key: &str, why: &str| problems.push(format!("agents.overrides.{name}.{key}: {why}"));

@@ -3,7 +3,7 @@
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-/// The input of an agent that says nothing about it.
+/// The default inputs of an agent.
 pub(super) fn query_schema() -> Value {
     json!({
         "type": "object",
@@ -51,7 +51,7 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
 
-/// The inputs that a prompt stands for: the agent's only input, or a JSON object with several; defaults are filled in.
+/// The inputs for a prompt: the agent's only input, or a JSON object with several; defaults are filled in.
 pub fn inputs_for(schema: &Value, prompt: &str) -> JsonObject {
     let empty = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);

@@ -22,24 +22,24 @@ pub struct Sources<'a> {
     pub settings: AgentSettings,
 }
 
-/// What settings say about agents.
+/// The settings about agents.
 #[derive(Debug, Clone, Default)]
 pub struct AgentSettings {
     /// `agents.overrides`.
     pub overrides: JsonObject,
-    /// `agents.enabled` and `agents.disabled`, in whose place overrides stand today.
+    /// `agents.enabled` and `agents.disabled`, superseded by overrides.
     pub enabled: Vec<String>,
     pub disabled: Vec<String>,
 }
 
-/// An agent and what became of it.
+/// An agent and its status.
 #[derive(Debug, Clone)]
 pub struct AgentEntry {
     pub definition: Arc<Definition>,
     pub status: Status,
 }
 
-/// Says whether somebody agreed to an agent, by its name and what stands for its content.
+/// Whether the user approved an agent, by its name and the hash of its content.
 type Agreed<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// Whether an agent can be asked.
@@ -48,7 +48,7 @@ pub enum Status {
     Enabled,
     /// By the settings.
     Disabled,
-    /// It came with the project, and nobody has agreed to it as it is now.
+    /// It belongs to the project, and its current content is not approved.
     Unacknowledged {
         hash: String,
     },
@@ -62,8 +62,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Looks for agents: built in, then the project's, the user's and those of extensions. Whoever comes first has the
-    /// name.
+    /// Loads the agents: built-in, then the project's, the user's and those of extensions. The first of a name
+    /// wins.
     pub fn load(sources: &Sources<'_>) -> Self {
         let mut registry = Self::default();
         for definition in builtin::all() {
@@ -134,7 +134,7 @@ impl Registry {
         self.entries.push(AgentEntry { definition: Arc::new(definition), status });
     }
 
-    /// An override that fits nobody is a slip of the pen; names of upstream's own agents are not.
+    /// An override without an agent is probably a typo, except for agents that only upstream has.
     fn unknown_overrides(&mut self, settings: &AgentSettings) {
         const UPSTREAM_ONLY: [&str; 2] = ["browser_agent", "confucius"];
         for name in settings.overrides.keys() {

@@ -79,7 +79,7 @@ fn camel(key: &str) -> String {
     })
 }
 
-/// The servers that the agents of a file would start, with the agents' names, for people to look at beforehand.
+/// The servers that the agents of a file would start, with the agents' names, for review before installation.
 pub fn servers_in(file: &Path) -> Vec<(String, String, Value)> {
     let found = definition_file::read(file, &Owner::User).unwrap_or_default();
     let of = |definition: Definition| {

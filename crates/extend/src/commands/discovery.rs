@@ -26,12 +26,12 @@ pub struct Places {
     pub extensions: Vec<(String, PathBuf)>,
 }
 
-/// What was found.
+/// The command files found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// User, project, extensions by name; each by path.
     pub files: Vec<CommandFile>,
-    /// What could not be looked at.
+    /// Folders that could not be read.
     pub problems: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// What is below a folder; a folder that is not there holds nothing.
+    /// Collects the files below a folder; a missing folder is empty.
     fn enter(&mut self, folder: &Path, depth: usize) -> std::io::Result<()> {
         let missing = |error: &std::io::Error| {
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
@@ -107,7 +107,7 @@ impl Walk {
     }
 
     fn take(&mut self, path: &Path, depth: usize) {
-        // A link that leads nowhere is no command.
+        // A broken link is not a command.
         let Ok(meta) = fs::metadata(path) else { return };
         if meta.is_dir() {
             // One folder that cannot be entered does not hide the others.
@@ -171,7 +171,7 @@ mod tests {
         let found = find(&places);
         let names: Vec<_> = found.files.iter().map(|file| (file.name.as_str(), &file.origin)).collect();
         let (user, zed) = (Origin::User, Origin::Extension("zed".into()));
-        // The circle leads from `git` to the whole once more, which another root may do.
+        // The cycle leads from `git` back to the root once, which another root may do.
         let of_user: Vec<&str> =
             names.iter().filter(|(_, origin)| **origin == user).map(|(name, _)| *name).collect();
         assert_eq!(of_user, [".dot", "b", "git:fix", "linked"]);

@@ -19,14 +19,14 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     meaning: BTreeMap<String, usize>,
-    /// For each candidate, what it is called in lists: the shortest name that is its own.
+    /// The name of each candidate in lists: the shortest name that is unique.
     shown: Vec<String>,
     /// For each candidate, whether another one or a built-in command has its plain name too.
     contested: Vec<bool>,
 }
 
 impl Names {
-    /// Settles who is called what.
+    /// Assigns names to all candidates.
     pub fn resolve(candidates: &[Candidate], is_built_in: impl Fn(&str) -> bool) -> Self {
         let mut names = Self::default();
         let mut claims: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -67,7 +67,7 @@ impl Names {
         let mut name = base.clone();
         let mut number = 1;
         while self.meaning.contains_key(&name) || is_built_in(&name) {
-            // Nobody needs another name for what is called by its own.
+            // A command with a unique name needs no second one.
             if !contested && takes_alone(&candidate.origin) {
                 return candidate.name.clone();
             }
@@ -90,7 +90,7 @@ impl Names {
         self.meaning.get(word).copied()
     }
 
-    /// What lists call a candidate.
+    /// The name of a candidate in lists.
     pub fn shown(&self, at: usize) -> &str {
         self.shown.get(at).map_or("", String::as_str)
     }

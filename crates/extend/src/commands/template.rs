@@ -8,7 +8,7 @@ const ARGS: &str = "{{args}}";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Words(String),
-    /// A file or a folder of the workspace; `written` stands when it cannot be read.
+    /// A file or a folder of the workspace; `written` is used when it cannot be read.
     File {
         path: String,
         written: String,
@@ -37,7 +37,7 @@ pub enum TemplateError {
 pub struct Template {
     command: String,
     pieces: Vec<Piece>,
-    /// Whether the prompt says where the arguments go.
+    /// Whether the prompt has a placeholder for the arguments.
     takes_args: bool,
 }
 
@@ -81,7 +81,7 @@ pub fn parse(command: &str, prompt: &str) -> Result<Template, TemplateError> {
     Ok(Template { command: command.to_owned(), pieces, takes_args: prompt.contains(ARGS) })
 }
 
-/// What stands before the brace that ends the text, and how long it is with the brace.
+/// The text before the closing brace, and its length including the brace.
 fn braces(text: &str) -> Option<(&str, usize)> {
     let mut open = 1usize;
     for (at, byte) in text.bytes().enumerate() {
@@ -98,8 +98,8 @@ fn braces(text: &str) -> Option<(&str, usize)> {
 }
 
 impl Template {
-    /// The parts with the arguments in their places: as typed in words, as one word of the shell in commands.
-    /// `typed` is the whole line, which goes to the end of a prompt that has no place for arguments.
+    /// The pieces with the arguments inserted: as typed in text, as one shell word in commands. `typed` is the
+    /// complete line, which is appended to a prompt without a placeholder.
     pub fn filled(self, args: &str, typed: &str) -> Result<Vec<Piece>, TemplateError> {
         let Self { command, pieces, takes_args } = self;
         let mut filled = Vec::with_capacity(pieces.len() + 1);

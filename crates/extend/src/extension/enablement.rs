@@ -6,18 +6,18 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-/// Beside the extensions.
+/// Next to the extensions.
 pub const ENABLEMENT: &str = "extension-enablement.json";
 
 /// The rules of all extensions.
 #[derive(Debug, Clone, Default)]
 pub struct Enablement {
     rules: JsonObject,
-    /// Why the file says nothing, if it should.
+    /// Why the file could not be used, if so.
     pub problem: Option<String>,
 }
 
-/// What a change does with the rules of one extension.
+/// The change to the rules of one extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch<'a> {
     /// In a folder and below.
@@ -42,7 +42,7 @@ pub enum EnablementError {
 }
 
 impl Enablement {
-    /// Reads the rules beside the extensions; without a usable file, everything is on.
+    /// Reads the rules next to the extensions; without a valid file, everything is enabled.
     pub fn read(extensions: &Path) -> Self {
         let file = extensions.join(ENABLEMENT);
         match object(&file) {
@@ -105,7 +105,7 @@ fn add(rules: &mut Vec<Rule>, new: Rule) {
 struct Rule {
     off: bool,
     base: String,
-    /// What is below counts, too.
+    /// Whether subfolders are included.
     below: bool,
 }
 
@@ -254,7 +254,7 @@ mod tests {
         switch(dir.path(), "x", Switch::Off(inside)).unwrap();
         switch(dir.path(), "x", Switch::Off(outside)).unwrap();
         assert_eq!(overrides("x"), ["/home/me/*", "!/home/me/p/*", "!/srv/p/*"]);
-        // A rule for the home replaces those below it, and not the one elsewhere.
+        // A rule for the home replaces those below it, but not the one for another folder.
         switch(dir.path(), "x", Switch::On(home)).unwrap();
         assert_eq!(overrides("x"), ["!/srv/p/*", "/home/me/*"]);
         assert!(!Enablement::read(dir.path()).is_enabled("x", outside));

@@ -13,7 +13,7 @@ use super::{Extension, Installed, Origin};
 /// More folders than this are not looked into.
 const MAX_EXTENSIONS: usize = 1000;
 
-/// What [`load`] needs.
+/// The parameters of [`load`].
 pub struct LoadRequest<'a> {
     /// `~/.gemini/extensions`
     pub user: &'a Path,
@@ -26,13 +26,13 @@ pub struct LoadRequest<'a> {
     pub only: &'a [String],
     /// `extensions.disabled`
     pub disabled: &'a [String],
-    /// Why an extension from there may not be used; upstream's words.
+    /// Why an extension from this source is not allowed; upstream's text.
     pub refuses: &'a dyn Fn(&Path, Option<&Metadata>) -> Option<String>,
     /// `experimental.extensionConfig`
     pub configurable: bool,
 }
 
-/// What was found.
+/// The loaded extensions.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// In order of their names, those that are switched off too.
@@ -134,7 +134,7 @@ fn one(
     enablement: &Enablement,
     warnings: &mut Vec<String>,
 ) -> Option<Installed> {
-    // What a project says about where its extension came from is hearsay.
+    // A project's own claim about the source of its extension is not trusted.
     let metadata = (origin == Origin::User).then(|| Metadata::read(folder)).flatten();
     if let Some(why) =
         (origin == Origin::User).then(|| (request.refuses)(folder, metadata.as_ref())).flatten()
@@ -193,7 +193,7 @@ fn is_active(name: &str, request: &LoadRequest<'_>, enablement: &Enablement) -> 
     enablement.is_enabled(name, request.workspace) && !named(request.disabled)
 }
 
-/// What every text of an extension may refer to.
+/// The variables available to every text of an extension.
 pub(super) fn variables(path: &Path, workspace: &Path) -> BTreeMap<String, String> {
     let separator = std::path::MAIN_SEPARATOR_STR.to_owned();
     [

@@ -20,7 +20,7 @@ pub struct Metadata {
     pub reference: Option<String>,
     pub auto_update: Option<bool>,
     pub allow_pre_release: Option<bool>,
-    /// What others wrote beside it.
+    /// Other keys in the file.
     other: JsonObject,
 }
 
@@ -30,7 +30,7 @@ pub enum Kind {
     Git,
     GithubRelease,
     Local,
-    /// Used where it lies.
+    /// Used in place.
     Link,
 }
 
@@ -70,7 +70,7 @@ impl Metadata {
         }
     }
 
-    /// What a folder says about its own origin; `None` if that is nothing usable.
+    /// The metadata of a folder; `None` if missing or invalid.
     pub fn read(folder: &Path) -> Option<Self> {
         let text = files::read_text(&folder.join(METADATA)).ok()??;
         let Ok(Value::Object(mut object)) = serde_json::from_str(&text) else { return None };

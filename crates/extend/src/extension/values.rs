@@ -37,7 +37,7 @@ pub struct ValuePlaces {
     workspace: Option<PathBuf>,
 }
 
-/// A setting and what it is set to.
+/// A setting and its value.
 #[derive(Debug, Clone)]
 pub struct SetValue {
     pub setting: Setting,
@@ -47,7 +47,7 @@ pub struct SetValue {
 /// Looks a secret up: service and variable.
 pub type Secrets<'a> = dyn Fn(&str, &str) -> Option<Secret> + 'a;
 
-/// Nobody's secrets, for whoever needs none.
+/// An empty secret store, for callers that need no secrets.
 pub fn no_secrets(_service: &str, _variable: &str) -> Option<Secret> {
     None
 }
@@ -101,7 +101,7 @@ impl ValuePlaces {
         }
     }
 
-    /// Every setting with its value. Secrets are asked for only if there are such settings.
+    /// Every setting with its value. Secrets are looked up only if there are such settings.
     pub fn read(&self, settings: &[Setting], secrets: &Secrets<'_>) -> Vec<SetValue> {
         if settings.is_empty() {
             return Vec::new();
@@ -129,7 +129,7 @@ impl ValuePlaces {
         settings.iter().map(|setting| SetValue { value: value(setting), setting: setting.clone() }).collect()
     }
 
-    /// Writes or removes a plain value; what else is in the file stays.
+    /// Writes or removes a plain value; the rest of the file is preserved.
     pub fn write(&self, scope: ValueScope, variable: &str, value: Option<&str>) -> Result<(), ValueError> {
         let file = self.file(scope)?;
         let line = match value {
@@ -149,7 +149,7 @@ impl ValuePlaces {
     }
 }
 
-/// `NAME=value`, quoted so that every reader of such files reads the same.
+/// `NAME=value`, quoted so that all parsers of such files read the same value.
 fn line(name: &str, value: &str) -> Result<String, ValueError> {
     if !is_variable(name) {
         return Err(ValueError::Name { name: name.to_owned() });

@@ -83,7 +83,7 @@ fn only_the_beginning_of_a_file_is_read() {
     let path = folder.path().join("SKILL.md");
     put(&path, "---\nname: ä\n---\nbody");
     assert_eq!(read(&path).unwrap().as_deref(), Some("name: ä"));
-    // The closing line lies beyond the first chunk, and a character lies across its end.
+    // The closing line is beyond the first chunk, and a character crosses its end.
     let long = format!("x{}", "ä".repeat(CHUNK));
     put(&path, format!("---\nname: {long}\n---\n"));
     assert_eq!(read(&path).unwrap(), Some(format!("name: {long}")));

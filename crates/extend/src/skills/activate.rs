@@ -97,7 +97,7 @@ impl Invocation for Call {
     }
 
     fn effect(&self) -> Effect {
-        // What is part of the program shares nothing, so that there is nothing to ask.
+        // Built-in skills share no files, so no approval is needed.
         match self.skill.as_ref().and_then(Skill::folder) {
             Some(folder) => Effect::Read(vec![folder.to_owned()]),
             None => Effect::Dialog,
@@ -122,7 +122,7 @@ impl Invocation for Call {
     }
 }
 
-/// What the model gets and what people see; the folder is open from then on.
+/// The text for the model and for display; gives read access to the folder.
 pub(super) fn activation(skill: &Skill, admit: &GrantRead) -> Result<(String, String), BodyError> {
     let body = skill.body()?;
     if let Some(folder) = skill.folder() {

@@ -14,7 +14,7 @@ use super::{BodyError, Skill, Skills};
 /// Opens a folder for reading.
 pub type GrantRead = Arc<dyn Fn(&Path) + Send + Sync>;
 
-/// What is there now; a source of the tool `activate_skill`.
+/// The current skills; the source of the tool `activate_skill`.
 pub struct SkillRegistry {
     admit: GrantRead,
     state: Mutex<State>,
@@ -27,7 +27,7 @@ struct State {
     tool: Option<Arc<dyn Tool>>,
 }
 
-/// What looking anew changed.
+/// The difference after reloading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkillChange {
     pub added: usize,
@@ -40,7 +40,7 @@ impl SkillRegistry {
         Self { admit, state: Mutex::new(State { version: 1, skills, tool }) }
     }
 
-    /// Puts what was found anew in the place of what there was.
+    /// Replaces the skills by newly discovered ones.
     pub fn replace(&self, skills: Skills) -> SkillChange {
         let tool = tool(&skills, &self.admit);
         let mut state = self.state();
@@ -53,14 +53,14 @@ impl SkillRegistry {
         change
     }
 
-    /// The enabled skill that a person calls by this word, without its slash.
+    /// The enabled skill with this command name, without its slash.
     pub fn called(&self, word: &str) -> Option<Skill> {
         let state = self.state();
         let by_word = |skill: &&Skill| skill.command().eq_ignore_ascii_case(word);
         state.skills.enabled().find(by_word).cloned()
     }
 
-    /// What the model gets when a person activates a skill; its folder is open from then on.
+    /// The text for the model when the user activates a skill; gives read access to its folder.
     pub fn activate(&self, skill: &Skill) -> Result<String, BodyError> {
         activation(skill, &self.admit).map(|(text, _)| text)
     }

@@ -50,7 +50,7 @@ pub(super) fn last(path: &Path) -> io::Result<Kept> {
         is_step.push(false);
         let Ok(line) = serde_json::from_str::<Line<'_>>(text) else { return };
         let Some(uuid) = mark(line.uuid).filter(|_| !json::is_true(line.is_sidechain)) else { return };
-        // After a compaction the tree starts anew, but not the conversation.
+        // After a compaction the tree starts again, but the conversation continues.
         let parent = mark(line.parent_uuid).or_else(|| mark(line.logical_parent_uuid));
         steps.insert(uuid, Step { line: number, parent });
         if let Some(last) = is_step.last_mut() {
@@ -67,7 +67,7 @@ pub(super) fn last(path: &Path) -> io::Result<Kept> {
     let mut oldest = usize::MAX;
     while let Some(uuid) = next {
         let Some(step) = steps.get(&uuid) else {
-            // The way is lost: what is before counts as a whole.
+            // The parent is missing: everything before counts.
             lines.iter_mut().take(oldest).for_each(|line| *line = true);
             break;
         };

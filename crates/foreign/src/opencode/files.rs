@@ -11,7 +11,7 @@ use crate::entry::{Branches, ForeignEntry};
 use crate::folder;
 use crate::session::{Facts, Record, RecordSink};
 
-/// A larger message or part holds a picture.
+/// Larger messages and parts contain pictures.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 pub(super) fn entries(root: &Path) -> Vec<ForeignEntry> {
@@ -85,13 +85,13 @@ pub(super) fn replay(
         if facts.project.is_none() {
             facts.project = message.project();
         }
-        let mut teller = RecordSink { id, time: message.time(), visit };
+        let mut sink = RecordSink { id, time: message.time(), visit };
         for part_path in folder::read(&layout.parts(id)).files {
             if let Ok(text) = read(&part_path) {
-                part::tell_part(&text, speaker, &mut teller);
+                part::record_part(&text, speaker, &mut sink);
             }
         }
-        message.record(speaker, &mut teller);
+        message.record(speaker, &mut sink);
     }
     Ok(facts)
 }

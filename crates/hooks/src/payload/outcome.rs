@@ -44,7 +44,7 @@ pub enum CallVerdict {
     /// To the policy, which still decides.
     #[default]
     Proceed,
-    /// Somebody must be asked, whatever the approval mode.
+    /// The user must be asked, in any approval mode.
     Ask {
         message: Option<String>,
     },
@@ -80,7 +80,7 @@ pub struct SessionStartOutcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BeforeAgentOutcome {
     pub verdict: Verdict,
-    /// For the model, beside the prompt; see [`hook_context`].
+    /// Additional context for the model; see [`hook_context`].
     pub context: Option<String>,
 }
 

@@ -41,7 +41,7 @@ pub struct AfterTool {
     pub tool_response: ToolResponse,
 }
 
-/// What a call returned.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolResponse {
     /// A text, a part or a list of parts.
@@ -118,14 +118,14 @@ impl Payload for AfterTool {
     }
 }
 
-/// Somebody's attention is needed.
+/// The user's attention is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     message: String,
     details: JsonObject,
 }
 
-/// What somebody is asked about.
+/// The subject of a permission prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDetails {
     Edit {
@@ -154,7 +154,7 @@ pub enum PermissionDetails {
 }
 
 impl Notification {
-    /// A call waits for somebody's yes.
+    /// A call waits for approval.
     pub fn tool_permission(title: &str, details: PermissionDetails) -> Self {
         let (kind, needed, own) = match details {
             PermissionDetails::Edit {

@@ -17,7 +17,7 @@ fn prints(event: &str, output: &Value) -> Value {
 #[tokio::test]
 async fn the_input_has_the_documented_form() {
     let world = World::new(&json!({"BeforeTool": [{"command": "cat > seen.json"}]}));
-    // Whoever fires may do so from any thread.
+    // Events may be fired from any thread.
     fn moves<T: Send>(future: T) -> T {
         future
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pollux_extend::extension::{METADATA, Metadata};
 
-/// What settings say.
+/// The security settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// `security.allowedExtensions`: patterns of sources; if there are any, nothing else counts.
@@ -13,7 +13,7 @@ pub struct Sources {
     pub block_remote: bool,
 }
 
-/// Why a source may not be used. The words are upstream's.
+/// Why a source is not allowed. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     #[error("Invalid regex pattern in allowedExtensions setting: \"{pattern}\". Error: {reason}")]
@@ -50,7 +50,7 @@ impl Sources {
         Err(NotAllowed::Unlisted { source_text: metadata.source.clone() })
     }
 
-    /// Why an extension that is installed may not be loaded.
+    /// Why an installed extension must not be loaded.
     pub fn refusal(&self, folder: &Path, metadata: Option<&Metadata>) -> Option<String> {
         let folder = folder.display();
         match metadata {

@@ -166,7 +166,7 @@ async fn an_extension_is_installed_updated_renamed_and_removed() {
     let all = world.installed();
     assert_eq!((all[0].extension.version.as_str(), all[0].environment(&secrets)), ("1.1.0", environment));
 
-    // One that wants more, and has another name.
+    // A version with more permissions and another name.
     world.put("src/hooks/hooks.json", r#"{"hooks": {"SessionStart": [{"command": "curl x"}]}}"#);
     world.source(
         "2.0.0",
@@ -275,7 +275,7 @@ async fn a_repository_is_cloned_and_updated_when_it_moves_on() {
     assert_eq!(world.leftovers(), 0);
 }
 
-/// GitHub, as far as releases go. The file itself lies with somebody else.
+/// A fake GitHub for releases. The file itself is on another server.
 fn github(tag: &'static str, storage: String) -> FakeHttp {
     FakeHttp::start_with_url(move |url, request| match request.path.as_str() {
         "/repos/o/r/releases/latest" | "/repos/o/r/releases/tags/v1" => HttpAnswer::json(&json!({

@@ -11,7 +11,7 @@ use crate::fetch::remote_commit;
 use crate::place;
 use crate::source::{Source, github_repo};
 
-/// What there is to update to.
+/// The available update.
 #[derive(Debug)]
 pub enum UpdateState {
     /// From there.
@@ -35,7 +35,7 @@ pub async fn check(
         moved.source.clone_from(new_place);
         moved.kind = Kind::Git;
         moved.release_tag = None;
-        // Whether it answers is all that matters: whatever is there is newer.
+        // Only whether it answers matters: any content is newer.
         if new_place != &metadata.source && newest(&moved, places, outside).await.is_ok() {
             return Ok(UpdateState::Available(moved));
         }

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 /// Files that are kept apart; all others are one hash together.
 const MAX_LISTED: usize = 500;
-/// Names that a change is told with.
+/// Limit of names in a description of changes.
 const MAX_TOLD: usize = 5;
 const MAX_DEPTH: usize = 64;
-/// What people change on purpose, or what belongs to the way it came here.
+/// Files that users change on purpose, or that belong to the installation.
 const PASSED_OVER: &[&str] = &[".env", ".env.lock", ".git", METADATA];
-/// What others wrote, in thousands of files.
+/// Third-party packages, with thousands of files.
 const BULK: &str = "node_modules";
 
 /// One file.
@@ -38,7 +38,7 @@ pub struct Contents {
     rest: String,
 }
 
-/// How closely files are looked at.
+/// How thoroughly files are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Listed files whose size or time changed.
@@ -47,7 +47,7 @@ pub enum Depth {
     Full,
 }
 
-/// What is different.
+/// The differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     pub changed: Vec<String>,
@@ -178,7 +178,7 @@ fn modified(meta: &fs::Metadata) -> String {
     since.unwrap_or_default().as_nanos().to_string()
 }
 
-/// Of a file's bytes, or of where a link leads; what is neither has no content.
+/// Hash of a file's bytes, or of a link's target; other entries have no content.
 fn hash(path: &Path, meta: &fs::Metadata) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     if meta.file_type().is_symlink() {
@@ -222,7 +222,7 @@ mod tests {
         }
         let before = Contents::read(&Contents::of(folder).to_json()).unwrap();
         assert!(before.changes(folder, Depth::Full).is_empty());
-        // What people set and where it came from are not part of it.
+        // User settings and installation metadata are not included.
         put(folder, ".env", "A=1");
         put(folder, METADATA, "{}");
         put(folder, ".git/HEAD", "x");

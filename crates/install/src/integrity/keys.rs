@@ -18,7 +18,7 @@ pub(super) const KEY_FILE: &str = "integrity.key";
 /// Upstream's names.
 const SERVICE: &str = "gemini-cli-extension-integrity";
 const ACCOUNT: &str = "secret-key";
-/// As much of a key's hash as tells two keys apart.
+/// Length of the key id, enough to distinguish keys.
 const ID_LENGTH: usize = 16;
 
 /// Where a key is kept.
@@ -59,7 +59,7 @@ pub(super) struct SigningKey {
 }
 
 impl SigningKey {
-    /// Tells it from other keys and says nothing about its value.
+    /// Identifies the key without revealing it.
     pub(super) fn id(&self) -> String {
         sha256_hex(format!("integrity key {}", self.secret.reveal()).as_bytes())
             .chars()
@@ -86,7 +86,7 @@ impl<'a> Keys<'a> {
         Self { file: folder.join(KEY_FILE), store, in_keychain: RefCell::new(None) }
     }
 
-    /// The key in a place, if there is one; the inner error says why the place cannot be asked.
+    /// The key in a location, if there is one; the inner error says why the location is unavailable.
     pub(super) fn find(
         &self,
         place: KeyPlace,

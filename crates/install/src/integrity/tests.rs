@@ -49,7 +49,7 @@ fn options(dir: &Path) -> StoreOptions {
     StoreOptions { gemini_dir: dir.to_owned(), host: "h".into(), user: "u".into(), ..StoreOptions::default() }
 }
 
-/// The same home at a desktop and over ssh, where there is no keychain.
+/// The same home on a desktop and over ssh, where the keychain is missing.
 struct Sessions {
     dir: tempfile::TempDir,
     desktop: CredentialStore,
@@ -151,7 +151,7 @@ fn a_change_is_detected_in_every_session_and_a_valid_signature_does_not_excuse_a
     sessions.write_register(&changed);
     assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
     assert_eq!(sessions.over_ssh().verify("one", &evil), Standing::Invalid);
-    // Signed again by somebody who has the file but not the keychain.
+    // Signed again by an attacker who has the file but not the keychain.
     let file = sessions.over_ssh().keys.find(KeyPlace::File).unwrap().unwrap().unwrap();
     let text = canonical(&changed["store"]);
     changed["signatures"][1]["signature"] = Value::from(file.sign(&text));

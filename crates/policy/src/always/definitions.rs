@@ -12,27 +12,28 @@ use pollux_domain::JsonObject;
 use pollux_domain::sync::Locked as _;
 use serde_json::Value;
 
-/// The file beside the saved answers.
+/// The file next to the saved approvals.
 const FILE: &str = "auto-saved-tools.json";
 
-/// How a tool stands to what a person agreed to.
+/// How a tool compares with the definition that the user approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionStatus {
     Approved,
-    /// It says something else of itself, or takes other arguments.
+    /// Its description or its parameters have changed.
     Changed,
-    /// It came after its server was allowed as a whole.
+    /// It was added after its whole server was allowed.
     New,
 }
 
-/// ApprovedDefinitions that a person agreed to, as hashes by server and tool.
+/// Approved tool definitions, as hashes by server and tool.
 #[derive(Debug, Default)]
 pub struct ApprovedDefinitions {
     session: Mutex<HashMap<(String, String), String>>,
 }
 
 impl ApprovedDefinitions {
-    /// A person allowed these tools as they are; beyond this session if `saved` names the file of saved answers.
+    /// Records that the user allowed these tools as they are; also for later sessions if `saved` names the
+    /// file of saved approvals.
     pub fn agree(
         &self,
         server: &str,
@@ -68,9 +69,9 @@ impl ApprovedDefinitions {
         match (known, saved) {
             (Some(known), _) if known == definition => DefinitionStatus::Approved,
             (Some(_), _) => DefinitionStatus::Changed,
-            // An answer that another program saved, or an earlier one: it holds for what the tool is now.
+            // An approval saved by another program or an earlier version covers the current definition.
             (None, Some(_)) => {
-                // Where nothing can be written it holds for this session.
+                // If the file cannot be written, the approval covers this session.
                 let _ = self.agree(server, &[(key.1, definition.to_owned())], saved);
                 DefinitionStatus::Approved
             }
@@ -83,7 +84,7 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(FILE)
 }
 
-/// What cannot be read is nothing: the next answer writes it anew.
+/// An unreadable file counts as empty and is rewritten by the next approval.
 fn read(file: &Path) -> JsonObject {
     let text = files::read_text(file).ok().flatten().unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
@@ -137,7 +138,7 @@ mod tests {
         let later = ApprovedDefinitions::default();
         assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Approved);
         assert_eq!(later.standing("git", "push", "2", saved), DefinitionStatus::Changed);
-        // One that another program saved is bound to what the tool is when it is first used.
+        // An approval saved by another program is bound to the definition at its first use.
         assert_eq!(later.standing("git", "pull", "7", saved), DefinitionStatus::Approved);
         assert_eq!(
             ApprovedDefinitions::default().standing("git", "pull", "8", saved),

@@ -15,8 +15,8 @@ pub enum SaveError {
     Lock { tool: String, source: LockError },
 }
 
-/// Adds an answer to a file, whole or not at all, also when several programs do so at once. A file that is not
-/// TOML is kept beside it; the answer is where.
+/// Adds an approval to a file atomically, also when several programs do so at once. A file that is not valid
+/// TOML is backed up next to it; returns the path of the backup.
 pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     let tool = || grant.tool.clone().unwrap_or_else(|| "*".to_owned());
     let failed = |source| SaveError::File { tool: tool(), source };
@@ -43,7 +43,7 @@ pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     Ok(set_aside)
 }
 
-/// A name beside the file that is not taken.
+/// An unused file name next to the file.
 fn aside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".bak");

@@ -22,7 +22,7 @@ priority = 100
 checker = { type = "external", name = "second", config = { command = ["/opt/check", "-v"] } }
 "#;
 
-/// Gives its answers in turn and keeps what it was asked.
+/// Returns its answers in turn and records the requests.
 #[derive(Default)]
 struct Answers {
     left: Mutex<VecDeque<Answer>>,
@@ -48,7 +48,7 @@ fn answer(decision: Decision, reason: &str) -> Answer {
     Ok(CheckAnswer { decision, reason: reason.to_owned() })
 }
 
-/// The verdict, and what was asked on the way to it.
+/// The verdict and the requests made for it.
 fn decided(answers: Vec<Answer>, interactive: bool) -> (Verdict, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
     pollux_config::files::replace(

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use pollux_domain::content::{Content, Role};
 use serde_json::{Value, json};
 
-/// Most bytes of conversation that a checker is told; what is older is left out.
+/// Bytes of conversation that a checker receives; older turns are dropped.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// One turn for each thing the model said, with what it was told before; the newest that fit.
+/// One turn for each message of the model, with the prompt before it; the newest that fit.
 pub(crate) fn of(history: &[Arc<Content>]) -> Vec<Value> {
     let mut turns = Vec::new();
     let mut asked: Option<String> = None;

@@ -20,11 +20,11 @@ use crate::tool_name::CalledName;
 pub(super) struct PolicyCall<'r> {
     pub(super) request: &'r Request<'r>,
     pub(super) name: CalledName<'r>,
-    /// What a shell call would run.
+    /// The command line of a shell call.
     pub(super) command: Option<&'r str>,
     pub(super) directory: Option<&'r Path>,
     canonical: OnceCell<String>,
-    /// What was found in the whole of the arguments: the same for every part of a command.
+    /// Matches in the complete arguments, cached because they are the same for every part of a command.
     found: RefCell<HashMap<*const Pattern, PatternMatch>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Hit<'e> {
     pub(super) possible: Option<&'e Rule>,
 }
 
-/// Whether a rule's condition holds.
+/// Whether a rule's condition is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConditionMatch {
     Yes,
@@ -65,8 +65,8 @@ impl<'r> PolicyCall<'r> {
         self.canonical.get_or_init(|| canonical_json(self.request.args))
     }
 
-    /// Looks for an expression in the whole of the arguments. The rules outlive the call, so that an expression
-    /// is known by its place.
+    /// Searches the complete arguments. Results are cached by the address of the pattern, since the rules
+    /// outlive the call.
     fn find(&self, pattern: &Pattern) -> PatternMatch {
         let mut found = self.found.borrow_mut();
         *found.entry(pattern).or_insert_with(|| pattern.find(self.canonical()))
@@ -127,7 +127,7 @@ impl<'r> PolicyCall<'r> {
         }
     }
 
-    /// For checkers: whether the condition holds of the call as a whole, in doubt yes.
+    /// For checkers: whether the condition may be met by the call as a whole.
     pub(super) fn meets_loosely(&self, condition: &Condition) -> bool {
         match condition {
             Condition::Always => true,

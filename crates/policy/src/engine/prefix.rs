@@ -46,7 +46,7 @@ pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
     let mut words =
         opaque.map(|wrapper| Some(wrapper.as_str())).chain(part.words.iter().map(Option::as_deref));
     let starts = prefix.iter().all(|wanted| words.next().flatten() == Some(wanted));
-    // `sudo` alone must not vouch for what it runs.
+    // `sudo` alone must not cover the command it runs.
     starts && prefix.len() > opaque_wrappers(part)
 }
 
@@ -59,7 +59,7 @@ fn is_opaque(wrapper: &str) -> bool {
     !TRANSPARENT.contains(&base(wrapper))
 }
 
-/// Whether the words spell out the whole command.
+/// Whether the words cover the complete command.
 pub(crate) fn is_whole(prefix: &[String], part: &Part) -> bool {
     prefix.len() == part.words.len() && vouches(prefix, part)
 }
@@ -98,7 +98,7 @@ fn same_program(name: &str, wanted: &str) -> bool {
     stem(name).eq_ignore_ascii_case(stem(wanted))
 }
 
-/// What programs are compared by.
+/// The key by which programs are compared.
 pub(super) fn program_key(program: &str) -> String {
     stem(program).to_ascii_lowercase()
 }
@@ -117,7 +117,8 @@ pub(crate) fn base(program: &str) -> &str {
     program.rsplit(['/', '\\']).next().unwrap_or(program)
 }
 
-/// The wanted words in order; options of the program itself may stand between, short options in any grouping.
+/// The expected words in order; options of the program itself may come between them, short options in any
+/// grouping.
 fn catches_args(wanted: &[String], args: &[Option<&str>]) -> PatternMatch {
     let Some((first, rest)) = wanted.split_first() else {
         return PatternMatch::Yes;

@@ -14,7 +14,7 @@ use crate::plan_file::WRITERS;
 use crate::request::{Decision, RuleSource, Verdict};
 use crate::rule::{Condition, Rule};
 
-/// What the model reads when it tries to change something else; the same text as in `plan.toml`.
+/// The message to the model when it tries to change another file; the same text as in `plan.toml`.
 const NOT_A_PLAN: &str = "You are in Plan Mode and cannot modify source code. You may ONLY use write_file or replace to save plans to the designated plans directory as .md files.";
 
 /// Words in the name of a tool that edits files.
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// In plan mode the shipped rules look at the path as the model wrote it; what counts is where it leads.
+    /// In plan mode the shipped rules match the path as written by the model; this checks the real path.
     pub(super) fn keep_to_plan_files(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         let Effect::Edit(path) = call.request.effect else {
             return;

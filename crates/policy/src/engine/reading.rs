@@ -15,15 +15,15 @@ use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Patt
 
 /// More folders than this between a file and the top of its repository are not climbed.
 const MAX_PARENTS: usize = 64;
-/// Files in which a folder says what searching programs leave out, or do not.
+/// Files that tell search programs which files to skip.
 const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore", ".git/info/exclude"];
 
 /// Characters that make a word a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
 
-/// Whether a command only reads what may be read unasked.
+/// Whether a command only reads files that need no approval.
 pub(super) enum ReadVerdict {
-    /// It may do more than read, or it is not known what it reads.
+    /// It may do more than read, or its files are unknown.
     Unknown,
     Open,
     /// It only reads, but something that the person should be asked about.
@@ -31,7 +31,7 @@ pub(super) enum ReadVerdict {
 }
 
 impl Engine {
-    /// Judges a command by what it would read from every place it may start in.
+    /// Checks the files that a command would read, for every directory it may start in.
     pub(super) fn reading(&self, part: &Part, places: &WorkingDirs) -> ReadVerdict {
         let Some(disk) = self.options.disk.as_deref() else { return self.reading_unseen(part, places) };
         let mut look = BoundedDisk::new(disk);
@@ -63,7 +63,8 @@ impl Engine {
         places.all.iter().find_map(closed).map_or(ReadVerdict::Open, ReadVerdict::Closed)
     }
 
-    /// `Err(None)` if the command is not known to read only, `Err(Some)` if it reads what is closed.
+    /// `Err(None)` if the command is not known to be read-only, `Err(Some)` if it reads a file that needs
+    /// approval.
     fn reading_from(
         &self,
         part: &Part,
@@ -72,7 +73,7 @@ impl Engine {
         look: &mut BoundedDisk<'_>,
     ) -> Result<(), Option<String>> {
         let found = self.expand(part, places, from, look)?;
-        // A list may turn out to be empty, and some programs then read what they were not told to.
+        // A list may be empty, and some programs then read other files.
         if found.iter().any(|(pattern, _)| pattern.relayed)
             && let Some(without) = substituted(part, &found, true)
         {
@@ -82,7 +83,7 @@ impl Engine {
         self.reading_words(with.as_ref().unwrap_or(part), &found, places, from, look)
     }
 
-    /// Judges a command whose patterns were replaced; those that are its words still stand for what they find.
+    /// Checks a command whose patterns were replaced; patterns that are arguments still mean their matches.
     fn reading_words(
         &self,
         part: &Part,
@@ -145,7 +146,7 @@ impl Engine {
                 if let Some(why) = odd(one, pattern) {
                     return Err(Some(why));
                 }
-                // What is found is named at least; only a link can have led elsewhere.
+                // Matches are explicitly named, so only a link can lead to another file.
                 let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
                 if one.linked && !way.is_empty() && !places.holds(self, way) {
                     return Err(Some(format!("`{}` points outside the workspace", one.word)));
@@ -167,7 +168,7 @@ impl Engine {
     ) -> Result<(), Option<String>> {
         match how {
             How::Facts | How::Remotes if !found.linked => Ok(()),
-            // A folder has no contents of its own.
+            // A folder has no contents by itself.
             How::Contents if found.linked && self.is_folder(&found.path, look) => Ok(()),
             // The one file of a repository that lists show.
             How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
@@ -312,7 +313,7 @@ struct Walk<'e> {
     engine: &'e Engine,
     places: &'e WorkingDirs,
     tree: &'e Tree,
-    /// Patterns of hidden names that the folder tells searching programs to read.
+    /// Patterns of hidden names that the folder's ignore files tell search programs to include.
     revealed: Vec<String>,
 }
 
@@ -437,7 +438,7 @@ fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     None
 }
 
-/// Whether a name that a pattern found would be taken for something else.
+/// Whether a matched file name would be misinterpreted.
 fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     if found.word.starts_with('-') {
         return Some(format!("the file name `{}` would be taken as an option", found.word));
@@ -492,7 +493,7 @@ fn untold(why: Unresolved, what: &str) -> String {
     }
 }
 
-/// A pattern as a person would write it.
+/// A pattern in the notation that users write.
 fn shown(pattern: &str) -> String {
     pattern.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
 }

@@ -19,7 +19,7 @@ use crate::settings_rules;
 use crate::shell::{self, CommandAnalysis, Part, Redirection};
 use crate::tier::Tier;
 
-/// Files that swallow or repeat what is written, and keep nothing.
+/// Files that discard or echo what is written to them.
 const HARMLESS_TARGETS: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
 /// One part of a command, with the texts that expressions are tried on.
@@ -38,12 +38,12 @@ impl<'p> PartSubject<'p> {
         self.part
     }
 
-    /// Whether the part runs by itself, not with other rights or elsewhere.
+    /// Whether the part runs directly, not with other privileges or on another host.
     pub(super) fn is_plain(&self) -> bool {
         prefix::opaque_wrappers(self.part) == 0 && matches!(self.part.words.first(), Some(Some(_)))
     }
 
-    /// The call's arguments as if this part were the whole command.
+    /// The call's arguments as if this part were the complete command.
     pub(super) fn text_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.text.get_or_init(|| with_command(call, &self.part.text))
     }
@@ -185,7 +185,7 @@ impl Engine {
         if let (Some(why), Specificity::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
-        // A rule on the tool as a whole means commands of every kind.
+        // A rule on the tool as a whole covers all commands.
         if rule.is_some_and(|rule| rule.condition.is_always()) {
             return None;
         }
@@ -196,7 +196,7 @@ impl Engine {
         {
             return Some(format!("it sets `{name}`, which may change the command's behaviour"));
         }
-        // A person may allow reading anywhere.
+        // Users may allow reading anywhere.
         if shell::is_known_safe_within(part, &|_| true)
             && part.words.first().is_none_or(|word| word.as_deref() != Some("git"))
         {
@@ -216,7 +216,7 @@ impl Engine {
         unsure.map(str::to_owned)
     }
 
-    /// Whether a path is a workspace as a whole.
+    /// Whether a path is the root of a workspace.
     fn is_root(&self, places: &WorkingDirs, path: &str) -> bool {
         let trimmed = path.trim_end_matches(['*', '/']);
         places.all.iter().any(|dir| {
@@ -267,7 +267,8 @@ impl Engine {
         }
     }
 
-    /// What is not understood is not allowed; in yolo mode only if a rule might have denied it.
+    /// Commands that cannot be analysed are not allowed; in yolo mode they are, unless a rule might have
+    /// denied them.
     fn weigh_doubts(&self, call: &PolicyCall<'_>, understood: &CommandAnalysis, verdict: &mut Verdict) {
         if understood.doubts.is_empty() || verdict.decision != Decision::Allow {
             return;
@@ -312,19 +313,19 @@ impl Engine {
     }
 }
 
-/// What was decided on a part.
+/// The decision on one part.
 struct PartDecision {
     verdict: Verdict,
-    /// Whether a rule of a person allows it.
+    /// Whether a user's rule allows it.
     vouched: bool,
-    /// Whether it only reads, and nothing but the lack of a rule stands against it.
+    /// Whether it is read-only and only lacks a rule that allows it.
     harmless: bool,
     may_redirect: bool,
     text: String,
 }
 
 impl PartDecision {
-    /// Beside a command that a person allows, one that only reads needs no rule of its own.
+    /// Next to a command that the user allows, a read-only command needs no rule.
     fn tolerate(&mut self) {
         if self.harmless && self.verdict.decision != Decision::Allow {
             only_reads(&mut self.verdict, &self.text);
@@ -339,7 +340,7 @@ fn only_reads(verdict: &mut Verdict, text: &str) {
     verdict.reason = format!("`{text}` only reads");
 }
 
-/// What later commands of the same line get in their environment.
+/// Variables that later commands of the same line inherit.
 fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
     let mut all = Vec::new();
     for part in &understood.parts {
@@ -361,11 +362,11 @@ fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
     all
 }
 
-/// How much of a command a person's rule spells out.
+/// How much of a command a user's rule spells out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Specificity {
     Whole,
-    /// Not all, but what makes it destroy.
+    /// Not all of it, but the destructive part.
     Danger,
     Loosely,
 }
@@ -396,7 +397,7 @@ pub(crate) fn leaves_no_file(redirection: &Redirection) -> bool {
 /// Where relative paths of a command may start: its directory and wherever it changes to.
 pub(super) struct WorkingDirs {
     pub(super) all: Vec<PathBuf>,
-    /// Whether it changes to a directory that cannot be told.
+    /// Whether it changes to a directory that cannot be determined.
     unknown: bool,
     starts_outside: bool,
 }
@@ -469,7 +470,7 @@ impl WorkingDirs {
         }
     }
 
-    /// Whether a path stays in the workspace, wherever the command stands when it uses it.
+    /// Whether a path stays in the workspace for every possible working directory.
     pub(super) fn holds(&self, engine: &Engine, path: &str) -> bool {
         let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
         if descriptor || HARMLESS_TARGETS.contains(&path) {
@@ -483,7 +484,7 @@ impl WorkingDirs {
     }
 }
 
-/// Whether no link makes `..` lead elsewhere than its text says.
+/// Whether no link makes `..` lead to another folder than its text suggests.
 fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
     let Some(resolve) = engine.options.resolve.as_ref().filter(|_| path.contains("..")) else { return true };
     let mut before = String::new();

@@ -11,7 +11,7 @@ use crate::tier::Tier;
 pub enum Severity {
     /// A rule or file is not in force.
     Error,
-    /// In force, but perhaps not what was meant.
+    /// Active, but perhaps not intended.
     Warning,
 }
 

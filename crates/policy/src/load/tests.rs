@@ -92,8 +92,8 @@ fn integrity_changes_with_names_and_contents() {
     assert_eq!(all.len(), 4);
 }
 
-/// What gemini-cli 0.61's own rules say: `a`llow, `q`uestion or `d`eny in default, auto_edit, yolo and plan mode,
-/// each with a person and without.
+/// The rules of gemini-cli 0.61: `a`llow, `q`uestion or `d`eny in default, auto_edit, yolo and plan mode, each
+/// with and without a terminal.
 fn in_gemini_cli(tool: &str) -> &'static str {
     match tool {
         "invoke_agent" => "aaaaaadd",
@@ -117,12 +117,12 @@ fn in_gemini_cli(tool: &str) -> &'static str {
         | "read_mcp_resource"
         | "update_topic" => "aaaaaaaa",
         tracker if tracker.starts_with("tracker_") => "aaaaaaaa",
-        // No rule speaks of the others.
+        // No rule matches the others.
         _ => "qdqdaadd",
     }
 }
 
-/// Tools of which it has no rule, and which only look or only speak to the agent.
+/// Tools without a rule there that only read or only talk to the agent.
 const MILDER_HERE: &[&str] = &[
     "list_background_processes",
     "memory_get",

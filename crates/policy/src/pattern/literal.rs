@@ -12,7 +12,7 @@ pub(super) fn beginning(source: &str) -> String {
             continue;
         }
         if matches!(c, '*' | '?' | '+' | '{') {
-            // It may not be there at all.
+            // It may be absent.
             literal.pop();
         }
         break;

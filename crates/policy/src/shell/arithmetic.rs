@@ -5,7 +5,8 @@ use super::value::{Piece, Value};
 use super::word::{Draft, Word, is_name};
 
 impl Parser<'_, '_> {
-    /// Reads `…))` that starts `ahead` characters on. Without the double close nothing is read and the answer is no.
+    /// Parses `…))` that starts `ahead` characters on. Without the double close, nothing is consumed and the
+    /// result is false.
     pub(super) fn arithmetic_at(&mut self, ahead: usize) -> Result<bool, Problem> {
         let mut open = 0_usize;
         let mut end = ahead;

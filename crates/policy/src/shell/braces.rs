@@ -54,14 +54,14 @@ pub(super) fn expand(raw: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
-/// Whether a word is `{1..9}`: whole numbers and nothing else.
+/// Whether a word is `{1..9}`: integers and nothing else.
 pub(super) fn counts(raw: &str) -> bool {
     let Some(inside) = raw.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return false };
     let numbers: Vec<&str> = inside.split("..").collect();
     (2..=3).contains(&numbers.len()) && numbers.iter().all(|n| n.len() < 10 && n.parse::<i64>().is_ok())
 }
 
-/// Replaces the first brace list by each of its members; the outer `None` stands for "too odd".
+/// Replaces the first brace list by each of its members; the outer `None` means that it is too unusual.
 fn split(word: &str) -> Option<Option<Vec<String>>> {
     let Some((before, rest)) = word.split_once('{') else { return Some(None) };
     let mut depth = 0_usize;

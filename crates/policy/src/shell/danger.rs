@@ -5,21 +5,22 @@
 
 use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
-/// Names of what is lost that are listed in one sentence.
+/// Names of lost files that are listed in one sentence.
 const NAMED: usize = 3;
-/// What is lost where the words do not tell.
+/// Placeholder where the words do not name the files.
 const BY_INPUT: &str = "the files named in its input";
 const AT_RUN_TIME: &str = "files only known at run time";
-/// Characters of a command that stand behind a sentence.
+/// Characters of a command that are quoted after a sentence.
 const SHOWN: usize = 60;
 
-/// Why a command destroys what cannot be had back, if it does. The words are the same for every call of this kind.
+/// Why a command is irreversibly destructive, if it is. The text is the same for every command of this kind.
 pub fn is_dangerous(part: &Part) -> Option<String> {
     harm(part).map(|harm| harm.reason.to_owned())
 }
 
 impl Part {
-    /// What the command would destroy, as a sentence that names it; also for a plain `rm`, which is left to the rules.
+    /// What the command would destroy, as a sentence that names it; also for a plain `rm`, which is left to
+    /// the rules.
     pub fn destruction(&self) -> Option<String> {
         let program = self.words.first().and_then(Option::as_deref).map(names::base);
         let harm = harm(self).or_else(|| match program {
@@ -53,7 +54,7 @@ impl Part {
         Some(told)
     }
 
-    /// What the words name, by the names that they were given.
+    /// The names of the targets in the words.
     fn lost(&self, program: &str) -> Vec<String> {
         let first = if program == "git" { git::subcommand_place(&self.words) + 1 } else { 1 };
         if self.words.is_empty() {
@@ -80,14 +81,14 @@ impl Part {
             "mv" | "rsync" => named.split_off(named.len().saturating_sub(1)),
             // The mode or the owner comes first.
             "chmod" | "chown" | "chgrp" if named.len() > 1 => named.split_off(1),
-            // `xargs rm`: what its input names.
+            // `xargs rm`: the targets are in its input.
             "rm" | "unlink" if named.is_empty() => vec![BY_INPUT.to_owned()],
             _ => named,
         }
     }
 }
 
-/// A pattern as a person writes it.
+/// A pattern in the notation that users write.
 fn in_stars(pattern: &Pattern) -> String {
     pattern.text.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
 }
@@ -109,7 +110,7 @@ fn listed(names: &[String]) -> String {
 #[derive(Clone, Copy)]
 struct Harm {
     reason: &'static str,
-    /// The same with `{}` for the names of what is lost, where the words tell them.
+    /// The same with `{}` for the names of the targets, where the words name them.
     told: Option<&'static str>,
 }
 

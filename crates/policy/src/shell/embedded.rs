@@ -4,7 +4,7 @@ use super::Findings;
 use super::word::Word;
 use super::wrapper::Invocation;
 
-/// Programs that start what their arguments name, in ways not followed here.
+/// Programs that start programs named in their arguments, in ways not analysed here.
 const OPAQUE: &[&str] = &[
     "parallel",
     "ssh",

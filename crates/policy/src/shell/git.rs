@@ -252,7 +252,7 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
     }
 }
 
-/// A way to merge that git does not bring along is a program.
+/// A merge strategy that is not built into git is a program.
 fn strategy(texts: &[&str], found: &mut Findings) {
     for (at, text) in texts.iter().enumerate() {
         let attached = text

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../../commands/programs.table");
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// What an option changes besides taking a value.
+/// The effect of an option besides taking a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Tree,
@@ -78,11 +78,11 @@ pub(super) enum Effect {
 /// An option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Choice {
-    /// What its value is, if it takes one.
+    /// The kind of its value, if it takes one.
     pub value: Option<Kind>,
-    /// Whether the value only stands attached, and may be left out.
+    /// Whether the value can only be attached, and is optional.
     pub attached: bool,
-    /// Whether it stands for the first operand.
+    /// Whether it replaces the first operand.
     pub script: bool,
     pub effect: Option<Effect>,
 }
@@ -95,7 +95,7 @@ pub(super) enum Count {
     Any,
 }
 
-/// What is known of a program as a whole.
+/// Properties of a program as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Traits {
     /// No option of it reads a file, writes one or runs a program.
@@ -107,13 +107,13 @@ pub(super) struct Traits {
     pub trusted: bool,
     /// Never known to read only.
     pub loose: bool,
-    /// Options are whole words with one dash.
+    /// Options are complete words with one dash.
     pub words: bool,
     /// Without an operand the current folder is meant.
     pub here: bool,
     /// Hidden files of a tree are left out.
     pub visible: bool,
-    /// What follows its operands is another command.
+    /// Another command follows its operands.
     pub runs: bool,
     /// That command gets other rights.
     pub rights: bool,
@@ -121,12 +121,12 @@ pub(super) struct Traits {
     pub remotes: bool,
 }
 
-/// What is known of a program.
+/// The description of a program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Program {
     pub operands: Vec<(Kind, Count)>,
     pub traits: Traits,
-    /// Options by their name without dashes; with the trait `words` that of the whole word.
+    /// Options by their name without dashes; with the trait `words`, by the complete word.
     short: Vec<(char, Choice)>,
     long: Vec<(&'static str, Choice)>,
     /// Whether a number is an option.
@@ -226,7 +226,7 @@ struct Table {
     problems: Vec<String>,
 }
 
-/// What a header line introduces.
+/// The section that a header line starts.
 enum Section {
     Group(&'static str),
     Names(Vec<&'static str>),
@@ -275,7 +275,7 @@ impl Table {
     }
 
     fn header(&mut self, line: &'static str) -> Vec<&'static str> {
-        // The names may hold a colon: bash has a command of that name.
+        // Names may contain a colon: bash has a command of that name.
         let Some((names, rest)) = line.rsplit_once(": ") else {
             self.problems.push(line.to_owned());
             return Vec::new();
@@ -333,7 +333,7 @@ fn table() -> &'static Table {
     READ.get_or_init(|| Table::read(TABLE))
 }
 
-/// What is known of a program, or of `program/subcommand`.
+/// The description of a program, or of `program/subcommand`.
 pub(super) fn program(name: &str) -> Option<&'static Program> {
     table().programs.get(name)
 }

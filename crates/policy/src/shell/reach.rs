@@ -14,13 +14,13 @@ pub struct Touch<'p> {
     pub writes: bool,
 }
 
-/// Options of git whose value is text for people.
+/// Options of git whose value is free text.
 #[rustfmt::skip]
 const GIT_TEXTS: &[&str] = &[
     "--message", "--author", "--date", "--grep", "--since", "--until", "--after", "--before", "--trailer", "--reason",
 ];
 
-/// Whether the next word of a git command is text for people.
+/// Whether the next word of a git command is free text.
 fn announces_text(subcommand: &str, option: &str) -> bool {
     let short = option.starts_with('-') && !option.starts_with("--");
     match subcommand {
@@ -30,8 +30,8 @@ fn announces_text(subcommand: &str, option: &str) -> bool {
     }
 }
 
-/// The files that a command touches outside of what a rule on its first words can mean, and why they cannot all be
-/// told, if so.
+/// The files that a command touches beyond the scope of a rule on its first words, and why they cannot all be
+/// determined, if so.
 pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
     let Some(Some(program)) = part.words.first() else { return (Vec::new(), None) };
     let name = names::base(program);
@@ -123,7 +123,7 @@ fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'
     let options: Vec<(String, bool)> = program.file_options().collect();
     let mut touches = Vec::new();
     let mut before_end: &[Word<'p>] = words;
-    // What follows `--` is for the program that runs.
+    // The words after `--` belong to the program that runs.
     if matches!(name, "cargo" | "npm" | "pnpm" | "yarn")
         && let Some(end) = words.iter().position(|word| word.text == Some("--"))
     {
@@ -190,7 +190,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             continue;
         }
         if announces_text(subcommand, text) {
-            // What looks like an option is looked at as one.
+            // Words that look like options are treated as options.
             if let Some(value) = rest.next_if(|value| value.text.is_none_or(|text| !text.starts_with('-')))
                 && value.text.is_none()
                 && !value.single

@@ -10,17 +10,17 @@ use super::programs::{self, Kind, Program};
 use super::scripts::{awk_is_tame, sed_script_is_tame};
 use super::{Part, names, variables};
 
-/// What a command that only reads looks at.
+/// The files that a read-only command reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reads {
     pub all: Vec<Read>,
-    /// Whether the program reads or runs what the folder configures.
+    /// Whether the program reads or runs configuration of the folder.
     pub needs_trust: bool,
     /// The program as bash will look for it on `PATH`; `None` if it is a part of bash, or named by its path.
     pub program: Option<String>,
 }
 
-/// One file or folder that is looked at.
+/// One file or folder that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     pub path: String,
@@ -33,7 +33,7 @@ pub enum How {
     /// Whether it exists, its size and the like; of a folder, the names in it.
     Facts,
     Contents,
-    /// The addresses of other repositories that the one around a folder knows; they may hold a token.
+    /// The remote URLs of the surrounding repository; they may contain a token.
     Remotes,
     /// The contents of every file below it.
     Tree(Tree),
@@ -64,7 +64,7 @@ pub fn is_known_safe_within(part: &Part, may_read: &dyn Fn(&str) -> bool) -> boo
     reads(part).is_some_and(|reads| reads.all.iter().all(|read| may_read(&read.path)))
 }
 
-/// What a command looks at if it only reads. File name patterns stand for themselves.
+/// The files that a command reads if it is read-only. File name patterns are kept as they are.
 pub fn reads(part: &Part) -> Option<Reads> {
     let gives_rights = |name: &String| programs::program(name).is_some_and(|program| program.traits.rights);
     if part.behind.iter().any(gives_rights) {
@@ -104,14 +104,14 @@ pub fn reads(part: &Part) -> Option<Reads> {
     Some(reads)
 }
 
-/// What the table knows of a program with these arguments, and the arguments that are left.
+/// The table entry for a program with these arguments, and the remaining arguments.
 fn described<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
     let (program, rest) =
         subcommand(name, arguments).or_else(|| programs::program(name).map(|found| (found, arguments)))?;
     (!program.traits.loose && !program.traits.runs).then_some((program, rest))
 }
 
-/// What the table knows of the subcommand that the arguments begin with.
+/// The table entry for the subcommand that the arguments begin with.
 fn subcommand<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
     let deeper = match arguments {
         [first, second, rest @ ..] if !second.starts_with('-') => {
@@ -147,7 +147,7 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
         _ => arguments.to_vec(),
     };
     let changes = name == "cd" && arguments == ["-"] || name == "set" && arguments.is_empty();
-    // `-auxe` is taken for `auxe` where there is no user of the name.
+    // `-auxe` is read as `auxe` where no user has this name.
     let is_doubtful = |a: &str| a.len() > 2 && a.starts_with('-') && !a.starts_with("--") && a.contains('u');
     if changes || name == "ps" && arguments.iter().any(|a| a.contains("env") || is_doubtful(a)) {
         return None;
@@ -226,7 +226,7 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
     Some(all)
 }
 
-/// A file by its name; `None` if the name can mean another file than it says.
+/// A file by name; `None` if the name can mean another file than its text suggests.
 fn read(path: &str, how: How) -> Option<Read> {
     let expands = path.starts_with('~') || path.contains(['$', '`']) || finds_parent(path);
     (!expands).then(|| Read { path: path.to_owned(), how })
@@ -246,7 +246,7 @@ fn archive(name: &str, all: &mut Vec<Read>) -> Option<()> {
     Some(())
 }
 
-/// Files that keep nothing of what is written to them.
+/// Files that discard what is written to them.
 fn is_sink(path: &str) -> bool {
     matches!(path, "/dev/null" | "/dev/stderr" | "/dev/stdout")
 }
@@ -276,7 +276,7 @@ fn endings_of_type(name: &str) -> &'static [&'static str] {
 /// Whether a program may be given words that can be anything but a secret.
 fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) -> bool {
     match name {
-        // `-v` computes a subscript, and what is not quoted may bring it.
+        // `-v` evaluates a subscript, and unquoted text may contain one.
         "test" | "[" => {
             let adjacent = part.data.windows(2).any(|pair| matches!(pair, [a, b] if a.at + 1 == b.at));
             part.data.iter().all(|datum| datum.single)
@@ -308,7 +308,7 @@ fn spelled(part: &Part) -> Option<Vec<&str>> {
         .collect()
 }
 
-/// A path that stays below the working directory, as far as its text tells.
+/// Whether a path stays below the working directory, judging by its text.
 fn is_below(path: &str) -> bool {
     matches!(path, "/dev/null" | "/dev/fd/63")
         || !path.starts_with(['/', '\\']) && !path.split('/').any(|component| component == "..")

@@ -73,7 +73,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
 
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
 
-/// Whether the command does nothing but run text that is read here, so that its parts speak for it.
+/// Whether the command only runs text that is analysed here, so that its parts are sufficient.
 pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
     let literal = call.arguments.iter().all(|word| word.text().is_some());
     literal
@@ -147,7 +147,7 @@ fn trap(call: &Invocation<'_>, found: &mut Findings) {
 }
 
 fn read(call: &Invocation<'_>, found: &mut Findings) {
-    // A whole line of a list of files is the name of a file.
+    // A complete line of a file list is the name of a file.
     let value = match (&call.context.stdin, call.arguments) {
         (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
             Value::Pattern(pattern.to_string())
@@ -170,7 +170,7 @@ fn set(call: &Invocation<'_>, found: &mut Findings) {
 }
 
 fn declaration(call: &Invocation<'_>, found: &mut Findings) {
-    // `-u` and the like change what is assigned.
+    // `-u` and similar options change the assigned value.
     let plain = !call
         .arguments
         .iter()
@@ -432,7 +432,7 @@ fn sed_line_is_tame(line: &str) -> bool {
     }
 }
 
-/// Skips to a delimiter; no if there is none or if it stands in brackets, where `sed` does not see it.
+/// Skips to a delimiter; false if there is none or if it is in brackets, where `sed` does not see it.
 fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Option<char>) -> bool {
     let mut in_brackets = 0;
     loop {
@@ -487,7 +487,7 @@ fn awk(call: &Invocation<'_>, found: &mut Findings) {
 
 pub(super) fn awk_is_tame(program: &str) -> bool {
     let without_or = program.replace("||", "");
-    // The end of a statement is only sure where no string and no expression can hold a sign that looks like one.
+    // The end of a statement is only certain where no string or regex can contain a similar character.
     let plain = !program.contains(['"', '/']);
     let statement = |after: &'_ str| match plain {
         true => after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'),

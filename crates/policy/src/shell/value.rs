@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 /// More readings of one word than this are not followed.
 const MAX_READINGS: usize = 32;
-/// More pieces than this are not looked at in one command line.
+/// Limit of pieces examined in one command line.
 const MAX_PIECES: usize = 20_000;
 /// Variables that are given others, one after another.
 const MAX_STEPS: usize = 8;
 
-/// Variables of the environment that hold no secret.
+/// Environment variables that are not secret.
 const PUBLIC: &[&str] = &[
     "HOME",
     "USER",
@@ -93,7 +93,7 @@ pub(super) fn is_public(name: &str) -> bool {
     PUBLIC.contains(&name) || name.starts_with("LC_")
 }
 
-/// Variables that are always whole numbers.
+/// Variables that are always integers.
 const NUMBERS: &[&str] = &[
     "?",
     "#",
@@ -113,10 +113,10 @@ const NUMBERS: &[&str] = &[
     "BASH_SUBSHELL",
 ];
 
-/// Stands for the working directory until it is known what follows.
+/// Represents the working directory until the rest of the word is known.
 pub(super) const HERE: &str = "\u{1}";
 
-/// Follows what stands for a list of names, which is several words where it is not quoted.
+/// Marks a sample for a list of names, which is several words where it is not quoted.
 pub(super) const LIST: char = '\u{4}';
 
 /// A piece of a word.
@@ -134,7 +134,7 @@ pub(crate) enum Piece {
         from: Vec<Piece>,
         quoted: bool,
     },
-    /// The output of a command, with a word that can stand for it in every check if there is one.
+    /// The output of a command, with a sample word for it in every check if there is one.
     Output {
         quoted: bool,
         sample: Option<super::Sample>,
@@ -156,17 +156,17 @@ impl Piece {
     }
 }
 
-/// What a word can turn out to be.
+/// The possible values of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordValue {
     /// One of these lists of words.
     Words(Vec<Vec<String>>),
-    /// Text that is no secret, but otherwise anything.
+    /// Text that is not secret, but otherwise arbitrary.
     Data(Datum),
     Unknown,
 }
 
-/// A word that holds data.
+/// A word that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datum {
     /// Its place among the words.
@@ -177,7 +177,7 @@ pub struct Datum {
     pub leads: bool,
 }
 
-/// What a variable was given.
+/// A value assigned to a variable.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Pieces(Vec<Piece>),
@@ -191,7 +191,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What an assignment gives: nothing is split there.
+    /// The value of an assignment: nothing is split there.
     pub(super) fn assigned(mut pieces: Vec<Piece>) -> Self {
         for piece in &mut pieces {
             if let Piece::Variable { quoted, .. }
@@ -213,7 +213,7 @@ pub(super) struct Variables {
     pub(super) certain: Vec<String>,
     /// Whether `$1` and the like are given.
     pub(super) parameters: bool,
-    /// How many pieces were looked at.
+    /// The number of pieces examined.
     looked: Cell<usize>,
 }
 
@@ -225,7 +225,7 @@ impl Variables {
         }
     }
 
-    /// Whether computing with a variable is only that: bash evaluates whatever text it holds.
+    /// Whether arithmetic on a variable is harmless: bash evaluates any text in it.
     pub(super) fn is_number(&self, name: &str) -> bool {
         let piece = Piece::Variable { name: name.to_owned(), quoted: true, certain: false };
         let number = |text: &str| text.is_empty() || text.len() < 18 && text.parse::<i64>().is_ok();
@@ -235,7 +235,7 @@ impl Variables {
         }
     }
 
-    /// What a word made of these pieces can be.
+    /// The possible values of a word made of these pieces.
     pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> WordValue {
         match self.readings(pieces, 0) {
             Reading::Texts(mut readings) => {
@@ -317,7 +317,7 @@ impl Variables {
         let mut all = Vec::new();
         let mut data = false;
         if !certain {
-            // Nobody exports names in small letters.
+            // Lower-case names are not exported by convention.
             if name.chars().any(|c| c.is_ascii_lowercase()) {
                 all.push(String::new());
             } else {
@@ -372,7 +372,7 @@ impl Variables {
     }
 }
 
-/// Whether what a text stands for may be several words, of which only the first and the last join others.
+/// Whether a text may become several words, of which only the first and the last join others.
 fn falls_apart(text: &str, quoted: bool) -> bool {
     text.contains(LIST) || !quoted && text.contains(['*', '?', '[', super::ANY_NAME, super::ANY_FOLDERS])
 }

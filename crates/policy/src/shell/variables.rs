@@ -131,7 +131,7 @@ const RISKY: &[&str] = &[
     "BASH_LOADABLES_PATH",
     "BASH_COMPAT",
     "BC_ENV_ARGS",
-    // Bash computes what these are given.
+    // Bash evaluates values assigned to these.
     "RANDOM",
     "SRANDOM",
     "SECONDS",
@@ -195,7 +195,7 @@ const HARMLESS: &[&str] = &[
     "GIT_COMMITTER_DATE",
 ];
 
-/// Names that only say how much is printed, in which language, or that nobody is watching.
+/// Names that only control verbosity, language or interactivity.
 #[rustfmt::skip]
 const QUIET: &[&str] = &[
     "RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "RUST_LOG", "RUST_TEST_THREADS", "RUST_MIN_STACK", "RUST_TEST_NOCAPTURE",
@@ -283,7 +283,7 @@ pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
     }
 }
 
-/// Builtins and programs that a function must not stand in for unnoticed.
+/// Builtins and programs that a function must not silently replace.
 pub(super) fn is_command_name(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
         ".",

@@ -11,9 +11,9 @@ pub(super) struct Word {
     pub raw: String,
     /// After quote removal; `None` if only known at run time.
     pub literal: Option<String>,
-    /// Whether any of it was quoted, so that it is no reserved word.
+    /// Whether any of it was quoted, so that it is not a reserved word.
     pub quoted: bool,
-    /// An unquoted file name pattern or a process substitution: `literal` is `None`, this is what stands for it.
+    /// An unquoted file name pattern or a process substitution: `literal` is `None`, and this is the pattern.
     pub pattern: Option<String>,
     /// Whether the pattern's names come through a variable or a pipe.
     pub relayed: bool,
@@ -21,7 +21,7 @@ pub(super) struct Word {
     pub braces: bool,
     /// `NAME=value` written as an assignment.
     pub assignment: Option<(String, Option<String>)>,
-    /// What the word, or the value of the assignment, is made of if run time decides.
+    /// The pieces of the word, or of the assigned value, if it depends on run time.
     pub pieces: Vec<Piece>,
 }
 
@@ -48,7 +48,7 @@ impl Word {
         Self { raw: raw.to_owned(), pattern: Some(text.to_owned()), relayed: true, ..Self::default() }
     }
 
-    /// What an assignment gives its variable.
+    /// The value assigned to the variable.
     pub(super) fn value(&self) -> Option<Vec<Piece>> {
         let (name, value) = self.assignment.as_ref()?;
         if self.raw.strip_prefix(name.as_str())?.starts_with('+') {
@@ -66,7 +66,7 @@ impl Word {
         self.literal.is_some() || self.pattern.is_none() && !self.pieces.is_empty() && self.splitting() == 0
     }
 
-    /// How many of its pieces may be no word, or several.
+    /// How many of its pieces may be empty or several words.
     pub(super) fn splitting(&self) -> usize {
         let splits = |piece: &&Piece| match piece {
             Piece::Text(_) | Piece::Number | Piece::Output { sample: Some(_), .. } => false,
@@ -84,7 +84,7 @@ pub(super) struct Draft {
     text: String,
     /// Where `text` got its characters unquoted.
     bare: Vec<bool>,
-    /// What only run time knows, and where in the text it stands.
+    /// The pieces known only at run time, and their positions in the text.
     unknown: Vec<(usize, Piece)>,
     quoted: bool,
     assigns: Option<(String, usize)>,
@@ -175,7 +175,7 @@ impl Draft {
     }
 }
 
-/// How a word ends and what is special in it.
+/// How a word ends and which characters are special in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Plain,
@@ -308,7 +308,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// One step of what double quotes, here-documents and the like leave special.
+    /// One step inside double quotes, here-documents and the like.
     pub(super) fn in_double_quotes(&mut self, draft: &mut Draft) -> Result<(), Problem> {
         match self.peek() {
             Some('\\') => {

@@ -71,7 +71,7 @@ pub(super) struct Invocation<'a> {
     pub words: &'a [Word],
     pub arguments: &'a [Word],
     pub context: &'a Context,
-    /// Whether `IFS` is set for it, so that it takes a line apart in another way.
+    /// Whether `IFS` is set for it, so that it splits lines differently.
     pub splits: bool,
 }
 
@@ -106,7 +106,7 @@ impl Invocation<'_> {
         })
     }
 
-    /// A wrapper that is no command of its own. The wrapped program is noted in its place.
+    /// A wrapper that is not a command by itself. The wrapped program is recorded instead.
     fn wrapped(&self, assignments: &[(String, Option<String>)], text: &str, found: &mut Findings) -> bool {
         if self.name == "env" {
             return self.env(assignments, found);
@@ -228,7 +228,7 @@ impl Invocation<'_> {
         true
     }
 
-    /// `env -S` splits by rules of its own, which are close to the shell's.
+    /// `env -S` has its own splitting rules, which are close to the shell's.
     fn split_string(&self, option: &str, at: usize, found: &mut Findings) -> bool {
         found.doubt("`env -S` splits a string into a command");
         let attached = option
@@ -315,7 +315,7 @@ fn is_cluster_with_a(text: &str) -> bool {
     flags.is_some_and(|(flags, _)| flags.chars().all(|c| "0rtpxo".contains(c)))
 }
 
-/// How many words stand between a wrapper's options and the program.
+/// The number of words between a wrapper's options and the program.
 fn operands(wrapper: &Program) -> usize {
     wrapper.operands.iter().filter(|(kind, _)| !matches!(kind, Kind::Command)).count()
 }
@@ -335,7 +335,7 @@ fn short_options(wrapper: &Program, cluster: &str, at: &mut usize) -> bool {
     true
 }
 
-/// Words that mean something else when bash joins continued lines before it looks at them.
+/// Words that change their meaning when bash joins continued lines first.
 fn is_keyword(program: &str) -> bool {
     matches!(
         program,
@@ -361,7 +361,7 @@ fn is_keyword(program: &str) -> bool {
     )
 }
 
-/// Replaces words with braces by what they expand to.
+/// Replaces words with braces by their expansions.
 fn spelled_out(words: &[Word], found: &mut Findings) -> Vec<Word> {
     let mut all = Vec::with_capacity(words.len());
     for (i, word) in words.iter().enumerate() {

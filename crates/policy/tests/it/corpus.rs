@@ -49,7 +49,7 @@ fn is_safe(understood: &CommandAnalysis) -> bool {
             .all(|r| !r.writes && r.target.as_deref().is_some_and(|t| !t.starts_with(['/', '~'])))
 }
 
-/// What is wrong with a line, if anything.
+/// The mistake in a line, if any.
 fn complaint(line: &Line) -> Option<String> {
     let understood = analyse(&line.command);
     let found = programs(&understood);
@@ -93,7 +93,7 @@ fn tripwires(directory: &Path) {
         "rm", "curl", "git", "cat", "ls", "sort", "grep", "wc", "tee", "diff", "head", "tripwire", "t1",
         "t2", "t3", "mv", "find", "sed", "awk", "tar",
     ];
-    // Nothing else is on the path but what runs other programs and does no harm itself.
+    // The path contains only programs that run others and are harmless themselves.
     for name in ["env", "timeout", "nohup", "nice", "xargs", "setsid", "stdbuf", "sh", "bash", "dash"] {
         if let Some(real) =
             ["/usr/bin", "/bin"].iter().map(|d| Path::new(d).join(name)).find(|path| path.exists())
@@ -247,14 +247,14 @@ const PIECES: &[&str] = &[
     "trap t1 EXIT", "nohup ", "$\"", "in", "do", "-",
 ];
 
-/// The same cases each time, so that a change is judged by what it changed; `PROPTEST_CASES=20000` looks for others.
+/// The same cases each time, so that a failure is caused by a change; `PROPTEST_CASES=20000` tries others.
 fn with_bash() -> ProptestConfig {
     let explores = std::env::var_os("PROPTEST_CASES").is_some();
     let rng_seed = if explores { RngSeed::Random } else { RngSeed::Fixed(1) };
     ProptestConfig { failure_persistence: None, max_shrink_iters: 400, rng_seed, ..ProptestConfig::default() }
 }
 
-/// Pieces of shell grammar in any order: most are nonsense, the rest is what no one would write.
+/// Pieces of shell grammar in random order; most are nonsense.
 fn soup() -> impl Strategy<Value = String> {
     let pieces = PIECES.to_vec();
     prop::collection::vec(prop::sample::select(pieces), 1..14).prop_map(|pieces| pieces.concat())
@@ -266,7 +266,7 @@ proptest! {
     #[test]
     fn bash_runs_nothing_in_random_tokens_that_is_neither_found_nor_doubted(command in soup()) {
         let understood = analyse(&command);
-        // Loops would not end; what is doubted needs no proof.
+        // Loops would not terminate; doubted commands need no proof.
         if understood.doubts.is_empty() && !command.contains("while ") && !command.contains("until ") {
             let bin = tripwire_directory();
             let found = programs(&understood);

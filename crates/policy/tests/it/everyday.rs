@@ -13,7 +13,7 @@ use pollux_policy::settings_rules::Lists;
 
 use crate::lines::{COMMANDS, EVERYDAY, rows, unescape};
 
-/// What a person who works with git, cargo and npm would write.
+/// The rules of a typical user of git, cargo and npm.
 const LIST: &str = r#"
 [[rule]]
 toolName = "run_shell_command"
@@ -36,7 +36,7 @@ pub(crate) fn options_in(project: &Path) -> Options {
     }
 }
 
-/// A project as people have them, with nothing in it that must not be read.
+/// A typical project without any secrets.
 pub(crate) fn project() -> &'static Path {
     static PROJECT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PROJECT.get_or_init(|| {
@@ -254,7 +254,7 @@ fn without_a_terminal_a_filter_may_follow_what_a_rule_allows_and_nothing_runs_al
     }
 }
 
-/// Programs that a careless person might allow as a whole.
+/// Programs that a careless user might allow as a whole.
 const MANY: &[&str] = &[
     "git", "cargo", "npm", "make", "rm", "tar", "find", "python3", "curl", "wget", "cp", "mv", "ln",
     "install", "tee", "touch", "mkdir", "chmod", "dd", "rsync", "sed", "sort", "echo", "ls",
@@ -378,7 +378,7 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
         assert_eq!(verdict.decision, Decision::Deny, "{command}: {}", verdict.reason);
     }
-    // What cannot be understood might be denied.
+    // Commands that cannot be analysed might be denied.
     for command in
         ["echo cm0geA== | base64 -d | sh", "eval \"$X\"", "$X y", "git $X", ". ./x", "python3 -c x", "git x"]
     {

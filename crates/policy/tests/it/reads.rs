@@ -118,7 +118,7 @@ fn engine(place: &Hostile) -> Engine {
     load(&Sources::default(), place.options())
 }
 
-/// Commands that read what is secret or outside, each in another way.
+/// Commands that read secrets or outside files, each in a different way.
 #[rustfmt::skip]
 const ASKED: &[&str] = &[
     // patterns
@@ -142,7 +142,7 @@ const ASKED: &[&str] = &[
     "diff a .env", "cmp a id_rsa", "comm a .env", "paste a .env", "git show HEAD:.env", "git diff .env", "git log -p -- .env", "git blame .env",
     "cd sub && cat .env", "cd repository && cat $(find . -type f)", "cd repository && cat *", "cd repository; grep -r x .", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
     "grep -f .env a", "xargs -a .env echo", "xargs -ra.env echo", "xargs --arg-file=.env echo", "xargs --arg-file .env echo", "xargs echo < .env", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
-    // what a second reading by an attacker found
+    // found by a second review from an attacker's point of view
     "RANDOM='a[$(cat .env|tee /dev/stderr)]'", "for SECONDS in 'a[$(cat .env)]'; do :; done", "read RANDOM <<< 'a[$(cat .env)]'", "export RANDOM='a[$(id)]'",
     "wait -fnp 'a[$(cat .env)]'", "wait '-pa[$(cat .env)]' -n", "sed -n ':x e cat .env' a", "sed 'tx w outw' a", "sed 'b x w out' a",
     "printf x | xargs --replace cat echo .env", "printf x | xargs --max-lines cat echo .env", "printf cat | xargs -tI echo timeout 5 echo .env", "printf x | xargs -io nice echo x",
@@ -317,7 +317,7 @@ fn a_clean_project_needs_no_additional_approvals() {
     }
 }
 
-/// What reading commands are put together from.
+/// The building blocks of read commands.
 #[rustfmt::skip]
 const READERS: &[&str] = &[
     "cat", "head -2", "tail -n 1", "wc -l", "nl", "od -c", "base64", "md5sum", "xxd", "strings", "sort", "uniq", "cut -c1-3", "rev", "tac", "fold",
@@ -413,14 +413,14 @@ impl Watched {
     }
 }
 
-/// Runs an allowed command; whoever opens a secret has found a hole.
+/// Runs an allowed command; opening a secret is a failure.
 fn reads_nothing_closed(command: &str, index: usize) -> Result<bool, String> {
     let place = watched(index);
     let verdict = decide_in(&place.engine, &place.place.project, command, ApprovalMode::Default, true);
     if verdict.decision != Decision::Allow {
         return Ok(false);
     }
-    // Deciding looks at a repository's configuration itself.
+    // The decision itself reads a repository's configuration.
     place.opened();
     place.run(command);
     match place.opened() {

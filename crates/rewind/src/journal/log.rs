@@ -77,7 +77,8 @@ impl Log {
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         let line = line_of(&LineWire::from(event)).map_err(write)?;
-        // One write: a line is there as a whole or torn at the end, where the reader expects it.
+        // One write: a line is either complete or truncated at the end of the file, where the reader expects
+        // it.
         file.write_all(&line).map_err(write)
     }
 

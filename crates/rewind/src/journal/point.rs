@@ -13,7 +13,7 @@ pub struct Point {
     pub tool: String,
 }
 
-/// What a call may change.
+/// The files that a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeScope {
     Nothing,

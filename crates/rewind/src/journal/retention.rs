@@ -11,7 +11,7 @@ use crate::store;
 
 use super::log;
 
-/// What became of a clean-up.
+/// The result of a clean-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PruneOutcome {
     Done,

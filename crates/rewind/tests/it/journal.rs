@@ -283,7 +283,7 @@ fn pruned_sessions_free_their_contents_and_others_keep_theirs() {
     assert_eq!(objects, 0);
 }
 
-/// A child that another test is just starting holds a copy of every handle for a moment.
+/// A child that another test is just starting has a copy of every handle for a moment.
 fn forget_when_free(workspace: &Workspace, kept: &str) {
     for _ in 0..500 {
         if forget(&workspace.store(), |session| session.as_str() == kept).unwrap() == PruneOutcome::Done {

@@ -22,7 +22,7 @@ fn target() -> Target {
     Target::Call("1".to_owned())
 }
 
-/// Runs one command and goes back; what was lost.
+/// Runs one command and rewinds; returns what was lost.
 fn rewound(journal: &Journal, workspace: &Workspace, script: &str) -> Vec<String> {
     journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run(script);

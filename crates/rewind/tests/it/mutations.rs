@@ -60,12 +60,12 @@ fn path_of(root: &Path, place: &Place) -> PathBuf {
     place.iter().fold(root.to_owned(), |path, name| path.join(std::ffi::OsStr::from_bytes(NAMES[*name])))
 }
 
-/// Whether a link on the way leads elsewhere: a mutation must not leave the workspace.
+/// Whether a link on the way leads to another folder: a mutation must not leave the workspace.
 fn is_plain(root: &Path, path: &Path) -> bool {
     path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|real| real.starts_with(root)))
 }
 
-/// Does it, if it can be done; what cannot is no matter.
+/// Applies a mutation, if possible; failures are ignored.
 fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<()> {
     let at = |place: &Place| path_of(root, place);
     let plain_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
@@ -114,7 +114,7 @@ fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<(
             fs::rename(aside, at(other))?;
         }
         Mutation::Chmod(place, mode) if !at(place).is_symlink() && is_plain(root, &at(place)) => {
-            // What its owner cannot read cannot be kept; the scripts have that case.
+            // Files that their owner cannot read cannot be saved; the scripts cover that case.
             fs::set_permissions(at(place), Permissions::from_mode(mode | 0o400))?;
         }
         _ => {}

@@ -45,7 +45,7 @@ fn an_interrupted_rewind_is_finished_by_the_next_one() {
     journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("rm -rf src docs data; echo x >README.md");
     journal.after("1").unwrap();
-    // Half of it is done, and a temporary file lies around.
+    // Half of it is done, and a temporary file is left.
     workspace.run("mkdir -m 755 src; printf 'partial' >src/.pollux-rewind-0123456789abcdef");
     fs::write(workspace.root().join("README.md"), "# Project\n\nHello.\nsecond\n").unwrap();
     let plan = journal.plan(&target()).unwrap();

@@ -32,7 +32,7 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
-/// What went wrong with a script, if anything.
+/// The failure of a script, if any.
 fn rewinds(number: usize, script: &Script, store: &Path) -> Result<(), String> {
     let workspace = Workspace::full();
     let before = workspace.picture();

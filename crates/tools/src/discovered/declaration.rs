@@ -15,7 +15,7 @@ pub(super) struct Declaration {
     pub(super) parameters: Value,
 }
 
-/// All declarations, bare or in groups; what cannot be used comes with the reason.
+/// All declarations, bare or in groups; invalid ones come with the reason.
 pub(super) fn read_all(listed: Vec<Value>) -> Vec<Result<Declaration, String>> {
     let mut found = Vec::new();
     for mut entry in listed {

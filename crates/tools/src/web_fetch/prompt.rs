@@ -74,7 +74,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// For a server that fetches by itself.
+/// For a server that fetches the pages itself.
 pub(super) fn for_server(prompt: &str, urls: &[Url]) -> String {
     let list: Vec<&str> = urls.iter().map(Url::as_str).collect();
     format!(

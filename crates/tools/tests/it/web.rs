@@ -21,7 +21,7 @@ use crate::bench::{Bench, text_of};
 
 pub(crate) type Answer = Result<ReplyChunk, ModelError>;
 
-/// Gives the prepared answers in turn and keeps what it was asked.
+/// Returns the prepared answers in turn and records the requests.
 #[derive(Default)]
 pub(crate) struct Model {
     answers: Mutex<VecDeque<Answer>>,

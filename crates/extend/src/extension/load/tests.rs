@@ -186,7 +186,7 @@ fn servers_get_variables_settings_and_no_say_about_trust() {
             )
         ]
     );
-    // What the model may read has no secrets in it.
+    // Text for the model contains no secrets.
     assert_eq!(x.extension.hydrate("${REGION} ${TOKEN} ${/}"), "eu ${TOKEN} /");
     let off = scene.load_as(&How { without_values: true, ..How::default() }).unwrap();
     assert_eq!(off.all[0].environment(&secrets), []);
@@ -208,7 +208,7 @@ fn context_files_that_exist_are_found() {
     assert_eq!(loaded.all[1].context_files().0, [scene.path("home/b/GEMINI.md")]);
 }
 
-/// Extensions that people publish, in their structure and in our words.
+/// Published extensions, with their structure and our own texts.
 #[test]
 fn public_extension_layouts_load_without_warnings() {
     let scene = Scene::new();
@@ -224,7 +224,7 @@ fn public_extension_layouts_load_without_warnings() {
         // Many settings, none of them a secret by its own word, and no server.
         json!({"name": "a-database", "version": "0.2.0", "description": "Talks to a database.", "contextFileName": "A-DATABASE.md",
             "settings": [setting("Project ID", "A_DB_PROJECT"), setting("Password", "A_DB_PASSWORD")]}),
-        // Keys that nobody knows, a remote server that signs in with Google.
+        // Unknown keys, and a remote server that signs in with Google.
         json!({"name": "alerts", "contextFileName": "GEMINI.md", "version": "1.1.0", "skills": ["skills/triage"],
             "settings": [{"name": "SERVER_URL", "defaultValue": "https://example.com/mcp", "description": "", "envVar": "SERVER_URL", "sensitive": false}],
             "mcpServers": {"remote": {"httpUrl": "${SERVER_URL}", "authProviderType": "google_credentials",
@@ -232,7 +232,7 @@ fn public_extension_layouts_load_without_warnings() {
                 "env": {"REGION": "${REGION}"}, "disabledTools": ["list"]}}}),
         // Hooks alone.
         json!({"name": "loop", "version": "1.0.0"}),
-        // A name with capitals, a command relative to who knows what.
+        // A name with capitals, and a relative command.
         json!({"name": "Peak", "version": "0.1.0", "mcpServers": {"PeakMcpServer": {"command": "./run.sh", "args": []}}}),
         // Variables of the environment only.
         json!({"name": "charts", "version": "0.1.6", "mcpServers": {"charts": {"command": "${extensionPath}${/}toolbox",

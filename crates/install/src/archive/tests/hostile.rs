@@ -182,7 +182,7 @@ fn long_named(name: &[u8], more: &[Item<'_>]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// A tar.gz whose entry is renamed, or led elsewhere, by a header of its own.
+/// A tar.gz whose entry is renamed, or redirected, by an extension header.
 fn overridden(key: &str, value: &str, item: Item<'_>) -> Vec<u8> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     archive.append_pax_extensions([(key, value.as_bytes())]).unwrap();
@@ -199,7 +199,7 @@ fn names_in_extension_headers_are_checked_too() {
     }
     let led_away = overridden("linkpath", "../../../../.bashrc", Item::Link(b"l", "good"));
     Tripwire::new().unpack(&led_away, &Limits::default()).unwrap_err();
-    // What a header says about the size of the next file is not believed, whichever way it is wrong.
+    // A declared size is not trusted, too small or too large.
     for size in ["1099511627776", "3"] {
         let bytes = overridden("size", size, Item::File(b"f", &[7; 2048]));
         let _ = Tripwire::new().unpack(&bytes, &Limits::default());

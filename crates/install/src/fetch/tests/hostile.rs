@@ -10,7 +10,7 @@ fn executable(path: &Path, text: &str) {
 }
 
 impl Remote {
-    /// Commits everything and says why it could not be cloned.
+    /// Commits everything and returns why it could not be cloned.
     async fn refusal(&self) -> String {
         self.git(&["add", "-A"]).await;
         self.git(&["commit", "-qm", "more"]).await;
@@ -83,7 +83,7 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     assert!(said.ends_with("it contains more than 1 MiB"), "{said}");
 }
 
-/// Ten trees, each of which holds the one before ten times: a few hundred bytes that stand for 10^10 files.
+/// Ten trees, each of which contains the one before ten times: a few hundred bytes that represent 10^10 files.
 #[tokio::test]
 async fn a_git_bomb_is_not_checked_out() {
     let remote = Remote::new().await;
@@ -203,7 +203,7 @@ fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     write(&from.join("a\nb"), "x");
     assert!(unwanted(&from).contains("control characters"));
     fs::remove_file(from.join("a\nb")).unwrap();
-    // Two links that lead out together, and one to what is not copied.
+    // Two links that together lead outside, and one to a skipped file.
     write(&from.join(".git/config"), "x");
     symlink("closed/..", from.join("here")).unwrap();
     symlink("here/..", from.join("out")).unwrap();
