@@ -110,7 +110,7 @@ impl Background {
         self.shared.processes.locked().iter().rev().find(|process| process.pid == pid).cloned()
     }
 
-    /// Ends one background process and waits until it is gone; false if it had ended already.
+    /// Kills one background process and waits for its end; false if it had ended already.
     pub async fn end(&self, pid: u32) -> bool {
         let Some(stop) = self.shared.stops.locked().get(&pid).cloned() else { return false };
         stop.cancel();
@@ -123,7 +123,7 @@ impl Background {
         }
     }
 
-    /// Ends all background processes and waits until they are gone.
+    /// Kills all background processes and waits for their end.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -188,7 +188,7 @@ impl Shared {
         let (alive, gone): (Vec<_>, Vec<_>) = leftovers.drain(..).partition(|(group, _)| group.exists());
         *leftovers = alive;
         for (group, _) in gone {
-            // Its number may soon belong to someone else.
+            // Its process id may soon be reused.
             group.release();
         }
         is_alive
@@ -213,7 +213,7 @@ impl Drop for Background {
     }
 }
 
-/// Writes a process's output to its log until it ends or must end.
+/// Writes a process's output to its log until it ends or is cancelled.
 async fn follow(mut running: Running, log: &mut Log, stop: &CancellationToken) -> (Ending, Running) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -251,7 +251,7 @@ async fn read_to_end(mut pipe: pipe::Receiver, stop: CancellationToken, mut take
     }
 }
 
-/// A log file of bounded size. Trouble with the disk must not stop the process, so it only ends the log.
+/// A log file of bounded size. Disk errors must not stop the process, so they only end the log.
 struct Log {
     path: PathBuf,
     file: Option<File>,
@@ -292,7 +292,7 @@ fn forget_old_logs(directory: &Path) {
         let is_log = name.to_str().is_some_and(is_log);
         let age = entry.metadata().ok().and_then(|meta| meta.modified().ok()?.elapsed().ok());
         if is_log && age.is_some_and(|age| age > OLD_LOG) {
-            // Another run may have been faster; a log that stays does no harm.
+            // Another run may have been faster; a remaining log does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -307,7 +307,7 @@ fn open_log(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // A process id of an earlier run may have left a file, or someone a symlink.
+    // An earlier process with this id may have left a file, or another user a symlink.
     match std::fs::remove_file(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

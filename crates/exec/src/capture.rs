@@ -10,7 +10,7 @@ const HEAD_BYTES: usize = 4 << 20;
 const TAIL_BYTES: usize = 12 << 20;
 /// Bytes at the start that decide whether output is text.
 const BINARY_SAMPLE: usize = 4096;
-/// Upstream's words, which scripts look for.
+/// Upstream's text, which scripts search for.
 const WARNING: &str = "\n[GEMINI_CLI_WARNING: Output truncated. The buffer is limited to 16MB.]";
 
 /// Space between the two for the line that says how much is missing.
@@ -110,7 +110,7 @@ impl Captured {
         self.clone().into_text()
     }
 
-    /// The same, made in the place of the bytes.
+    /// The same, converted in place.
     pub fn into_text(mut self) -> String {
         if self.is_binary() {
             return format!("(binary output, {} bytes, not shown)", self.total);

@@ -145,7 +145,7 @@ const FIXED: [(&str, &str); 12] = [
     ("DBUS_SESSION_BUS_ADDRESS", ""),
 ];
 
-/// The environment of a command the model asked for.
+/// The environment of a command requested by the model.
 pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String, String)> {
     let pager = if pager.is_empty() { "cat" } else { pager };
     let mut variables: Vec<(String, String)> =
@@ -165,7 +165,7 @@ pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String
     variables
 }
 
-/// The environment without secrets, for hooks and everything else that is started.
+/// The environment without secrets, for hooks and all other children.
 pub fn sanitised(env: &Env, redaction: &Redaction) -> Vec<(String, String)> {
     let is_strict = env.non_empty("GITHUB_SHA").is_some() || env.get("SURFACE") == Some("Github");
     env.iter()

@@ -31,7 +31,7 @@ impl Group {
         })
     }
 
-    /// Keeps a watch as long as the group is known.
+    /// Keeps a watcher for the lifetime of the group.
     #[cfg(target_os = "linux")]
     pub(crate) fn watched_by(self, watch: Armed) -> Self {
         let mut group = self;
@@ -66,7 +66,7 @@ impl Group {
             .collect()
     }
 
-    /// Lets the group live on.
+    /// Lets the group outlive this value.
     pub(crate) fn release(mut self) {
         self.armed = false;
     }

@@ -14,7 +14,7 @@ const UPDATE_BYTES: usize = 16 << 10;
 /// A NUL among the first bytes marks binary output, which is not worth showing.
 const SNIFF_BYTES: usize = 512;
 
-/// Gathers output and hands it on as text.
+/// Collects output and passes it on as text.
 pub(crate) struct LiveFeed<'a> {
     watcher: &'a (dyn Fn(&str) + Send + Sync),
     stripper: Stripper,
@@ -22,7 +22,7 @@ pub(crate) struct LiveFeed<'a> {
     /// How many bytes came before, as far as that matters.
     seen: usize,
     binary: bool,
-    /// Bytes that were left out since the last update.
+    /// Bytes omitted since the last update.
     left_out: usize,
     next: Instant,
 }
@@ -75,7 +75,7 @@ impl<'a> LiveFeed<'a> {
         self.hand_on(&ready);
     }
 
-    /// Hands on everything: no more will come.
+    /// Passes on everything: no more will come.
     pub(crate) fn finish(&mut self) {
         let ready = std::mem::take(&mut self.pending);
         self.hand_on(&ready);

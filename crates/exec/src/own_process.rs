@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-/// Proof that the process has one thread only.
+/// Proof that the process has only one thread.
 #[derive(Debug)]
 pub struct OnlyThread(PhantomData<*mut ()>);
 

@@ -17,11 +17,11 @@ use crate::shell::{Ending, ending_of};
 
 /// How long it may take to exit once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(100);
-/// How long it may take to end after SIGTERM.
+/// How long it may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
-/// A running program and everything it started. Killed when dropped.
+/// A running program and its descendants. Killed when dropped.
 pub struct PipedChild {
     child: Child,
     group: Group,
@@ -63,7 +63,8 @@ impl PipedChild {
         ending_of(self.child.wait().await)
     }
 
-    /// Ends it with everything it started. Its input should be closed by now; a polite program needs no signal.
+    /// Ends it with all its descendants. Its input should be closed by now; a cooperative program needs no
+    /// signal.
     pub async fn end(mut self) -> Ending {
         let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
         if status.is_err() {

@@ -22,7 +22,7 @@ use crate::sandbox::Sandbox;
 const TERM_GRACE: Duration = Duration::from_millis(200);
 /// How long to read what the direct child left in the pipe while others keep writing to it.
 const DRAIN_LIMIT: Duration = Duration::from_millis(100);
-/// How long we wait for the kernel to take away a process after SIGKILL.
+/// How long to wait for the kernel to remove a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -126,7 +126,7 @@ impl Running {
                 Err(_) => break,
             }
         }
-        // The leader may be gone while others still clean up.
+        // The leader may have exited while others still clean up.
         while self.group.exists() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -138,7 +138,7 @@ impl Running {
         self.drain(buffer, take);
     }
 
-    /// Gives up the child, which has exited; its group and the pipe may still be in use.
+    /// Releases the child, which has exited; its group and the pipe may still be in use.
     pub(crate) fn into_leftovers(self) -> (Group, Option<pipe::Receiver>) {
         (self.group, self.output)
     }

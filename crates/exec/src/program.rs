@@ -38,11 +38,11 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
     /// The input that [`run`] writes to stdin. A piped child is written to while it runs.
     pub input: Vec<u8>,
-    /// How long [`run`] lets it run. A partner runs until it is ended.
+    /// Time limit for [`run`]. A piped child runs until it is ended.
     pub time_limit: Option<Duration>,
     /// Bytes of stdout and of stderr that [`run`] accepts. The output of a piped child is read by its owner.
     pub output_limit: usize,
-    /// The borders it runs in.
+    /// The sandbox it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
@@ -141,7 +141,7 @@ pub async fn run_with(
     group.signal(Signal::KILL);
     let _ = timeout(KILL_LIMIT, child.wait()).await;
     drop(registered);
-    // All members have had their signal; the number may soon belong to someone else.
+    // All members have been signalled; the id may soon be reused.
     group.release();
     Ok(end)
 }
@@ -153,7 +153,7 @@ async fn reached(deadline: Option<Instant>) {
     }
 }
 
-/// Writes, reads and waits at once: a program that does all three by turns must not get stuck.
+/// Writes, reads and waits concurrently: a program that does all three in turn must not get stuck.
 async fn talk(
     child: &mut Child,
     program: &Program,

@@ -56,7 +56,7 @@ pub struct SandboxRequest {
     pub level: Option<Level>,
 }
 
-/// A means of confinement, best first.
+/// A level of confinement, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Bubblewrap,
@@ -76,7 +76,7 @@ impl Level {
         }
     }
 
-    /// The level that a word in settings means.
+    /// The level named by a word in settings.
     pub fn named(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
             "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
@@ -145,7 +145,7 @@ pub enum LevelError {
     Trial(String),
 }
 
-/// When it is found out whether a means works.
+/// When to test whether a level works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
     Now,
@@ -157,8 +157,8 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
     reasons.join("; ")
 }
 
-/// Borders that work on this machine. Commands that run in it share its folder for temporary files, which
-/// is removed with this value.
+/// A working sandbox. Its commands share a folder for temporary files, which is removed when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     means: Means,
@@ -187,7 +187,7 @@ enum Means {
     Seatbelt(seatbelt::Seatbelt),
 }
 
-/// Names that lead to agents, daemons and displays outside.
+/// Variables that lead to agents, daemons and displays outside.
 const LEADING_OUT: &[&str] = &[
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -228,14 +228,13 @@ const NETWORK_REFUSALS: &[&str] = &[
 const EXPLAINED_BYTES: usize = 256 << 10;
 
 impl Sandbox {
-    /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
+    /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
         Self::best(request, Trial::Now)
     }
 
-    /// The same for runs that may never start a command: where it would be Landlock, the kernel's word that it has
-    /// it is enough, and the rules are made for the first command. If that fails the command fails; it never
-    /// runs unconfined.
+    /// The same for runs that may never start a command: for Landlock, kernel support is enough, and the rules
+    /// are built for the first command. If that fails, the command fails; it never runs unconfined.
     pub fn open_lazily(request: &SandboxRequest) -> Result<Self, SandboxError> {
         Self::best(request, Trial::FirstCommand)
     }
@@ -350,8 +349,7 @@ impl Sandbox {
         starter.start(command)
     }
 
-    /// Lets a protected name come into being that did not exist: the program itself, and not a command, is
-    /// about to make it.
+    /// Permits a protected name that did not exist: the program itself, not a command, is about to create it.
     pub fn permit(&self, path: &Path) {
         #[cfg(target_os = "linux")]
         self.tripwire.permit(path);
@@ -445,7 +443,7 @@ impl Sandbox {
         kept.push(("SANDBOX".to_owned(), self.level().as_str().to_owned()));
         #[cfg(target_os = "linux")]
         if let Means::Bubblewrap(_) = self.means {
-            // Wherever it was outside, it is at this place here.
+            // Whatever its path outside, inside it is here.
             kept.retain(|(name, _)| name != "TMPDIR");
             kept.push(("TMPDIR".to_owned(), "/tmp".to_owned()));
         }

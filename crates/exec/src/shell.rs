@@ -27,11 +27,11 @@ pub struct ShellCommand {
     pub directory: PathBuf,
     /// Everything the child sees; see [`crate::environment`].
     pub environment: Vec<(String, String)>,
-    /// Ends the command after so long a time without output.
+    /// Kills the command after this time without output.
     pub inactivity: Option<Duration>,
     /// Moves the command to the background if it still runs after this time.
     pub background_after: Option<Duration>,
-    /// The borders it runs in.
+    /// The sandbox it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
@@ -39,7 +39,7 @@ pub struct ShellCommand {
 #[derive(Debug)]
 pub enum ShellEnd {
     Finished(Finished),
-    /// It goes on in the background under this process id.
+    /// It continues in the background under this process id.
     MovedToBackground {
         pid: u32,
     },
@@ -193,7 +193,7 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     let (directory, environment) = (&command.directory, &command.environment);
     let sandbox = command.sandbox.as_deref();
     match Running::start(bash_program(), &bash, directory, environment, sandbox) {
-        // Small systems have no bash.
+        // Small systems do not have bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
@@ -202,7 +202,7 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     }
 }
 
-/// The system's own bash, where there is one: `PATH` may begin with folders that a repository fills.
+/// The system's own bash, if there is one: `PATH` may begin with folders that a repository controls.
 fn bash_program() -> &'static str {
     let of_system = ["/bin/bash", "/usr/bin/bash"];
     let is_linux = cfg!(target_os = "linux");
@@ -225,7 +225,7 @@ pub(crate) fn ending_of(status: io::Result<ExitStatus>) -> Ending {
             (None, Some(signal)) => Ending::Signalled(signal),
             (None, None) => Ending::Exited(-1),
         },
-        // Only when someone else collected our child.
+        // Only if another process collected our child.
         Err(_) => Ending::Exited(-1),
     }
 }

@@ -47,7 +47,7 @@ impl Starter {
         Ok(Self { jobs })
     }
 
-    /// Does something on the thread and waits for it.
+    /// Runs a function on the thread and waits for it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -77,7 +77,7 @@ pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
     let runtime = Handle::current();
     let job: Job = Box::new(move || {
         let _runtime = runtime.enter();
-        // Dropped, the group kills itself.
+        // When dropped, the group kills itself.
         let _ = tell.send(started(&mut command));
     });
     jobs.send(job).await.map_err(|_| gone())?;

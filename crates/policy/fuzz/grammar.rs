@@ -119,7 +119,7 @@ fn decide(command: &str) -> Decision {
     scene().engine.decide(&request).decision
 }
 
-/// Any text gets an answer, and soon.
+/// Any text gets a quick result.
 pub(crate) fn is_answered(text: &str) {
     let start = Instant::now();
     decide(text);
@@ -266,7 +266,8 @@ fn ask(engine: &Engine, tool: &str, args: &serde_json::Map<String, serde_json::V
     engine.decide(&request).decision
 }
 
-/// Any text may be offered as an expression, a prefix or a tool's name, and is answered soon on a long argument.
+/// Any text may be offered as a regex, a prefix or a tool name, and is matched quickly against a long
+/// argument.
 fn any_expression(source: &str, subject: &str) {
     let file = scene().root.path().join(format!("any-{:?}.toml", std::thread::current().id()));
     let text = serde_json::json!(

@@ -36,7 +36,7 @@ const TOLD: usize = 5;
 /// Source of the rules created by approvals for this session.
 const THIS_SESSION: &str = "this session";
 
-/// How much of a server an answer is about.
+/// How much of a server an approval covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantScope {
     /// This tool, narrowed to the subject of the call.
@@ -45,7 +45,7 @@ pub enum GrantScope {
     Server,
 }
 
-/// An answer "always allow", narrowed.
+/// A narrowed "always allow" approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The tool, without `mcp_<server>_`; `None` for every tool of the server.
@@ -53,7 +53,7 @@ pub struct Grant {
     pub server: Option<String>,
     /// For the shell: the first words of each command.
     pub command_prefixes: Vec<String>,
-    /// For file tools: an expression over the arguments.
+    /// For file tools: a regex over the arguments.
     pub args_pattern: Option<String>,
     pub allow_redirection: bool,
     /// The mode it was given in and the more permissive ones.
@@ -121,7 +121,7 @@ impl Grant {
             return None;
         }
         for part in &understood.parts {
-            // A destructive command is never granted beyond this once.
+            // A destructive command is only approved for this one call.
             if shell::is_dangerous(part).is_some() {
                 return None;
             }
@@ -163,7 +163,7 @@ impl Grant {
     }
 
     /// A saved file's text with this rule in it. A rule that differs only in its modes or in redirections is
-    /// brought up to date in place; everything else of the file stays as it is.
+    /// updated in place; the rest of the file is preserved.
     pub fn merged_into(&self, saved: &str) -> Result<String, InvalidSavedRules> {
         if let Err(error) = toml::de::DeTable::parse(saved) {
             return Err(InvalidSavedRules(error.message().to_owned()));
@@ -219,7 +219,8 @@ pub enum GrantOrigin<'f> {
     InFile(&'f Path),
 }
 
-/// Whether a decision comes from an answer "always allow", and from which; `file` keeps saved ones.
+/// Whether a decision comes from an "always allow" approval, and of which kind; `file` contains the saved
+/// ones.
 pub fn grant_origin<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<GrantOrigin<'f>> {
     match file {
         Some(file) if rule.path.as_deref() == Some(file) => Some(GrantOrigin::InFile(file)),
@@ -227,12 +228,12 @@ pub fn grant_origin<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<Gra
     }
 }
 
-/// The file of saved answers is not TOML; it should be set aside before a new one is written.
+/// The file of saved approvals is not TOML; it should be backed up before a new one is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not read the saved approvals: {0}")]
 pub struct InvalidSavedRules(String);
 
-/// A file's text, cut before each `[[`; nothing is lost.
+/// A file's text, split before each `[[`.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -251,7 +252,7 @@ fn unchanging(block: &str) -> Vec<&str> {
 }
 
 impl Engine {
-    /// Puts an answer in force for the rest of the session.
+    /// Activates an approval for the rest of the session.
     pub fn allow_for_session(&mut self, grant: &Grant) {
         let place = RuleOrigin { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
         let mut rules = grant.rules(&place);
@@ -262,7 +263,7 @@ impl Engine {
         self.add(rules);
     }
 
-    /// Puts an answer in force that was also saved to a file of the user's.
+    /// Activates an approval that was also saved to a user's file.
     pub fn allow_saved(&mut self, grant: &Grant, file: PathBuf) {
         let place = RuleOrigin::of_file(Tier::User, &file);
         let mut rules = grant.rules(&place);
@@ -300,7 +301,7 @@ pub fn destruction(request: &Request<'_>) -> Option<String> {
     Some(first.to_uppercase().chain(letters).collect())
 }
 
-/// The words of a command that an answer covers: the program, and its subcommand where it has one.
+/// The words of a command that an approval covers: the program, and its subcommand if it has one.
 fn root(part: &shell::Part) -> Option<String> {
     let program = part.words.first()?.as_deref()?;
     if !part.behind.is_empty() || RUNS_OTHERS.contains(&program_base(program)) {
@@ -389,7 +390,7 @@ fn canonical_value(value: &Value) -> Option<String> {
     }
 }
 
-/// A text that an expression matches literally.
+/// A text escaped for literal matching in a regex.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

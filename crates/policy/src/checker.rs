@@ -20,10 +20,10 @@ use crate::rule::{Condition, Modes};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::ToolMatch;
 
-/// How long an external checker may take if its configuration names no time.
+/// Default time limit of an external checker.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest time a configuration may name.
+/// Upper limit of a configured time limit.
 const MAX_LIMIT: Duration = Duration::from_secs(30);
 
 /// The message where `security.enableConseca` is on.
@@ -151,7 +151,7 @@ pub struct CheckAnswer {
     pub reason: String,
 }
 
-/// Why a checker gave no usable answer; the call is then refused.
+/// Why a checker gave no valid answer; the call is then denied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckFailure {
     #[error("no executable file `{}` for the safety checker `{name}`", file.display())]
@@ -165,7 +165,7 @@ pub enum CheckFailure {
 }
 
 impl CheckAnswer {
-    /// Reads a checker's standard output.
+    /// Parses a checker's standard output.
     pub fn parse(name: &str, text: &str) -> Result<Self, CheckFailure> {
         let malformed = |why: String| CheckFailure::Malformed { name: name.to_owned(), why };
         let value: Value = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
@@ -187,7 +187,7 @@ impl CheckAnswer {
     }
 }
 
-/// Runs external checkers. This crate runs nothing, so the caller brings it.
+/// Runs external checkers. Implemented by the caller, because this crate starts no processes.
 pub trait CheckerPort: Send + Sync {
     fn check<'a>(
         &'a self,
@@ -199,7 +199,7 @@ pub trait CheckerPort: Send + Sync {
 /// Resolves symlinks in a path; supplied by the caller, because this crate does not access the disk.
 pub type Resolver = std::sync::Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
-/// A path made absolute, `.` and `..` removed, links followed if the caller can.
+/// A path made absolute, `.` and `..` removed, and links resolved if a resolver is given.
 pub(crate) fn place(directory: &Path, text: &str, resolve: Option<&Resolver>) -> PathBuf {
     let joined = if text.is_empty() { directory.to_owned() } else { directory.join(text) };
     let mut path = PathBuf::new();

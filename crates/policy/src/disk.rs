@@ -13,7 +13,7 @@ use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
 /// Limit of file names examined for one decision.
 pub(crate) const MAX_NAMES: usize = 100_000;
-/// So many bytes of one file.
+/// Limit of bytes read from one file.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Access to the file system.
@@ -29,7 +29,7 @@ pub trait Disk: Send + Sync {
     fn text(&self, file: &Path) -> Option<String>;
 }
 
-/// A name in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub name: OsString,
@@ -81,10 +81,10 @@ fn kind_of(kind: fs::FileType) -> EntryKind {
     }
 }
 
-/// A file that a pattern finds.
+/// A file that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
-    /// As the command gets it.
+    /// As passed to the command.
     pub word: String,
     pub path: PathBuf,
     pub kind: EntryKind,
@@ -92,11 +92,11 @@ pub(crate) struct Match {
     pub linked: bool,
 }
 
-/// How far a pattern was followed.
+/// A partially matched pattern.
 #[derive(Clone)]
 struct PartialMatch {
     path: PathBuf,
-    /// The same as the command gets it.
+    /// The same as passed to the command.
     word: String,
     linked: bool,
 }
@@ -130,14 +130,14 @@ impl<'d> BoundedDisk<'d> {
         Self { disk, left: MAX_NAMES }
     }
 
-    /// The names in a folder.
+    /// The entries of a folder.
     pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Unresolved> {
         let entries = self.disk.list(folder).unwrap_or_default();
         self.left = self.left.checked_sub(entries.len()).ok_or(Unresolved::TooMany)?;
         Ok(entries)
     }
 
-    /// Every file that a pattern finds from a folder.
+    /// Every file that a pattern matches, starting from a folder.
     pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Unresolved> {
         let (start, word, rest) = match pattern.strip_prefix('/') {
             Some(rest) => (PathBuf::from("/"), "/".to_owned(), rest),

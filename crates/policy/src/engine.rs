@@ -100,7 +100,7 @@ impl Default for Options {
     }
 }
 
-/// All rules in force, sorted. Cheap to ask.
+/// All active rules, sorted. Cheap to query.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) rules: Vec<Rule>,
@@ -110,15 +110,15 @@ pub struct Engine {
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) options: Options,
-    /// Whether any rule denies some commands only, so that a command must be understood even in yolo mode.
+    /// Whether any rule denies specific commands, so that commands must be analysed even in yolo mode.
     pub(crate) denies_commands: bool,
     index: index::ProgramIndex,
 }
 
-/// Tools with nothing to tell where the shell is not available.
+/// Tools that are useless without the shell.
 const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_background_output"];
 
-/// A tool as far as exposure depends on it.
+/// The properties of a tool that decide whether it is declared.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolFacts<'a> {
     pub name: &'a str,
@@ -166,7 +166,7 @@ impl Engine {
         &self.problems
     }
 
-    /// How many rules are in force.
+    /// The number of active rules.
     pub fn rule_count(&self) -> usize {
         self.rules.len() + self.protections.len()
     }
@@ -237,7 +237,7 @@ impl Engine {
         &self.options.workspaces
     }
 
-    /// Brings an external checker's answer into a verdict; a failure denies.
+    /// Applies an external checker's answer to a verdict; a failure denies.
     pub(crate) fn apply_check(
         &self,
         verdict: &mut Verdict,
@@ -384,7 +384,7 @@ impl Engine {
             match rule.kind {
                 CheckerKind::External => {
                     let check = ExternalCheck::from(rule);
-                    // A checker of several commands is asked once about a line that has two of them.
+                    // A checker for several commands runs once for a line that contains two of them.
                     if !verdict.checks.contains(&check) {
                         verdict.checks.push(check);
                     }
@@ -470,7 +470,7 @@ fn default_decision(mode: ApprovalMode, interactive: bool) -> Decision {
     }
 }
 
-/// Makes a verdict stricter, never milder.
+/// Makes a verdict stricter, never more permissive.
 fn tighten(verdict: &mut Verdict, decision: Decision, rule: Option<&RuleSource>, reason: String) {
     if decision > verdict.decision {
         verdict.decision = decision;

@@ -56,7 +56,7 @@ impl FileRules {
     }
 }
 
-/// Reads one file's text. A bad rule is left out and reported; nothing else is lost.
+/// Parses one file's text. A bad rule is reported and skipped.
 pub(crate) fn parse(text: &str, place: &RuleOrigin) -> FileRules {
     let mut out = FileRules::default();
     let lines = LineIndex::new(text);
@@ -213,7 +213,7 @@ impl Reader<'_> {
         match self.read_checker(index, &fields, out) {
             Ok(checkers) => out.checkers.extend(checkers),
             Err(error) => {
-                // A checker can only refuse, so one that cannot be read may have refused.
+                // A checker can only deny, so one that cannot be parsed may have denied.
                 let about = tools_of(&fields).map_or(UnreadableScope::Anything, UnreadableScope::Tools);
                 let reason = unreadable_reason(self.place, Some(error.line));
                 out.unreadable.push(Unreadable { about, reason });

@@ -33,7 +33,7 @@ pub struct RuleRow {
     pub source: RuleSource,
 }
 
-/// One safety checker in force.
+/// One active safety checker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckerRow {
     /// `in-process` or `external`.
@@ -56,7 +56,7 @@ impl Engine {
         self.rules.iter().filter(|rule| !off(rule) && view.shows(rule)).map(RuleRow::from).collect()
     }
 
-    /// The rules that ask for protected files where others allow.
+    /// The rules that require approval for protected files where others allow.
     pub fn protection_rows(&self, view: View) -> Vec<RuleRow> {
         if !self.options.protect_build_files {
             return Vec::new();
@@ -64,7 +64,7 @@ impl Engine {
         self.protections.iter().filter(|rule| view.shows(rule)).map(RuleRow::from).collect()
     }
 
-    /// The safety checkers in the order in which they are asked.
+    /// The safety checkers in the order in which they run.
     pub fn checker_rows(&self, view: View) -> Vec<CheckerRow> {
         let shown = |rule: &&CheckerRule| view.mode.is_none_or(|mode| rule.modes.includes(mode));
         self.checkers.iter().filter(shown).map(CheckerRow::from).collect()

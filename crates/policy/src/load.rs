@@ -107,7 +107,7 @@ fn load_admin(sources: &Sources, found: &mut FileRules) {
     }
 }
 
-/// An extension may only make things stricter, and has no say in yolo mode.
+/// An extension may only make decisions stricter, and its rules do not apply in yolo mode.
 fn without_widening(mut found: FileRules) -> FileRules {
     let mut dropped = Vec::new();
     found.rules.retain(|rule| {

@@ -11,16 +11,16 @@ use std::sync::{Arc, OnceLock};
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-/// Longest expression a rule may use, in characters.
+/// Length limit of a regex in a rule, in characters.
 const MAX_PATTERN: usize = 2048;
 
-/// Longest text an expression is run on, in bytes; beyond it a rule cannot be judged.
+/// Length limit of a text to match, in bytes; longer texts give an unknown result.
 const MAX_SUBJECT: usize = 64 * 1024;
 
-/// How many steps an engine that may go back is trusted with.
+/// Limit of steps for a backtracking engine.
 const MAX_STEPS: f64 = 5e7;
 
-/// Why an expression cannot be used.
+/// Why a regex is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     #[error("Invalid regex pattern")]
@@ -29,12 +29,12 @@ pub(crate) enum PatternError {
     Unsafe,
 }
 
-/// An expression in JavaScript's syntax, searched for anywhere in a text.
+/// A regex in JavaScript syntax, searched anywhere in a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    /// Knows all of the syntax, but may try every way through a text; made when first needed.
+    /// Supports the complete syntax, but may backtrack; compiled on first use.
     regex: Arc<OnceLock<Option<regress::Regex>>>,
-    /// Takes time in proportion to the text; made when first needed, `None` if the syntax is beyond it.
+    /// Linear in the length of the text; compiled on first use, `None` if the syntax is not supported.
     linear: Arc<OnceLock<Option<regex::Regex>>>,
     source: String,
     ignores_case: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Pattern {
     literal: String,
 }
 
-/// Whether an expression was found.
+/// Whether a regex matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternMatch {
     Yes,
@@ -113,7 +113,7 @@ impl Pattern {
         self.regex.get_or_init(|| regress::Regex::with_flags(&self.source, flags).ok()).as_ref()
     }
 
-    /// Whether going back through a text of this length could take too long.
+    /// Whether backtracking through a text of this length could take too long.
     fn may_take_long(&self, length: usize) -> bool {
         let ways = i32::try_from(linear::repetitions(&self.source)).unwrap_or(i32::MAX).saturating_add(1);
         f64::from(u32::try_from(length).unwrap_or(u32::MAX)).powi(ways.min(64)) > MAX_STEPS
@@ -137,7 +137,7 @@ impl Pattern {
         if found { PatternMatch::Yes } else { PatternMatch::No }
     }
 
-    /// The expression as the rule's author wrote it.
+    /// The regex as written in the rule.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -206,8 +206,8 @@ fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// Whether an expression can take exponentially long: a repeated group that itself repeats, or whose branches
-/// can begin alike.
+/// Whether a regex can take exponential time: a repeated group that itself repeats, or whose branches can
+/// begin alike.
 fn repeats_ambiguously(source: &str) -> bool {
     let chars: Vec<char> = source.chars().collect();
     let mut groups: Vec<Group> = Vec::new();

@@ -94,10 +94,10 @@ pub struct RuleSource {
     pub priority: f64,
 }
 
-/// An external checker that the caller has to ask before the call may run.
+/// An external checker that the caller must run before the call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalCheck {
-    /// A plain name, fit for a file's.
+    /// A plain name, usable as a file name.
     pub name: String,
     /// The program and its arguments; without them, the checker installed under this name.
     pub command: Option<Vec<String>>,

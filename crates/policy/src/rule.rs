@@ -81,7 +81,7 @@ impl Modes {
         self.0 == 0 || self.0 & Self::bit(mode) != 0
     }
 
-    /// Whether the mode is named, not only left open.
+    /// Whether the mode is named explicitly.
     pub(crate) fn names(self, mode: ApprovalMode) -> bool {
         self.0 & Self::bit(mode) != 0
     }

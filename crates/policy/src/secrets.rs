@@ -26,7 +26,7 @@ const SIGN_INS: &[&str] = &[
 /// Endings of keys.
 const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".ppk", ".kdbx"];
 
-/// Whether a file of this name, or a folder on its way, is one that keeps secrets.
+/// Whether this file name, or a folder in its path, usually contains secrets.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let kind = name.strip_prefix(".env.");
@@ -46,7 +46,7 @@ pub(crate) fn samples() -> impl Iterator<Item = String> {
     named.chain(ENDINGS.iter().map(|end| format!("a{end}")))
 }
 
-/// Whether everything in a folder of this name is private: keys and clouds below a home.
+/// Whether everything in a folder of this name is private: keys and cloud credentials below a home.
 pub(crate) fn is_private_folder(name: &str) -> bool {
     matches!(
         name.to_ascii_lowercase().as_str(),

@@ -16,7 +16,7 @@ pub struct Lists {
     pub exclude: Vec<String>,
     /// `tools.core`; `None` means all tools.
     pub core: Option<Vec<String>>,
-    /// The list is a project's: it takes tools away and allows none.
+    /// The list is a project's: it can restrict tools but not allow any.
     pub core_only_limits: bool,
     /// `tools.confirmationRequired`.
     pub confirmation_required: Vec<String>,

@@ -52,9 +52,9 @@ pub struct CommandAnalysis {
     pub parts: Vec<Part>,
     /// Redirections to files, with where they write or read.
     pub redirections: Vec<Redirection>,
-    /// Why the command cannot be vouched for; empty if it is fully understood.
+    /// Why the analysis is incomplete; empty if the command is fully analysed.
     pub doubts: Vec<String>,
-    /// Whether it shows variables of the environment, which may contain secrets, outside of a command's words.
+    /// Whether it prints environment variables, which may contain secrets, outside of a command's words.
     pub exposes: bool,
 }
 
@@ -82,15 +82,15 @@ pub struct Part {
 /// Two characters that no command may hold stand for what lists of files bring: [`ANY_NAME`] and [`ANY_FOLDERS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// Its place among the words.
+    /// Its index among the words.
     pub at: usize,
     pub text: String,
-    /// Whether the names come through a variable or a pipe, so that one with a blank in it falls apart.
+    /// Whether the names come through a variable or a pipe, so that a name with a space is split.
     pub relayed: bool,
 }
 
 impl Pattern {
-    /// Whether a file that it finds may be called like an option.
+    /// Whether a matched file name may look like an option.
     fn may_be_an_option(&self) -> bool {
         self.text.starts_with(['-', '*', '?', '[', ANY_NAME, ANY_FOLDERS])
     }
@@ -100,7 +100,7 @@ impl Pattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
     pub writes: bool,
-    /// The file, or a pattern of those it can be; `None` where it is only known at run time.
+    /// The file, or a pattern of the possible files; `None` where it is only known at run time.
     pub target: Option<String>,
 }
 
@@ -161,11 +161,11 @@ struct Findings {
     doubts: Vec<String>,
     functions: Vec<String>,
     variables: Variables,
-    /// Variables that are computed with.
+    /// Variables used in arithmetic.
     computed: Vec<String>,
     /// The pieces of here-documents and here-strings.
     shown: Vec<Piece>,
-    /// Redirections to files that are not known yet, by place.
+    /// Redirections to files that are not known yet, by index.
     targets: Vec<(usize, Vec<Piece>)>,
     /// Bytes of commands that were analysed again with the values of variables.
     followed: usize,
@@ -222,7 +222,7 @@ impl Findings {
         CommandAnalysis { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
     }
 
-    /// Replaces a file that is only known at run time by those that it can be.
+    /// Replaces a file known only at run time by the possible files.
     fn name_target(&mut self, place: usize, standing: WordValue) {
         let WordValue::Words(readings) = standing else { return };
         let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };

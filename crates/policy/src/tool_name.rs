@@ -1,6 +1,6 @@
 //! Tool names: aliases, MCP qualification and the patterns that rules use.
 
-/// The tools that come with the program, by their present names.
+/// The built-in tools, by their current names.
 pub const BUILT_IN: &[&str] = &[
     "activate_skill",
     "ask_user",
@@ -44,7 +44,7 @@ pub(crate) const SHELL: &str = "run_shell_command";
 /// Agents that are asked for by name and only read.
 const AGENT_TOOLS: &[&str] = &["cli_help", "codebase_investigator"];
 
-/// The present name of a tool that older releases, settings or documents call differently.
+/// The current name of a tool that has another name in older releases, settings or documents.
 pub fn canonical(name: &str) -> &str {
     match name {
         "search_file_content" | "grep" | "search_files" | "GrepTool" | "RipGrepTool" => "grep_search",
@@ -142,7 +142,7 @@ enum NameMatch {
     Any,
     Exact(String),
     Wildcard(String),
-    /// Everything that belongs to no MCP server, but for these.
+    /// Everything except MCP tools and the named tools.
     OwnBut(Vec<String>),
 }
 
@@ -181,7 +181,7 @@ impl ToolMatch {
         Self { name, server: server_match }
     }
 
-    /// Every tool that is not an MCP server's, but for the named ones.
+    /// Every tool that is not an MCP tool, except for the named ones.
     pub(crate) fn own_but(names: Vec<String>) -> Self {
         Self { name: NameMatch::OwnBut(names), server: ServerMatch::Unsaid }
     }

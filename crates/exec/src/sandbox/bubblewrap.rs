@@ -49,7 +49,8 @@ enum Mount {
 
 impl Bubblewrap {
     pub(super) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Self, LevelError> {
-        // Neither a command nor a stranger can have written it, and it is not one of those that pile up in homes.
+        // Neither a command nor another user can have written it, and it is not one of the files that
+        // accumulate in homes.
         let open: Vec<PathBuf> =
             places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
         let program = SearchPath::new(Some(OsStr::new(&request.search_path)), &open)
@@ -68,7 +69,7 @@ impl Bubblewrap {
 
     /// Restrictions in addition to mounts.
     pub(super) fn restriction(&self) -> Restriction {
-        // A program with special rights loses them in a restricted process, and cannot work then.
+        // A setuid program loses its privileges in a restricted process and cannot work then.
         let is_setuid = fs::metadata(&self.program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
         if is_setuid { Restriction::none() } else { Restriction::of_scopes() }
     }
@@ -105,12 +106,12 @@ impl Bubblewrap {
 
 impl Drop for Bubblewrap {
     fn drop(&mut self) {
-        // Not worth a word: it is temporary and harmless.
+        // Not worth reporting: it is temporary and harmless.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
-/// Every path that differs from the read-only root, parents first, so that the deeper one counts.
+/// Every path that differs from the read-only root, parents first, so that the deeper one wins.
 fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<(PathBuf, Mount)> {
     let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
     let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
@@ -118,7 +119,7 @@ fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<(PathBuf, Mount)> {
     mounts.extend(places.temp.iter().map(|path| (path.clone(), Mount::From(scratch.to_owned()))));
     let covered =
         |path: &Path| path.starts_with("/run") || places.temp.iter().any(|temp| path.starts_with(temp));
-    // A home in a folder that is replaced would be gone.
+    // A home inside a replaced folder would disappear.
     mounts
         .extend(places.homes.iter().filter(|home| covered(home)).map(|home| (home.clone(), Mount::ReadOnly)));
     for path in &places.hidden {

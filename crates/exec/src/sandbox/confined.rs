@@ -15,7 +15,7 @@ struct Marks {
     user_namespace: Option<OsString>,
 }
 
-/// A moment, in the kernel's count.
+/// A time in kernel ticks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tick(u64);
 
@@ -37,7 +37,7 @@ pub(super) fn is_any_alive(since: Tick) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let table = process_table::processes();
     let Some(own_marks) = Marks::of(own) else { return false };
-    // Orphans are given to one of these; our own children may still be about to die.
+    // Orphans are adopted by one of these; our own children may still be about to exit.
     let mut ancestors = vec![1, own];
     let mut next = own;
     while let Some(entry) = table.iter().find(|entry| entry.id == next && entry.parent > 0) {

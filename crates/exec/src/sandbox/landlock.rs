@@ -50,7 +50,7 @@ const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: i32 = 1;
-/// Before it, files outside could still be emptied.
+/// Before it, files outside could still be truncated.
 const ABI_OF_TRUNCATE: i64 = 3;
 const ABI_OF_SCOPES: i64 = 6;
 /// As many as a set can have.
@@ -113,7 +113,7 @@ impl Restriction {
         for (path, access) in rules(places)? {
             match allow(&ruleset, &path, access) {
                 Ok(()) => {}
-                // Gone since it was listed, or not for this user, sandbox or no sandbox.
+                // Removed since it was listed, or not accessible to this user anyway.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
                 Err(source) => return Err(LevelError::Path { path, source }),
@@ -127,7 +127,7 @@ impl Restriction {
         self.scopes_signals
     }
 
-    /// Takes the rights from the calling thread, for good, and from all that it starts.
+    /// Permanently restricts the calling thread and everything it starts.
     pub(super) fn enter(&self) -> io::Result<()> {
         if self.ruleset.is_none() && self.filter.is_none() {
             return Ok(());
@@ -164,7 +164,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     let hidden: Vec<PathBuf> = places.hidden.iter().filter(|path| path.exists()).cloned().collect();
     let mut unread = hidden.clone();
     unread.push(PathBuf::from("/dev"));
-    // Names may be seen everywhere, or `ls` would fail in the folders above.
+    // Names may be listed everywhere, or `ls` would fail in parent folders.
     let mut rules = vec![(PathBuf::from("/"), READ_DIR)];
     let mut add = |tree: &Path, without: &[PathBuf], access: u64| {
         let mut trees = Vec::new();
@@ -173,7 +173,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         Ok(())
     };
     add(Path::new("/"), &unread, READ)?;
-    // A home in there must not become writable with it.
+    // A home in it must not become writable with it.
     let temp = places.temp.iter().filter(|temp| refuse_broad(temp, &places.homes).is_ok());
     for tree in places.writable.iter().chain(temp) {
         // An explicitly allowed path may itself be in a hidden folder.

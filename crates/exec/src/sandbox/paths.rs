@@ -84,7 +84,7 @@ const GEMINI_SECRETS: &[&str] = &[
     "settings.json",
 ];
 
-/// SandboxPaths where daemons listen outside `/run` and homes.
+/// Sockets of daemons outside `/run` and homes.
 const SOCKETS: &[&str] = &[
     "/var/lib/incus/unix.socket",
     "/var/lib/lxd/unix.socket",
@@ -113,7 +113,7 @@ const CACHES: &[&str] = &[
     "go/pkg/mod",
 ];
 
-/// At the top of each workspace directory: files that make other programs run something.
+/// At the top of each workspace directory: files that configure other programs.
 const PROTECTED: &[&str] = &[".gemini", ".vscode", ".envrc"];
 /// The same in a repository's own folder.
 const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
@@ -127,7 +127,7 @@ pub enum RootError {
     Secret(PathBuf),
 }
 
-/// All the places that matter; real paths, except for those that do not exist.
+/// All relevant paths; real paths, except for those that do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SandboxPaths {
     /// Trees and files that can be written, the workspace first.
@@ -138,7 +138,7 @@ pub(super) struct SandboxPaths {
     pub(super) hidden: Vec<PathBuf>,
     /// Not to be changed, and not to be created if they do not exist.
     pub(super) protected: Vec<PathBuf>,
-    /// Folders with protected things in them, which must not be moved away to make room for others.
+    /// Folders that contain protected files and must not be renamed.
     pub(super) pinned: Vec<PathBuf>,
     pub(super) homes: Vec<PathBuf>,
 }
@@ -195,7 +195,7 @@ pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootErr
     Ok(())
 }
 
-/// The folders for temporary files. A foolish value of `TMPDIR` must not open a home.
+/// The folders for temporary files. A bad value of `TMPDIR` must not open a home.
 fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
     let own = Some(real(own)).filter(|path| refuse_broad(path, homes).is_ok());
     let all = own.into_iter().chain(["/tmp", "/var/tmp"].map(|path| real(Path::new(path))));

@@ -31,7 +31,7 @@ impl Seatbelt {
     }
 }
 
-/// The profile. Later rules count.
+/// The profile. Later rules win.
 fn profile(places: &SandboxPaths, network: bool) -> String {
     let mut text = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
     let mut rule = |verb: &str, what: &str, path: &Path| {
@@ -58,7 +58,7 @@ fn profile(places: &SandboxPaths, network: bool) -> String {
         for path in SOCKETS.iter().map(Path::new).chain(places.homes.iter().map(|home| home.as_path())) {
             let _ = writeln!(text, "(deny network-outbound (remote unix-socket (subpath {})))", quoted(path));
         }
-        // Names of hosts are looked up through it.
+        // Host names are resolved through it.
         text.push_str("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n");
     } else {
         text.push_str("(deny network*)\n");

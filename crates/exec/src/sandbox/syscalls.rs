@@ -17,7 +17,7 @@ const ARCHITECTURE: Option<u32> = Some(0xC000_00F3);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// On x86-64, numbers from here on are the same calls in another guise.
+/// On x86-64, numbers from here on are the same calls under another ABI.
 const X32: u32 = 0x4000_0000;
 
 const LOAD: u16 = 0x20;
@@ -29,10 +29,10 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE_FIELD: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 
-/// A step; jumps go to labels until all steps are known.
+/// An instruction; jumps go to labels until all instructions are known.
 enum Step {
     Load(u32),
-    /// To the label if it is so, else to the next step.
+    /// To the label if true, else to the next instruction.
     Equal(u32, Verdict),
     NotEqual(u32, Verdict),
     AtLeast(u32, Verdict),
@@ -100,7 +100,7 @@ fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     assembled.collect()
 }
 
-/// Puts the filter on the calling thread and on all that it starts, for good.
+/// Permanently installs the filter on the calling thread and everything it starts.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {

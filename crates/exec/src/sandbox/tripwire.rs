@@ -25,13 +25,13 @@ use super::confined::{self, Tick};
 
 /// How often the watcher checks whether a confined process is still alive, in addition to change events.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
-/// Renamed things are numbered up to here, and by the time after that.
+/// Renamed files are numbered up to here, and by time after that.
 const SMALL_NUMBERS: u128 = 20;
 const ATTEMPTS: usize = 100;
 /// The suffix of a renamed file.
 const SUFFIX: &str = "sandbox-blocked";
 
-/// Watches the forbidden names as long as something confined is alive.
+/// Watches the protected names as long as a confined process is alive.
 #[derive(Debug)]
 pub(super) struct Tripwire {
     shared: Arc<Shared>,
@@ -43,7 +43,7 @@ pub(crate) struct Armed {
     shared: Arc<Shared>,
 }
 
-/// Something that a confined command created and that was renamed.
+/// A file that a confined command created and that was renamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocked {
     path: PathBuf,
@@ -60,12 +60,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     groups: usize,
-    /// When the first of them began.
+    /// When the first of them started.
     since: Tick,
     /// The number of the watcher that runs.
     watcher: Option<u64>,
     watchers: u64,
-    /// The names that did not exist when the first command began.
+    /// The names that did not exist when the first command started.
     absent: Vec<Absent>,
     blocked: Vec<Blocked>,
 }
@@ -102,7 +102,7 @@ impl Tripwire {
         Self { shared: Arc::new(Shared { protected: protected.to_vec(), state: Mutex::default() }) }
     }
 
-    /// To be called before a command starts; the value is kept as long as its group.
+    /// Call it before a command starts; keep the value as long as its group.
     pub(super) fn arm(&self) -> Armed {
         let mut state = self.shared.locked();
         state.groups += 1;
@@ -118,7 +118,7 @@ impl Tripwire {
         Armed { shared: Arc::clone(&self.shared) }
     }
 
-    /// Lets a name come into being: the program itself is about to make it.
+    /// Permits a name: the program itself is about to create it.
     pub(super) fn permit(&self, path: &Path) {
         self.shared.locked().absent.retain(|entry| !path.starts_with(&entry.path));
     }
@@ -144,7 +144,7 @@ impl Drop for Armed {
 
 impl State {
     fn disarm(&mut self) {
-        // A process may have done it as its last deed.
+        // A process may have done it as its last action.
         sweep(self);
         self.watcher = None;
         self.absent.clear();
@@ -189,7 +189,7 @@ impl Absent {
         rustix::fs::statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Gives it a name that means nothing to any program.
+    /// Gives it a name that no program uses.
     fn rename(&self) -> Option<PathBuf> {
         let unguessed = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         // A command may have taken all the small numbers in advance.

@@ -486,7 +486,7 @@ async fn processes_outside_cannot_be_signalled() {
         let mut outside = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let said = scene.fails(&format!("kill -9 {}", outside.id())).await;
         assert!(said.contains("not permitted"), "{said}");
-        // Everybody but themselves is out of reach.
+        // All processes but their own are out of reach.
         scene.run("trap '' TERM; kill -TERM -1").await;
         assert!(is_alive(outside.id()));
         outside.kill().unwrap();

@@ -236,7 +236,7 @@ async fn no_variable_changes_what_a_command_line_means() {
     for (name, value, line, expected) in CHANGING {
         let (value, expected) = (here(value), here(expected));
         let path = "/usr/local/bin:/usr/bin:/bin";
-        // The test is worth something only if bash minds the variable.
+        // The test is only meaningful if bash honours the variable.
         let bare = std::process::Command::new("bash")
             .args(["-c", line])
             .env_clear()

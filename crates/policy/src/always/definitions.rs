@@ -52,7 +52,7 @@ impl ApprovedDefinitions {
         }
     }
 
-    /// Judges a tool that an answer allows; `saved` names the file if the answer is from there.
+    /// Compares a tool with its approved definition; `saved` names the file if the approval comes from there.
     pub fn standing(
         &self,
         server: &str,
@@ -94,7 +94,7 @@ fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), Fil
     if let Some(folder) = file.parent() {
         files::create_folder(folder, Mode::Private)?;
     }
-    // Without the lock the worst is that another answer is asked for again.
+    // Without the lock, at worst another approval has to be repeated.
     let _lock = FileLock::acquire(file).ok();
     let mut all = read(file);
     let entry = all.entry(server).or_insert_with(|| Value::Object(JsonObject::new()));

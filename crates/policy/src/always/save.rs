@@ -6,7 +6,7 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 
 use super::Grant;
 
-/// Why an answer could not be kept.
+/// Why an approval could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("Failed to persist policy for {tool}: {source}")]
@@ -26,7 +26,7 @@ pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     let _lock = FileLock::acquire(file).map_err(|source| SaveError::Lock { tool: tool(), source })?;
     let saved = match files::read_text(file) {
         Ok(text) => text.unwrap_or_default(),
-        // Not text: it is set aside like text that is not TOML.
+        // Not UTF-8: backed up like text that is not TOML.
         Err(FileError::NotUtf8 { .. }) => "\u{0}".to_owned(),
         Err(error) => return Err(failed(error)),
     };

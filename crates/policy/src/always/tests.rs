@@ -198,7 +198,7 @@ fn a_destructive_command_is_described_with_its_targets() {
     }
     let many: Vec<String> = (0..9).map(|number| format!("rm f{number}")).collect();
     assert!(told(&many.join("; ")).ends_with("deletes f4; and 4 more destructive commands"));
-    // A name cannot pretend to be a sentence of ours on another line.
+    // A name cannot imitate our own text on another line.
     assert!(!told("rm -rf $'a\\nb'").is_empty());
 }
 

@@ -32,7 +32,7 @@ pub(super) struct PolicyCall<'r> {
 pub(super) struct Hit<'e> {
     pub(super) rule: Option<&'e Rule>,
     pub(super) decision: Decision,
-    /// A rule that would deny, if a word turns out that way at run time.
+    /// A rule that would deny, depending on a word known only at run time.
     pub(super) possible: Option<&'e Rule>,
 }
 

@@ -29,7 +29,7 @@ impl ProgramIndex {
         index
     }
 
-    /// The rules that may be about a part, in their order.
+    /// The rules that may match a part, in order.
     pub(super) fn about<'e>(&self, rules: &'e [Rule], part: &Part) -> Vec<&'e Rule> {
         if matches!(part.words.first(), Some(None)) {
             return rules.iter().collect();

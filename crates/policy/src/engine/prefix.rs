@@ -3,7 +3,7 @@
 use crate::pattern::PatternMatch;
 use crate::shell::Part;
 
-/// Wrappers that run a command as it is, with no more rights and nowhere else.
+/// Wrappers that run a command unchanged, without more privileges and on the same machine.
 const TRANSPARENT: &[&str] = &[
     "bash",
     "builtin",
@@ -35,7 +35,7 @@ const TRANSPARENT: &[&str] = &[
     "zsh",
 ];
 
-/// Whether an allow rule's words vouch for a command: literally, word by word, from the start.
+/// Whether the words of an allow rule cover a command: literally, word by word, from the start.
 pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
     if part.behind.is_empty() {
         let words = part.words.iter().map(Option::as_deref);
@@ -50,7 +50,7 @@ pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
     starts && prefix.len() > opaque_wrappers(part)
 }
 
-/// How many wrappers change the rights, the machine or the place a command runs with.
+/// The number of wrappers that change the privileges, the machine or the directory of a command.
 pub(crate) fn opaque_wrappers(part: &Part) -> usize {
     part.behind.iter().filter(|wrapper| is_opaque(wrapper)).count()
 }
@@ -64,7 +64,7 @@ pub(crate) fn is_whole(prefix: &[String], part: &Part) -> bool {
     prefix.len() == part.words.len() && vouches(prefix, part)
 }
 
-/// Whether a deny or ask rule's words catch a command, however it is spelt.
+/// Whether the words of a deny or ask rule match a command in any spelling.
 pub(crate) fn catches(prefix: &[String], part: &Part) -> PatternMatch {
     let Some((program, rest)) = prefix.split_first() else {
         return PatternMatch::No;
@@ -93,7 +93,7 @@ pub(crate) fn catches(prefix: &[String], part: &Part) -> PatternMatch {
     result
 }
 
-/// Compared without directory, `.exe` and case: some file systems do not tell `RM` from `rm`.
+/// Compared without directory, `.exe` and case: some file systems do not distinguish `RM` from `rm`.
 fn same_program(name: &str, wanted: &str) -> bool {
     stem(name).eq_ignore_ascii_case(stem(wanted))
 }

@@ -24,7 +24,7 @@ const EDITING: &[&str] = &["write", "edit", "replace", "patch", "update", "creat
 const FILE_KEYS: &[&str] = &["file_path", "path", "filePath", "file"];
 
 impl Engine {
-    /// A free edit of a protected file becomes a question, unless the rule that allows it names the file.
+    /// An allowed edit of a protected file needs approval, unless the rule that allows it names the file.
     pub(super) fn protect(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         if verdict.decision != Decision::Allow || call.name.is_shell() {
             return;
@@ -95,7 +95,7 @@ impl Engine {
         self.protections.iter().find(matches).map(|rule| &rule.source)
     }
 
-    /// The path below its workspace, so that the workspace's own place does not count.
+    /// The path relative to its workspace, so that the location of the workspace does not matter.
     fn relative(&self, path: &Path) -> String {
         let roots = self.options.workspaces.iter();
         let inside =

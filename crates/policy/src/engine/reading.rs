@@ -13,7 +13,7 @@ use crate::request::Decision;
 use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
 use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Pattern, Read, Tree};
 
-/// More folders than this between a file and the top of its repository are not climbed.
+/// Limit of parent folders searched for the top of a repository.
 const MAX_PARENTS: usize = 64;
 /// Files that tell search programs which files to skip.
 const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore", ".git/info/exclude"];
@@ -26,7 +26,7 @@ pub(super) enum ReadVerdict {
     /// It may do more than read, or its files are unknown.
     Unknown,
     Open,
-    /// It only reads, but something that the person should be asked about.
+    /// It is read-only, but reads a file that needs approval.
     Closed(String),
 }
 
@@ -48,7 +48,7 @@ impl Engine {
         if understood { ReadVerdict::Open } else { ReadVerdict::Unknown }
     }
 
-    /// Without the disk only commands whose files are all named can be judged.
+    /// Without the disk, only commands that name all their files can be judged.
     fn reading_unseen(&self, part: &Part, places: &WorkingDirs) -> ReadVerdict {
         let Some(reads) = shell::reads(part).filter(|_| part.patterns.is_empty()) else {
             return ReadVerdict::Unknown;
@@ -123,7 +123,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The files that each pattern of a command finds.
+    /// The files that each pattern of a command matches.
     fn expand<'p>(
         &self,
         part: &'p Part,
@@ -157,7 +157,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// A file that a pattern found; whether it is inside is known already.
+    /// A matched file that is already known to be inside.
     fn weigh_match(
         &self,
         places: &WorkingDirs,
@@ -170,7 +170,7 @@ impl Engine {
             How::Facts | How::Remotes if !found.linked => Ok(()),
             // A folder has no contents by itself.
             How::Contents if found.linked && self.is_folder(&found.path, look) => Ok(()),
-            // The one file of a repository that lists show.
+            // The only file of a repository that listings show.
             How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
             How::Contents if !found.linked => match closed_name(&found.path, &self.options.workspaces) {
                 Some(why) => Err(Some(why)),
@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Why a path must not be read unasked by its name and by where it leads.
+    /// Why a path needs approval, because of its name or its target.
     pub(super) fn closed(&self, places: &WorkingDirs, from: &Path, path: &str, how: &How) -> Option<String> {
         if !places.holds(self, path) {
             return Some(format!("`{path}` is outside the workspace"));
@@ -223,7 +223,7 @@ impl Engine {
         [spelt, real].iter().find_map(|path| closed_name(path, &self.options.workspaces))
     }
 
-    /// Whether a file, or each that a pattern finds, may be given to a command by redirection.
+    /// Whether a file, or each match of a pattern, may be passed to a command by redirection.
     pub(super) fn may_feed(&self, places: &WorkingDirs, target: &str) -> bool {
         if !target.contains(SPECIAL) {
             return places.all.iter().all(|from| self.closed(places, from, target, &How::Contents).is_none());
@@ -308,7 +308,7 @@ impl Engine {
     }
 }
 
-/// Looks through a folder for files that must not be read unasked.
+/// Searches a folder for files that need approval to read.
 struct Walk<'e> {
     engine: &'e Engine,
     places: &'e WorkingDirs,
@@ -397,7 +397,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A link that is followed must lead to a file that may be read.
+    /// A followed link must point to a file that may be read.
     fn link(&self, path: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
         let text = path.to_string_lossy();
         let closed = self.engine.closed(self.places, Path::new("/"), &text, &How::Contents);
@@ -422,7 +422,7 @@ fn started_by(program: &str) -> &'static [&'static str] {
     }
 }
 
-/// Why a path is closed by its own name or a folder on its way, below the workspace.
+/// Why a path is protected by its own name or by a folder in it, relative to the workspace.
 fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     let below = workspaces.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
     let mut names = below.components().map(|component| component.as_os_str().to_string_lossy()).peekable();
@@ -450,8 +450,8 @@ fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     None
 }
 
-/// The command with up to three words in the place of each pattern that finds files, so that a second operand is seen;
-/// or with none in the place of lists.
+/// The command with up to three words in place of each matching pattern, so that a second operand is seen; or
+/// with none in place of lists.
 fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)], empty: bool) -> Option<Part> {
     if found.is_empty() || !part.data.is_empty() {
         return None;

@@ -22,7 +22,7 @@ use crate::tier::Tier;
 /// Files that discard or echo what is written to them.
 const HARMLESS_TARGETS: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
-/// One part of a command, with the texts that expressions are tried on.
+/// One part of a command, with the texts that regexes are matched against.
 pub(super) struct PartSubject<'p> {
     part: &'p Part,
     text: OnceCell<String>,
@@ -48,7 +48,7 @@ impl<'p> PartSubject<'p> {
         self.text.get_or_init(|| with_command(call, &self.part.text))
     }
 
-    /// The same with quotes and the program's directory taken away as well.
+    /// The same without quotes and the program's directory.
     fn normal_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.normal.get_or_init(|| {
             let words = self.part.words.iter().enumerate().map(|(index, word)| match word.as_deref() {
@@ -67,7 +67,7 @@ impl<'p> PartSubject<'p> {
 
 fn with_command(call: &PolicyCall<'_>, command: &str) -> String {
     let mut args = call.request.args.clone();
-    // The model writes the description: it must not satisfy an expression about the command.
+    // The description comes from the model: it must not satisfy a regex about the command.
     args.remove("description");
     args.insert("command".to_owned(), Value::from(command));
     canonical_json(&args)
@@ -168,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Why the rule that allows a command does not mean this one.
+    /// Why the rule that allows a command does not cover this one.
     fn beyond(
         &self,
         rule: Option<&Rule>,
@@ -225,7 +225,7 @@ impl Engine {
         })
     }
 
-    /// Redirections need a rule that covers them, or a mode in which edits are free.
+    /// Redirections need a rule that covers them, or a mode in which edits are allowed.
     fn weigh_redirections(
         &self,
         call: &PolicyCall<'_>,
@@ -394,7 +394,7 @@ pub(crate) fn leaves_no_file(redirection: &Redirection) -> bool {
     redirection.target.as_deref().is_some_and(|target| HARMLESS_TARGETS.contains(&target))
 }
 
-/// Where relative paths of a command may start: its directory and wherever it changes to.
+/// The possible working directories of a command: its start directory and every directory it changes to.
 pub(super) struct WorkingDirs {
     pub(super) all: Vec<PathBuf>,
     /// Whether it changes to a directory that cannot be determined.
@@ -418,7 +418,7 @@ impl WorkingDirs {
         places
     }
 
-    /// The folder that everything happens in, if a command begins with `cd` into one that exists and stays there.
+    /// The single working directory, if a command begins with `cd` into an existing folder and stays there.
     fn moved_at_first(
         &self,
         engine: &Engine,

@@ -170,7 +170,7 @@ fn a_tool_is_hidden_exactly_where_every_call_would_be_denied() {
             }
         }
         if matches!(*tool, "list_background_processes" | "read_background_output") {
-            // They go with the shell.
+            // They depend on the shell.
             wanted = "xdxdxxdd".to_owned();
         }
         assert_eq!(seen, wanted, "{tool}");

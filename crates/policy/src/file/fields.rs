@@ -9,7 +9,7 @@ use super::LineIndex;
 use crate::pattern::PatternError;
 use crate::rule::Modes;
 
-/// A field that cannot be used.
+/// An invalid field.
 #[derive(Debug)]
 pub(super) struct FieldError {
     pub(super) line: u32,

@@ -9,13 +9,13 @@ use crate::tier::Tier;
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// A rule or file is not in force.
+    /// A rule or file is not active.
     Error,
     /// Active, but perhaps not intended.
     Warning,
 }
 
-/// Something wrong with a policy file; loading goes on.
+/// A problem in a policy file; loading continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,

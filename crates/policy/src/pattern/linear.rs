@@ -1,6 +1,6 @@
 //! Translates JavaScript regex syntax for a linear-time engine, where both mean the same.
 
-/// The same expression for the `regex` crate; `None` if that could mean something else there.
+/// The same regex for the `regex` crate; `None` if it could mean something else there.
 pub(super) fn translate(source: &str) -> Option<String> {
     let mut out = String::with_capacity(source.len() + 16);
     let mut characters = source.chars().peekable();
@@ -15,7 +15,7 @@ pub(super) fn translate(source: &str) -> Option<String> {
                     characters.next();
                     out.push('^');
                 }
-                // `[]` and `[^]` are JavaScript's own.
+                // `[]` and `[^]` only exist in JavaScript.
                 if characters.peek() == Some(&']') {
                     return None;
                 }
@@ -33,7 +33,7 @@ pub(super) fn translate(source: &str) -> Option<String> {
                 out.push_str("(?");
                 match characters.peek() {
                     Some(':') => {}
-                    // `(?<name>…)`, but not looking behind.
+                    // `(?<name>…)`, but not look-behind.
                     Some('<') => {
                         characters.next();
                         out.push('<');
@@ -80,7 +80,7 @@ fn escape(
     Some(())
 }
 
-/// How many quantifiers without an upper bound an expression has.
+/// The number of quantifiers without an upper bound.
 pub(super) fn repetitions(source: &str) -> u32 {
     let mut count = 0;
     let mut escaped = false;

@@ -1,6 +1,6 @@
 //! The text that every match of an expression begins with, so that most texts need no search.
 
-/// The literal beginning of an expression; empty where it has none.
+/// The literal prefix of a regex; empty if it has none.
 pub(super) fn beginning(source: &str) -> String {
     if has_branches(source) {
         return String::new();

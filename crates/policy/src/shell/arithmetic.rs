@@ -44,7 +44,7 @@ impl Parser<'_, '_> {
         Ok(true)
     }
 
-    /// Doubts an expression with a variable that was not given a number here.
+    /// Doubts an expression with a variable that has no known numeric value.
     pub(super) fn check_arithmetic(&mut self, text: &str) {
         let mut rest = text;
         let mut names: Vec<(String, bool)> = Vec::new();
@@ -73,7 +73,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `[[ $x -eq 1 ]]` computes both sides, `-v` a subscript.
+    /// `[[ $x -eq 1 ]]` evaluates both sides, `-v` a subscript.
     pub(super) fn check_condition(&mut self, words: &[Word]) {
         let numbers = |word: Option<&Word>| -> Option<Vec<String>> {
             let word = word?;

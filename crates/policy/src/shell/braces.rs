@@ -1,6 +1,6 @@
 //! Brace expansion: `{a,b}` and `{1..3}`.
 
-/// More words than this are not spelled out.
+/// Limit of words that are expanded.
 const MAX_WORDS: usize = 64;
 
 /// Whether unquoted braces in a word would expand.

@@ -77,7 +77,7 @@ impl Part {
             }
         }
         match program {
-            // The rest is where it comes from.
+            // The rest is the source.
             "mv" | "rsync" => named.split_off(named.len().saturating_sub(1)),
             // The mode or the owner comes first.
             "chmod" | "chown" | "chgrp" if named.len() > 1 => named.split_off(1),
@@ -149,7 +149,7 @@ struct Invocation<'a> {
 
 impl Invocation<'_> {
     fn long(&self, options: &[&str]) -> bool {
-        // Long options may be shortened, to three letters at least for those that matter.
+        // Long options may be abbreviated, to at least three letters for the relevant ones.
         self.known.iter().any(|a| {
             let given = a.split('=').next().unwrap_or_default();
             given.len() >= 4 && given.starts_with("--") && options.iter().any(|o| o.starts_with(given))
@@ -175,7 +175,7 @@ impl Invocation<'_> {
             {
                 Harm::named("deletes files without asking", "deletes {}")
             }
-            // `rm` with words that only run time knows may be any of the above.
+            // `rm` with words known only at run time may be any of the above.
             "rm" if self.any_unknown && self.part.patterns.is_empty() => {
                 Harm::named("deletes files that are only known at run time", "deletes {}")
             }

@@ -255,7 +255,7 @@ fn fd(call: &Invocation<'_>, found: &mut Findings) {
     }
 }
 
-/// `watch` hands its arguments to `sh -c`.
+/// `watch` passes its arguments to `sh -c`.
 fn watch(call: &Invocation<'_>, found: &mut Findings) {
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
@@ -324,7 +324,7 @@ fn options(call: &Invocation<'_>, found: &mut Findings) {
         }
         let hit = options.iter().find(|option| {
             let long = option.starts_with("--");
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             if long { given.len() > 4 && option.starts_with(given) } else { text.starts_with(*option) }
         });

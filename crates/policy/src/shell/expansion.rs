@@ -165,7 +165,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The name in `${…}`, with the `#` of a length or the `!` of an indirection.
+    /// The name in `${…}`, with the `#` of a length or the `!` of an indirect expansion.
     fn parameter_name(&mut self) {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if matches!(self.peek(), Some('#' | '!')) {
@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `${x[…]}`: bash computes the subscript.
+    /// `${x[…]}`: bash evaluates the subscript.
     fn subscript(&mut self) {
         let inside: String =
             (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != ']').take(200).collect();

@@ -54,7 +54,7 @@ const KNOWN: &[&str] = &[
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
-    // An address of that kind runs a program, and a template brings hooks.
+    // Such a URL runs a program, and a template contains hooks.
     if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {
         return false;
     }
@@ -64,7 +64,7 @@ fn is_tame(key: &str, value: Option<&str>) -> bool {
     TAME_KEYS.contains(&key.as_str()) || TAME_SECTIONS.iter().any(|section| key.starts_with(section))
 }
 
-/// Splits `git`'s own options from the subcommand: the place of the latter.
+/// Splits git's own options from the subcommand; returns the index of the latter.
 pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     let mut at = 1;
     while let Some(Some(word)) = words.get(at) {
@@ -153,7 +153,7 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
     let texts: Vec<&str> = arguments.iter().filter_map(Word::text).collect();
     let has = |wanted: &[&str]| {
         texts.iter().any(|text| {
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             wanted
                 .iter()

@@ -3,7 +3,7 @@
 use super::parser::{Parser, Problem};
 use super::word::{Draft, Word};
 
-/// A here-document whose body has not come yet.
+/// A here-document whose body has not been parsed yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     delimiter: Option<String>,

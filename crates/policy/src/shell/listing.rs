@@ -87,7 +87,7 @@ pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
     Some(names.into())
 }
 
-/// Every file below a folder whose name this pattern finds.
+/// Every file below a folder whose name matches this pattern.
 fn below(root: &str, name: Option<&str>) -> String {
     let root = root.trim_end_matches('/');
     let start = if root.is_empty() { String::new() } else { format!("{root}/") };
@@ -150,7 +150,7 @@ fn changes_lines(argument: &str) -> bool {
                 .contains(['o', 'c', 'n', 'b', 'H', 'A', 'B', 'C', 'Z', 'T', 'f', 'e', 'r', 'R', 'l', 'L'])
 }
 
-/// The program and its arguments, with patterns standing for themselves.
+/// The program and its arguments, with patterns kept as they are.
 fn literal(part: &Part) -> Option<(&str, Vec<&str>)> {
     if !part.behind.is_empty() {
         return None;

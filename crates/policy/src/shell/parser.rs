@@ -33,7 +33,7 @@ pub(super) struct Parser<'s, 'f> {
     found: &'f mut Findings,
     pub(super) pending: Vec<Pending>,
     statement: usize,
-    /// Whether the command being read surely runs, in this very shell.
+    /// Whether the command being parsed certainly runs, in this very shell.
     straight: bool,
     /// How many redirections of input were read.
     inputs: usize,

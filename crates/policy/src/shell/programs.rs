@@ -87,7 +87,7 @@ pub(super) struct Choice {
     pub effect: Option<Effect>,
 }
 
-/// How often an operand may be there.
+/// How often an operand may occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     One,
@@ -101,23 +101,23 @@ pub(super) struct Traits {
     /// No option of it reads a file, writes one or runs a program.
     pub any: bool,
     pub builtin: bool,
-    /// Words that only run time knows may be among its arguments.
+    /// Words known only at run time may be among its arguments.
     pub data: bool,
     /// Only in a trusted folder.
     pub trusted: bool,
-    /// Never known to read only.
+    /// Never known to be read-only.
     pub loose: bool,
     /// Options are complete words with one dash.
     pub words: bool,
-    /// Without an operand the current folder is meant.
+    /// Without an operand, the current folder is used.
     pub here: bool,
-    /// Hidden files of a tree are left out.
+    /// Hidden files of a tree are skipped.
     pub visible: bool,
     /// Another command follows its operands.
     pub runs: bool,
-    /// That command gets other rights.
+    /// That command gets other privileges.
     pub rights: bool,
-    /// Shows the addresses of other repositories.
+    /// Shows remote URLs.
     pub remotes: bool,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn short(&self, letter: char) -> Option<Choice> {
-        // The later entry of a row counts, so that a letter of a cluster can be given a value.
+        // The later entry of a row wins, so that a letter of a cluster can be given a value.
         self.short.iter().rev().find(|(known, _)| *known == letter).map(|(_, choice)| *choice)
     }
 
@@ -221,7 +221,7 @@ fn choice(token: &'static str) -> Option<(&'static str, Choice)> {
 #[derive(Default)]
 struct Table {
     programs: HashMap<&'static str, Program>,
-    /// Programs and the one word that they may be asked, and whether the folder must be trusted for it.
+    /// Programs with a harmless query such as `--version`, and whether the folder must be trusted for it.
     questions: HashMap<&'static str, Vec<(&'static str, bool)>>,
     problems: Vec<String>,
 }
@@ -338,12 +338,12 @@ pub(super) fn program(name: &str) -> Option<&'static Program> {
     table().programs.get(name)
 }
 
-/// Whether a program may be asked this one thing, and whether only in a trusted folder.
+/// Whether a program has this harmless query, and whether only in a trusted folder.
 pub(super) fn question(name: &str, word: &str) -> Option<bool> {
     table().questions.get(name)?.iter().find(|(asked, _)| *asked == word).map(|(_, trusted)| *trusted)
 }
 
-/// Whether a program only reads, and runs nothing else.
+/// Whether a program is read-only and runs nothing else.
 pub(super) fn is_listed(name: &str) -> bool {
     program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
 }

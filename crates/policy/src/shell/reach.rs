@@ -78,7 +78,7 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
 #[derive(Clone, Copy)]
 struct Word<'p> {
     text: Option<&'p str>,
-    /// Run time decides, but it is one word and no option.
+    /// Known only at run time, but one word and not an option.
     tame: bool,
     single: bool,
 }
@@ -108,7 +108,7 @@ fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'s
             writes: !copies || at == last || targeted,
         })
         .collect();
-    // One that only run time knows may be any file.
+    // A word known only at run time may be any file.
     (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
 }
 

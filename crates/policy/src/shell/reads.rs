@@ -46,7 +46,7 @@ pub struct Tree {
     pub hidden: bool,
     /// Links are followed.
     pub follows: bool,
-    /// Only names that one of these patterns finds; all if there are none.
+    /// Only names that match one of these patterns; all if there are none.
     pub only: Vec<String>,
     /// Not files of these names.
     pub without: Vec<String>,
@@ -54,12 +54,12 @@ pub struct Tree {
     pub without_folders: Vec<String>,
 }
 
-/// Whether a command only reads, and only files below where it runs, as far as their names tell.
+/// Whether a command is read-only and reads only files below its directory, judging by their names.
 pub fn is_known_safe(part: &Part) -> bool {
     is_known_safe_within(part, &|path| is_below(path))
 }
 
-/// As [`is_known_safe`], with the caller's idea of which files may be read.
+/// Like [`is_known_safe`], with the caller deciding which files may be read.
 pub fn is_known_safe_within(part: &Part, may_read: &dyn Fn(&str) -> bool) -> bool {
     reads(part).is_some_and(|reads| reads.all.iter().all(|read| may_read(&read.path)))
 }
@@ -273,7 +273,7 @@ fn endings_of_type(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a program may be given words that can be anything but a secret.
+/// Whether a program may get words that can be anything but a secret.
 fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) -> bool {
     match name {
         // `-v` evaluates a subscript, and unquoted text may contain one.
@@ -293,7 +293,7 @@ fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) ->
     }
 }
 
-/// The words, with patterns standing for themselves and nothing for data; `None` if run time decides.
+/// The words, with patterns kept as they are and nothing for data; `None` if known only at run time.
 fn spelled(part: &Part) -> Option<Vec<&str>> {
     part.words
         .iter()
@@ -314,7 +314,7 @@ fn is_below(path: &str) -> bool {
         || !path.starts_with(['/', '\\']) && !path.split('/').any(|component| component == "..")
 }
 
-/// Whether a file name pattern may find `..`.
+/// Whether a file name pattern may match `..`.
 fn finds_parent(pattern: &str) -> bool {
     pattern.split('/').any(|component| {
         let rest = component.trim_start_matches('.');

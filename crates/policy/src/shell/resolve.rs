@@ -4,12 +4,12 @@ use super::value::{Variables, WordValue};
 use super::word::Word;
 use super::{Context, Findings, Part, wrapper};
 
-/// More readings of one command than this are not followed.
+/// Limit of variants of one command.
 const MAX_READINGS: usize = 64;
-/// So many bytes of them in one command line.
+/// Limit of bytes of them in one command line.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Lists a command once for each way its words can turn out.
+/// Lists a command once for each possible combination of its words.
 pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Findings) {
     if part.pieces.is_empty() {
         found.part(part);
@@ -73,7 +73,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Findings) 
 fn emit(part: &Part, words: &[Word], context: &Context, found: &mut Findings) {
     let before = found.parts.len();
     wrapper::emit(part.text.clone(), words, part.assignments.clone(), context, found);
-    // Data keeps its place only if no word before it became several.
+    // Data keeps its index only if no word before it became several.
     let same = words.len() == part.words.len();
     if let Some(emitted) = found.parts.get_mut(before).filter(|_| same) {
         emitted.data.clone_from(&part.data);

@@ -62,7 +62,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
                     (None, None) => true,
                 }
             });
-            // One piece may vanish, and another one bring `-v` and the subscript.
+            // One piece may become empty, and another one contain `-v` and the subscript.
             if subscript || call.arguments.iter().any(|word| word.splitting() > 1) {
                 found.doubt("a test evaluates an array subscript");
             }
@@ -81,7 +81,7 @@ pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
         && (call.name == "eval" || SHELLS.contains(&call.name) && shell_command(call).is_some())
 }
 
-/// The place of the text that `sh -c` and the like run.
+/// The index of the text that `sh -c` and the like run.
 fn shell_command(call: &Invocation<'_>) -> Option<usize> {
     let mut wanted = false;
     let mut at = 0;
@@ -363,7 +363,7 @@ fn sed(call: &Invocation<'_>, found: &mut Findings) {
     }
 }
 
-/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as wild.
+/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as unsafe.
 pub(super) fn sed_script_is_tame(script: &str) -> bool {
     script.split(['\n']).all(|line| sed_line_is_tame(line.trim()))
 }

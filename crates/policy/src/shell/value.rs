@@ -6,11 +6,11 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-/// More readings of one word than this are not followed.
+/// Limit of variants of one word.
 const MAX_READINGS: usize = 32;
 /// Limit of pieces examined in one command line.
 const MAX_PIECES: usize = 20_000;
-/// Variables that are given others, one after another.
+/// Limit of variables assigned from others in a chain.
 const MAX_STEPS: usize = 8;
 
 /// Environment variables that are not secret.
@@ -88,7 +88,7 @@ const PUBLIC: &[&str] = &[
     "_",
 ];
 
-/// Whether a variable of the environment may be shown.
+/// Whether an environment variable may be shown.
 pub(super) fn is_public(name: &str) -> bool {
     PUBLIC.contains(&name) || name.starts_with("LC_")
 }
@@ -126,7 +126,7 @@ pub(crate) enum Piece {
     Variable {
         name: String,
         quoted: bool,
-        /// Whether it surely was given a value before.
+        /// Whether it certainly has a value already.
         certain: bool,
     },
     /// Computed from other pieces, as `${x%.rs}` is.
@@ -169,11 +169,11 @@ pub(super) enum WordValue {
 /// A word that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datum {
-    /// Its place among the words.
+    /// Its index among the words.
     pub at: usize,
     /// Whether it stays one word.
     pub single: bool,
-    /// Whether it starts with text that makes it no option.
+    /// Whether it starts with text, so that it is not an option.
     pub leads: bool,
 }
 
@@ -183,7 +183,7 @@ pub(super) enum Value {
     Pieces(Vec<Piece>),
     /// Each of the words that these pieces make.
     Each(Vec<Piece>),
-    /// Some file name that a pattern finds.
+    /// A file name that a pattern matches.
     Pattern(String),
     Number,
     Data,
@@ -209,7 +209,7 @@ impl Value {
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     given: HashMap<String, Vec<Value>>,
-    /// Names that surely have a value at the place being read.
+    /// Names that certainly have a value at the current position.
     pub(super) certain: Vec<String>,
     /// Whether `$1` and the like are given.
     pub(super) parameters: bool,
@@ -377,7 +377,7 @@ fn falls_apart(text: &str, quoted: bool) -> bool {
     text.contains(LIST) || !quoted && text.contains(['*', '?', '[', super::ANY_NAME, super::ANY_FOLDERS])
 }
 
-/// Writes the working directory as `.`; no if it is a part of some other name.
+/// Writes the working directory as `.`; false if it is part of another name.
 fn settle(word: &mut String) -> bool {
     match word.strip_prefix(HERE) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => *word = format!(".{rest}"),

@@ -208,7 +208,7 @@ const QUIET: &[&str] = &[
     "NEXTEST_RETRIES", "RUST_TEST_TIME_UNIT",
 ];
 
-/// Whether a variable in front of a command that a rule allows changes nothing that the rule is about.
+/// Whether a variable in front of an allowed command does not affect what the rule is about.
 pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
     let known = QUIET.contains(&name)
         || HARMLESS.contains(&name)

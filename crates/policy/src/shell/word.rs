@@ -31,7 +31,7 @@ impl Word {
         Self { raw: text.to_owned(), literal: Some(text.to_owned()), ..Self::default() }
     }
 
-    /// A word that only run time knows.
+    /// A word known only at run time.
     pub(super) fn unknown(raw: &str) -> Self {
         Self::made_of(raw, Piece::Unknown)
     }
@@ -184,7 +184,7 @@ pub(super) enum Mode {
 }
 
 impl Parser<'_, '_> {
-    /// Reads a word; the caller has made sure that one starts here.
+    /// Parses a word; the caller has made sure that one starts here.
     pub(super) fn word(&mut self, mode: Mode) -> Result<Word, Problem> {
         let start = self.position();
         let mut draft = Draft::default();
@@ -244,7 +244,7 @@ impl Parser<'_, '_> {
                 draft.assigns = Some((name, draft.bare.len() + 1));
             }
         } else if draft.assigns.is_none() && is_name(draft.text.split('[').next().unwrap_or_default()) {
-            // `a[$i]=x`: an assignment whose subscript is computed.
+            // `a[$i]=x`: an assignment whose subscript is evaluated.
             let name = draft.text.split('[').next().unwrap_or_default().to_owned();
             if draft.text.contains('[') && draft.text.ends_with(']') {
                 self.doubt("an array subscript is evaluated");

@@ -14,7 +14,7 @@ pub(super) fn is_wrapper(name: &str) -> bool {
         || programs::program(name).is_some_and(|program| program.traits.runs)
 }
 
-/// Notes a simple command and everything its arguments would run.
+/// Records a simple command and everything its arguments would run.
 pub(super) fn emit(
     text: String,
     words: &[Word],
@@ -76,7 +76,7 @@ pub(super) struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    /// Notes the command that some of the arguments make up.
+    /// Records the command made up of some of the arguments.
     pub(super) fn runs(&self, words: &[Word], found: &mut Findings) {
         self.runs_with(words, Vec::new(), found);
     }
@@ -86,7 +86,7 @@ impl Invocation<'_> {
         emit(text, words, assignments, &self.context.behind(self.name), found);
     }
 
-    /// Reads a word as shell text.
+    /// Parses a word as shell text.
     pub(super) fn evaluates(&self, word: Option<&Word>, found: &mut Findings) {
         match word.and_then(Word::text) {
             Some(text) => super::run(text, &self.context.behind(self.name), found),

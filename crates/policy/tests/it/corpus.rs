@@ -87,7 +87,7 @@ fn every_line_of_the_corpus_is_analysed_as_expected() {
     assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A directory of programs that only note that they ran.
+/// A directory of programs that only record that they ran.
 fn tripwires(directory: &Path) {
     let names = [
         "rm", "curl", "git", "cat", "ls", "sort", "grep", "wc", "tee", "diff", "head", "tripwire", "t1",

@@ -22,7 +22,7 @@ use rustix::fs::inotify;
 
 use crate::everyday::{decide_in, shipped, write};
 
-/// A project with secrets, links that lead out, and names that become options or fall apart.
+/// A project with secrets, links that lead outside, and names that become options or are split.
 pub(crate) struct Hostile {
     _root: tempfile::TempDir,
     pub(crate) project: PathBuf,
@@ -87,7 +87,7 @@ pub(crate) fn hostile() -> Hostile {
     ] {
         symlink(target, project.join(link)).unwrap();
     }
-    // Names that fall apart into others, and names that are options.
+    // Names that are split into others, and names that are options.
     for name in [
         "x .env",
         "y /id_rsa",
@@ -157,7 +157,7 @@ const ASKED: &[&str] = &[
     "git remote -v", "git remote get-url o", "git config --get remote.o.url", "git config remote.o.url",
 ];
 
-/// Commands that read nothing of the kind, in the same project.
+/// Commands that read no such files, in the same project.
 #[rustfmt::skip]
 const OPEN: &[&str] = &[
     "ls", "ls -la", "cat a", "cat a.md b.md", "cat src/*.rs", "cat src/*", "wc -l src/*.rs", "grep -rn x src", "grep -rn --include=*.rs x .",
