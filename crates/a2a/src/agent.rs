@@ -22,7 +22,7 @@ use crate::card::{self, Card};
 use crate::link::{Link, LinkError, MAX_CARD, OutgoingMessage};
 use crate::reply::{Reply, TaskState};
 
-/// How long one call may take in all, whatever the server sends meanwhile.
+/// Time limit of one call, whatever the server sends meanwhile.
 const MAX_CALL: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long to wait for the acknowledgement of a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub struct Setup {
     pub run: RunCommand,
 }
 
-/// An agent that has not been asked anything yet.
+/// Creates an agent without contacting it.
 pub fn remote_agent(target: RemoteTarget, setup: Arc<Setup>) -> Arc<dyn RemoteAgent> {
     let own = match &target.card {
         CardSource::Url(url) => card::address(url),
@@ -196,7 +196,7 @@ impl Agent {
                 match stream.next().await {
                     Ok(Some(reply)) => done = take(reply),
                     Ok(None) => break,
-                    // A connection may break while the task goes on.
+                    // A connection may break while the task continues.
                     Err(LinkError::Unreachable { .. } | LinkError::Silent(_))
                         if self.talk().task.is_some() =>
                     {

@@ -4,7 +4,7 @@ use pollux_domain::terminal_text::plain;
 
 use crate::reply::{Author, Message, Reply, TaskState};
 
-/// Most bytes of text that are kept of one answer.
+/// Limit of text bytes kept of one answer.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_ARTIFACTS: usize = 200;
 const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";

@@ -120,7 +120,7 @@ pub(crate) fn address(url: &str) -> Option<Url> {
 }
 
 impl Card {
-    /// Reads a card; `from` is where it came from, if it was fetched.
+    /// Parses a card; `from` is its URL, if it was fetched.
     pub(crate) fn read(json: &[u8], from: Option<&Url>) -> Result<Self, CardError> {
         let written: CardJson = serde_json::from_slice(json).map_err(CardError::Json)?;
         let endpoint = endpoint(&written, from)?;

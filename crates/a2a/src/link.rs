@@ -27,7 +27,7 @@ const MAX_RETRIES: usize = 2;
 /// Characters of a server's complaint that are passed on.
 const MAX_COMPLAINT: usize = 500;
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
     #[error("could not reach {origin}: {why}")]
@@ -56,7 +56,7 @@ pub(crate) struct Link<'a> {
     pub(crate) access: &'a Access,
 }
 
-/// A message on its way.
+/// A message to send.
 pub(crate) struct OutgoingMessage<'a> {
     pub(crate) text: &'a str,
     pub(crate) id: String,
@@ -64,7 +64,7 @@ pub(crate) struct OutgoingMessage<'a> {
     pub(crate) task: Option<String>,
 }
 
-/// An answer that comes bit by bit.
+/// A streamed answer.
 pub(crate) struct IncomingEvents {
     response: Response,
     origin: String,
@@ -155,7 +155,7 @@ impl Link<'_> {
         read(&document, endpoint)
     }
 
-    /// Asks the agent to give a task up.
+    /// Asks the agent to cancel a task.
     pub(crate) async fn cancel(&self, endpoint: &Endpoint, id: &str) -> Result<(), LinkError> {
         match endpoint.transport {
             Transport::JsonRpc => {

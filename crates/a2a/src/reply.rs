@@ -55,13 +55,13 @@ pub(crate) struct Artifact {
 /// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskState {
-    /// Submitted, working, or something that this version does not know.
+    /// Submitted, working, or an unknown state.
     Working,
     Completed,
     Failed,
     Canceled,
     Rejected,
-    /// The next message is the answer to a question.
+    /// The agent waits for an answer to its question.
     InputRequired,
     AuthRequired,
 }
@@ -216,7 +216,7 @@ fn text_of(parts: Option<&Value>) -> String {
     parts.and_then(Value::as_array).into_iter().flatten().filter_map(part).collect()
 }
 
-/// A part in words; upstream's.
+/// A part as text; upstream's format.
 fn part(part: &Value) -> Option<String> {
     if let Some(text) = part.get("text").and_then(Value::as_str) {
         return Some(text.to_owned());

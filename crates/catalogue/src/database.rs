@@ -101,7 +101,7 @@ fn try_open(file: &Path) -> Result<Connection> {
     // Only a new file takes it. A list reads all rows: fewer and larger pieces.
     connection.pragma_update(None, "page_size", PAGE)?;
     let version = version(&connection)?;
-    // Of two processes that make it at once, the second finds it made.
+    // If two processes create it at once, the second finds it complete.
     if version != VERSION {
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         match self::version(&transaction)? {

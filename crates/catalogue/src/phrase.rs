@@ -5,9 +5,9 @@ use std::borrow::Cow;
 /// Inserted between letters of unspaced scripts, so that each is a separate word. Invisible, and not a letter
 /// for the index.
 pub(crate) const GAP: char = '\u{200b}';
-/// Shorter ones begin too many words to say anything; those of this length the index knows by heart.
+/// Shorter prefixes match too many words; the index has a table for this length.
 const MIN_BEGINNING: usize = 3;
-/// More words do not make a search clearer.
+/// More words do not improve a search.
 const MAX_WORDS: usize = 32;
 
 /// A search for all of some words.

@@ -40,7 +40,7 @@ pub enum Stage {
 pub struct Refreshed {
     /// How many files were read.
     pub read: usize,
-    /// How many sessions are gone.
+    /// The number of deleted sessions.
     pub dropped: usize,
     /// Files that look like sessions but could not be read, with the reason; also from earlier refreshes.
     pub unreadable: Vec<(PathBuf, String)>,
@@ -73,7 +73,7 @@ pub(crate) fn run(
             }
         }
     }
-    // Whatever was not found again is gone.
+    // Sessions that were not found again are deleted.
     let gone: Vec<i64> = known.into_values().map(|known| known.id).collect();
     let missing = scopes.forget_missing(connection)?;
     drop_sessions(connection, &gone, &missing)?;
@@ -92,7 +92,7 @@ struct Known {
     problem: Option<String>,
 }
 
-/// By scope, path and place within. Paths are bytes here: as paths they are dearer to compare.
+/// By scope, path and position within. Paths are bytes here, because comparing them as paths is slower.
 type AllKnown = HashMap<(i64, OsString, String), Known>;
 
 /// The indexed sessions and, looked up in parallel, the existing ones of each scope.

@@ -144,7 +144,7 @@ pub(crate) fn record(row: &Row<'_>) -> Result<IndexRecord> {
     })
 }
 
-/// Another agent's session in the words of ours.
+/// Another agent's session converted to our record.
 pub(crate) fn from_foreign(session: ForeignSession, stamp: Stamp) -> IndexRecord {
     let is_lines = session.path.extension().is_some_and(|extension| extension == "jsonl");
     IndexRecord {

@@ -40,7 +40,7 @@ impl Scopes {
         Ok(Self(scopes))
     }
 
-    /// Forgets folders and stores that are gone.
+    /// Deletes folders and stores that no longer exist.
     pub(crate) fn forget_missing(&self, connection: &Connection) -> Result<Vec<i64>> {
         let mut statement = connection.prepare("SELECT id, path FROM scopes")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, path_from(row, 1)?)))?;

@@ -11,14 +11,14 @@ use crate::phrase::{GAP, Phrase, spaced};
 use crate::scope::Scopes;
 use crate::text_index::PLACE_BITS;
 
-/// As many of the latest places are compared; of a common word there are far more.
+/// Number of the latest hits that are ranked; a common word has far more.
 const MAX_COMPARED: usize = 1000;
-/// After as many places of sessions that are not wanted the search is over.
+/// The search stops after this many hits in unwanted sessions.
 const MAX_PASSED: usize = 100_000;
-/// One talkative session does not hide the others.
+/// Limit of hits per session, so that one does not hide the others.
 const MAX_IN_SESSION: usize = 3;
 const DEFAULT_LIMIT: usize = 50;
-/// Half of the weight is gone after so many days.
+/// The weight halves after this many days.
 const HALF_AGE_DAYS: f64 = 60.0;
 /// Number of words in a snippet.
 const SNIPPET_WORDS: i64 = 24;
@@ -199,7 +199,7 @@ fn scored(
     Ok(candidates)
 }
 
-/// BM25 of one text. Every candidate has every word, so how rare a word is makes no difference.
+/// BM25 of one text. Every candidate contains every word, so the rarity of a word makes no difference.
 fn relevance(text: &str, words: &[String]) -> f64 {
     const SATURATION: f64 = 1.2;
     const LENGTH_WEIGHT: f64 = 0.75;

@@ -38,7 +38,7 @@ impl Origin {
         Self::Foreign(ForeignAgent::OpenCode),
     ];
 
-    /// The word on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Own => "pollux",
@@ -130,7 +130,7 @@ pub(crate) fn store<'a>(sources: &'a [Source], scope: &Scope) -> Option<&'a Fore
     })
 }
 
-/// Unlike in another's store, links count: users move their own sessions as they like.
+/// Unlike in foreign stores, links are followed: users move their own sessions as they like.
 fn stamp(path: &Path) -> Option<Stamp> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Stamp::from(&metadata))
 }

@@ -30,7 +30,7 @@ const MAX_SESSION: usize = 8 * 1024 * 1024;
 /// Others may write after this much text.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// A session whose words are to be read.
+/// A session whose texts are to be read.
 struct Job {
     id: i64,
     /// Of the row; the file may change while it is read.
@@ -66,7 +66,7 @@ pub(crate) fn run(
     batch.write()
 }
 
-/// Sessions with stale words, the one updated last at the end.
+/// Sessions with outdated texts, the latest at the end.
 fn jobs(connection: &Connection, sources: &[Source], scopes: &Scopes) -> Result<Vec<Job>> {
     let query = format!(
         "SELECT id, scope, path, within, summary, size, modified_ns, mark FROM sessions
@@ -180,7 +180,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Takes the words of a session out of the index.
+/// Removes the texts of a session from the index.
 pub(crate) fn remove(transaction: &Transaction<'_>, id: i64) -> Result<()> {
     let query = "SELECT text_id FROM sessions WHERE id = ?1";
     let Some(text_id) =

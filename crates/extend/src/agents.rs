@@ -125,7 +125,7 @@ pub struct Output {
 /// How an output is presented to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputForm {
-    /// A string as it is, everything else as indented JSON.
+    /// A string unchanged, everything else as indented JSON.
     Plain,
     /// `answer`, then `sources` as a list.
     AnswerWithSources,
@@ -190,7 +190,7 @@ impl Definition {
 }
 
 impl Origin {
-    /// Where it comes from, in a word or two.
+    /// A short description of the source.
     pub fn label(&self) -> String {
         match self {
             Self::Builtin => "built-in".to_owned(),

@@ -41,9 +41,9 @@ pub struct Places {
 /// Where a context file may really be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// The user's own file may be a link to wherever the user keeps it.
+    /// The user's own file may be a link to any location.
     Anywhere,
-    /// A project must not reach for the user's other files.
+    /// A project must not read the user's other files.
     Project,
 }
 
@@ -157,7 +157,7 @@ impl ContextFiles {
         (!framed.is_empty()).then(|| framed.join("\n\n"))
     }
 
-    /// Instructions near a path that a tool just touched and that the model has not seen yet.
+    /// Context files near a path that a tool just accessed and that the model has not seen yet.
     pub fn near(&mut self, path: &Path) -> Option<String> {
         if !self.places.trusted {
             return None;

@@ -22,7 +22,7 @@ pub use metadata::{Kind, METADATA, Metadata, github_repository, id};
 pub use servers::tuned;
 pub use values::{Secrets, SetValue, ValueError, ValuePlaces, ValueScope, no_secrets};
 
-/// An extension that is active in this run, as the readers of its parts see it.
+/// An active extension, as seen by the code that uses its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     pub name: String,

@@ -21,7 +21,7 @@ const MAX_EVENTS: usize = 20_000;
 const MAX_ALIASES: usize = 100;
 const MAX_DEPTH: usize = 32;
 
-/// Why a front matter cannot be used. The texts go on after the file's name and a colon.
+/// Why front matter is invalid. The messages follow the file's name and a colon.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontMatterError {
     #[error("could not be read: {0}")]
@@ -124,7 +124,7 @@ fn unquoted(value: &str) -> &str {
     ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(value)
 }
 
-/// The front matter of a file, of which no more is read than that; `None` when it does not begin with one.
+/// The front matter of a file, reading no more than that; `None` when it does not begin with one.
 pub fn read(path: &Path) -> Result<Option<String>, FrontMatterError> {
     let mut file = open(path)?;
     let mut bytes = Vec::with_capacity(CHUNK);
@@ -162,7 +162,7 @@ pub fn read_whole(path: &Path, limit: u64) -> Result<String, FrontMatterError> {
     String::from_utf8(bytes).map_err(|_| FrontMatterError::NotUtf8)
 }
 
-/// Opens regular files only: a pipe would wait for a writer that may never come.
+/// Opens only regular files: a pipe would wait for a writer that may never come.
 fn open(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -182,7 +182,7 @@ fn valid_part(bytes: &[u8], ended: bool) -> Result<&str, FrontMatterError> {
     }
 }
 
-/// As [`split`], for a text that may go on: its last line counts only when it is complete.
+/// Like [`split`], for an incomplete text: its last line counts only when it is complete.
 fn closed(head: &str, ended: bool) -> Option<(&str, &str)> {
     let complete = if ended { head } else { head.rsplit_once('\n').map_or("", |(lines, _)| lines) };
     split(complete)

@@ -119,7 +119,7 @@ impl Importer {
         out
     }
 
-    /// The file that an import means, links resolved.
+    /// The file of an import, links resolved.
     fn locate(&self, path: &str, from: &Path) -> Result<PathBuf, String> {
         let base = from.parent().unwrap_or(&self.confine);
         let target = fs::canonicalize(base.join(path)).map_err(|error| error.to_string())?;

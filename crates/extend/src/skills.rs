@@ -48,7 +48,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word in machine-readable output.
+    /// The value in machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -83,7 +83,7 @@ enum Content {
 #[derive(Debug, Clone, Default)]
 pub struct Places<'a> {
     pub extensions: &'a [Extension],
-    /// In the order in which they count: `~/.gemini/skills`, `~/.agents/skills`.
+    /// In order of precedence: `~/.gemini/skills`, `~/.agents/skills`.
     pub user: Vec<PathBuf>,
     /// `.gemini/skills` and `.agents/skills` of a trusted project; none of an untrusted one.
     pub workspace: Vec<PathBuf>,
@@ -135,7 +135,7 @@ impl Skill {
         self.origin == Origin::BuiltIn
     }
 
-    /// The word behind a slash that calls it: its name, after that of its extension if it is one's.
+    /// Its slash-command name: its name, prefixed by that of its extension if it has one.
     pub fn command(&self) -> String {
         let name = self.name.split_whitespace().collect::<Vec<_>>().join("-");
         match &self.origin {

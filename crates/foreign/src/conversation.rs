@@ -37,7 +37,7 @@ pub struct ForeignCall {
     pub error: Option<String>,
 }
 
-/// Puts the ends of calls to their beginnings.
+/// Joins the ends of calls with their starts.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     messages: Vec<ForeignMessage>,
@@ -94,8 +94,8 @@ impl Conversation {
     }
 }
 
-/// The conversation as messages of a session of ours. Calls become notes in the model's words: their
-/// outputs, signatures and tools are another agent's and mean nothing here.
+/// The conversation as messages of our own session format. Calls become text notes of the model: their
+/// outputs, signatures and tools belong to another agent and cannot be reused.
 pub fn to_messages(conversation: &[ForeignMessage]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for message in conversation {
@@ -149,7 +149,7 @@ fn add_to_reply(messages: &mut Vec<Message>, from: &ForeignMessage, text: String
     }));
 }
 
-/// A session of ours replaces a message whose id comes again.
+/// In our sessions, a repeated id replaces the message.
 fn distinct_ids(messages: &mut [Message]) {
     let mut seen = std::collections::HashSet::new();
     for (index, message) in messages.iter_mut().enumerate() {

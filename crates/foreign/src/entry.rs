@@ -14,7 +14,7 @@ pub enum ForeignAgent {
 impl ForeignAgent {
     pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
 
-    /// The word on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -23,7 +23,7 @@ impl ForeignAgent {
         }
     }
 
-    /// The agent that a word means.
+    /// The agent with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.as_str() == word)
     }
@@ -71,7 +71,7 @@ pub enum ReadError {
     Empty { path: PathBuf },
 }
 
-/// Which of the ways a conversation took.
+/// Which branches of a conversation to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Branches {
     All,

@@ -35,7 +35,7 @@ pub(crate) fn millis(field: Field<'_>) -> Option<Timestamp> {
     number.is_finite().then(|| Timestamp::from_millis(number as i64))
 }
 
-/// Reads a field as something; `None` if it is something else.
+/// Parses a field; `None` if it has another type.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(field: Field<'a>) -> Option<T> {
     serde_json::from_str(field?.get()).ok()
 }

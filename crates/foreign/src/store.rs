@@ -57,8 +57,7 @@ impl ForeignStore {
         listing
     }
 
-    /// Reads one session and shows its texts as they pass: kind, message id, time, text. Outputs of tools
-    /// are left out.
+    /// Reads one session and reports its texts in order: kind, message id, time, text. Tool output is omitted.
     pub fn read(
         &self,
         entry: &ForeignEntry,
@@ -95,7 +94,7 @@ impl ForeignStore {
         Ok(conversation.finish())
     }
 
-    /// The entry of a session known by its place, as a list or an index gave it.
+    /// The entry of a session known by its path, as given by a list or an index.
     pub fn entry(&self, path: &Path, id: &str) -> Option<ForeignEntry> {
         let stamp = folder::stamp(path).filter(|_| path.starts_with(&self.root))?;
         let is_database = self.agent == ForeignAgent::OpenCode && opencode::is_database(path);
@@ -117,7 +116,7 @@ impl ForeignStore {
     }
 }
 
-/// Takes a text: whose it is, the id of its message, when, and the words.
+/// Receives a text: its kind, the id of its message, the time, and the text.
 pub type ForeignTextVisitor<'a> = dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str) + 'a;
 
 fn show_text(record: &Record<'_>, visit: &mut ForeignTextVisitor<'_>) {

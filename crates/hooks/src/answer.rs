@@ -144,7 +144,7 @@ fn unreadable() -> ParsedAnswer {
 
 enum Parsed {
     Object(JsonObject),
-    /// Some other JSON, which means nothing.
+    /// Other JSON, which has no effect.
     Other,
     Text {
         begins_like_json: bool,
@@ -187,7 +187,7 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &HookE
             failure(format!("COULD NOT BE RUN: its command is {why} (exit code {code}){detail}"))
         }
         Some(_) | None if text.is_empty() => failure(format!("failed: {ending}")),
-        // As upstream: a signal is not the hook's own word.
+        // As upstream: a signal is not an answer of the hook.
         None => ParsedAnswer { answer: allowed(message(text)), ..failure(format!("failed: {ending}")) },
         Some(_) => {
             let warned = message(text).map(|text| format!("Warning: {text}"));
@@ -202,7 +202,7 @@ fn of_object(object: &JsonObject) -> ParsedAnswer {
         object.get("hookSpecificOutput").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut reason = text("reason");
     let mut word = object.get("decision");
-    // Claude Code's words for the same things.
+    // Claude Code's names for the same fields.
     if let Some(theirs) = specific.shift_remove("permissionDecision")
         && word.is_none_or(Value::is_null)
     {
@@ -259,7 +259,7 @@ fn message(text: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The beginning of a text that is too long, and a word that it was cut.
+/// The start of an overlong text, with a note that it was cut.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let all = text.len();

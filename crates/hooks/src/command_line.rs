@@ -50,7 +50,7 @@ enum Quotes {
     Double,
 }
 
-/// The name in a `$NAME` or `${NAME}` that a text begins with, and the length of it all.
+/// The name in a `$NAME` or `${NAME}` at the start of a text, and its total length.
 fn reference(text: &str) -> Option<(&str, usize)> {
     let after = text.strip_prefix('$')?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';

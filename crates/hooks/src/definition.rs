@@ -18,7 +18,7 @@ use crate::matcher::Matcher;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// No interactive wait takes longer.
 const MAX_TIMEOUT_MS: f64 = 24.0 * 3600.0 * 1000.0;
-/// A time so short is meant in seconds.
+/// A timeout this short is probably given in seconds.
 const LIKELY_SECONDS_MS: f64 = 100.0;
 /// More hooks than this are certainly a mistake.
 const MAX_HOOKS: usize = 1000;
@@ -114,7 +114,7 @@ pub struct HookProblem {
 pub enum Severity {
     /// It is not used.
     Skipped,
-    /// It is used, but perhaps not as it was meant.
+    /// It is used, but perhaps not as intended.
     Note,
 }
 
@@ -204,7 +204,7 @@ impl Reader<'_> {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher.as_str()),
             Some(other) => {
-                // Without its matcher it would run where it was not meant to.
+                // Without its matcher it would run for unintended tools.
                 let text = format!("`matcher` must be a string, not {other}");
                 return self.problem(Severity::Skipped, origin, key, text);
             }

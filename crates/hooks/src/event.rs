@@ -23,7 +23,7 @@ pub enum Event {
 /// A name that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownEvent {
-    /// The event whose name is nearest.
+    /// The event with the most similar name.
     pub near: Option<Event>,
 }
 
@@ -83,7 +83,7 @@ impl Event {
         ALIASES.iter().find(|(alias, _)| folded(alias) == wanted).map(|(_, event)| *event)
     }
 
-    /// Whether an answer can keep something from happening.
+    /// Whether an answer can prevent something.
     pub fn can_block(self) -> bool {
         match self {
             Self::BeforeAgent

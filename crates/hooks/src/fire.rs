@@ -60,7 +60,7 @@ impl Hooks {
         &self.registry
     }
 
-    /// Whether an event concerns anybody; asked before a costly payload is made.
+    /// Whether an event has hooks; checked before an expensive payload is built.
     pub fn listens_to(&self, event: Event) -> bool {
         self.registry.listens_to(event)
     }
@@ -165,7 +165,7 @@ fn knows(one: &Run, arguments: &Value) -> bool {
     one.input.get("tool_input") == Some(arguments) || one.answer.specific.get("tool_input") == Some(arguments)
 }
 
-/// Of a second look only the judgement counts; another change would need a third.
+/// Of a second run only the decision counts; another change would need a third.
 fn again(mut one: Run) -> Run {
     one.again = true;
     one.answer.specific.shift_remove("tool_input");
@@ -177,7 +177,7 @@ fn sum(event: Event, asked: &[Run]) -> HookAnswer {
     merge(event, &answers)
 }
 
-/// The arguments that a hook put in the place of a call's, if the call is still to be made.
+/// The arguments that a hook substituted in a call, if the call will still be made.
 fn changed_arguments(event: Event, input: &JsonObject, answer: &HookAnswer) -> Option<Value> {
     if event != Event::BeforeTool || answer.stop || answer.decision == Decision::Deny {
         return None;

@@ -54,7 +54,7 @@ fn joined<'a>(texts: impl Iterator<Item = &'a Option<String>>) -> Option<String>
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
-/// Adds one key of `hookSpecificOutput`; the last one counts unless it is of those that add up.
+/// Merges one key of `hookSpecificOutput`; the last one wins unless values accumulate.
 fn add(into: &mut JsonObject, key: &str, value: &Value) {
     let merged = match (key, into.get_mut(key), value) {
         ("additionalContext", Some(Value::String(known)), Value::String(more)) => {

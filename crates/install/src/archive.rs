@@ -200,7 +200,8 @@ impl Unpacking<'_> {
         self.add(path, Node::Link(target))
     }
 
-    /// Makes the links when everything else is written, and only if each of them stays inside, through all others.
+    /// Creates the links after everything else is written, and only if each of them stays inside, through all
+    /// others.
     fn make_links(&self) -> Result<(), UnpackError> {
         if let Some((path, target)) = self.tree.stray_link_of_archive() {
             return Err(self.refused(path.to_string_lossy().as_bytes(), Refusal::Link(target.to_owned())));

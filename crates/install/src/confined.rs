@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
-/// Only plain names lead down from a folder.
+/// Only plain names are allowed below a folder.
 fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
     let names = path.components().map(|part| match part {
         Component::Normal(name) => Ok(name),
@@ -28,7 +28,7 @@ mod system {
     const WALK: OFlags =
         OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Whether folders on the way are made.
+    /// Whether parent folders are created.
     #[derive(Clone, Copy, PartialEq)]
     enum Missing {
         Fail,
@@ -58,7 +58,7 @@ mod system {
             self.walk(&names(path)?, Missing::Create).map(drop)
         }
 
-        /// Makes a new file; the folders above it are made too.
+        /// Creates a new file and its parent folders.
         pub(crate) fn create_file(&self, path: &Path, executable: bool) -> io::Result<File> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
@@ -68,7 +68,7 @@ mod system {
             Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, mode))?))
         }
 
-        /// Makes a new link; the folders above it are made too.
+        /// Creates a new link and its parent folders.
         pub(crate) fn create_link(&self, path: &Path, target: &str) -> io::Result<()> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;

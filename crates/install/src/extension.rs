@@ -54,7 +54,7 @@ impl ExtensionPaths {
     }
 }
 
-/// How the world is reached.
+/// Access to git and the network.
 pub struct InstallServices<'a> {
     pub git: Git<'a>,
     pub releases: Releases<'a>,
@@ -75,7 +75,7 @@ pub struct InstallRequest {
 pub enum InstallError {
     #[error(transparent)]
     Source(#[from] SourceError),
-    // Upstream's words, like those below that begin with a capital.
+    // Upstream's texts, like those below that begin with a capital.
     #[error("--ref and --auto-update are not applicable for local extensions.")]
     NotForLocal,
     #[error(transparent)]
@@ -166,7 +166,7 @@ pub struct Staged {
     _keeper: Option<TempDir>,
 }
 
-/// Fetches an extension. `clone_instead` is asked when a release cannot be had for a reason that may pass.
+/// Fetches an extension. `clone_instead` is called when a release cannot be fetched for a temporary reason.
 pub async fn stage(
     mut metadata: Metadata,
     places: &ExtensionPaths,
@@ -450,7 +450,7 @@ fn give(
     Ok(())
 }
 
-/// Sets or clears one value, where values of its kind are kept.
+/// Sets or clears one value in the store for its kind.
 pub fn set_value(
     places: &ValuePlaces,
     scope: ValueScope,
@@ -480,8 +480,8 @@ fn rename_rules(places: &ExtensionPaths, old: &str, new: &str) -> Result<(), Ins
     Ok(switch(&extensions, old, Switch::Forget)?)
 }
 
-/// Removes an extension with its rules, its proof and its secrets. Gives the reason if secrets may be left in a
-/// keychain that could not be reached.
+/// Removes an extension with its rules, its integrity records and its secrets. Returns the reason if secrets
+/// may be left in an unreachable keychain.
 pub fn uninstall(
     extension: &Installed,
     places: &ExtensionPaths,
@@ -506,7 +506,7 @@ pub fn uninstall(
     Ok(unreached)
 }
 
-/// The extension that a name or a source means.
+/// Finds an extension by name or source.
 pub fn find<'a>(all: &'a [Installed], given: &str) -> Option<&'a Installed> {
     let by_name = |one: &&Installed| one.extension.name.eq_ignore_ascii_case(given);
     let by_source = |one: &&Installed| {

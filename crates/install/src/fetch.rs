@@ -210,7 +210,7 @@ impl Call<'_> {
                 () = tokio::time::sleep(WATCH) => {
                     if is_too_large() {
                         enough.cancel();
-                        // Until its processes are gone.
+                        // Until its processes have exited.
                         let _ = fetching.await;
                         break;
                     }
@@ -323,7 +323,7 @@ impl Call<'_> {
     }
 }
 
-/// Whether git is given a variable of the user's.
+/// Whether git gets a variable of the user's environment.
 fn is_kept(name: &str) -> bool {
     if name == "SSH_ASKPASS" {
         return false;

@@ -27,11 +27,11 @@ const CONTENTS: &str = "extension_content.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     Verified,
-    /// It was installed by something that keeps no register.
+    /// It was installed by a program that keeps no register.
     Unknown,
     /// Its source, or the register itself, was tampered with.
     Invalid,
-    /// The key that signed the register cannot be reached, for this reason.
+    /// The key that signed the register is unavailable, for this reason.
     Unchecked(String),
 }
 
@@ -214,7 +214,7 @@ impl<'a> Integrity<'a> {
 enum Verdict {
     Right,
     Wrong,
-    /// No key is at hand, for this reason.
+    /// No key is available, for this reason.
     Unreached(String),
 }
 
@@ -244,7 +244,7 @@ pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
     store.iter().filter_map(|(name, entry)| Some((name.clone(), Contents::read(entry)?))).collect()
 }
 
-/// Upstream's hash of where an extension came from.
+/// Upstream's hash of an extension's source.
 fn hash(metadata: &Metadata) -> String {
     sha256_hex(canonical(&Value::Object(metadata.to_json())).as_bytes())
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// Begins with a dot, so that a folder in preparation is not mistaken for an installed one.
 const STAGING: &str = ".pollux-";
 
-/// Why a folder could not be put in place.
+/// Why a folder could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     #[error(transparent)]

@@ -42,7 +42,7 @@ pub struct Obtained {
     _temp: Option<TempDir>,
 }
 
-/// A skill that is in place.
+/// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     pub name: String,

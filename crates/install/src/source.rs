@@ -8,7 +8,7 @@ const GIT_PREFIXES: &[&str] =
 
 const ARCHIVE_ENDINGS: &[&str] = &[".skill", ".zip", ".tar.gz", ".tgz"];
 
-/// A place to install from.
+/// An install source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A folder on this machine.
@@ -89,7 +89,7 @@ fn short_form(text: &str) -> Option<GitHubRepo> {
     (is_name(owner) && is_name(repo)).then(|| GitHubRepo { owner: owner.to_owned(), repo: repo.to_owned() })
 }
 
-/// The address without the short forms that git does not know.
+/// The URL without the short forms that git does not support.
 fn git_address(text: &str) -> Option<Source> {
     let clean = !text.chars().any(|c| c.is_control() || c.is_whitespace());
     let expanded = match text.split_once(':') {

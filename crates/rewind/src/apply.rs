@@ -31,7 +31,7 @@ pub enum Conflicts {
 /// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// How many paths were put back.
+    /// The number of restored paths.
     pub restored: usize,
     /// Paths that were left as they are.
     pub kept: Vec<Kept>,
@@ -41,10 +41,10 @@ pub struct Applied {
     pub undo: String,
 }
 
-/// Something a rewind left alone.
+/// A path that a rewind left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
-    /// It was changed after the plan was made.
+    /// It was changed after the plan was computed.
     Changed(PathBuf),
     /// A new folder that contains files unknown to the journal.
     NotEmpty(PathBuf),
@@ -57,7 +57,7 @@ pub(crate) struct Applier<'a> {
     rights: Rights<'a>,
 }
 
-/// Opens the root, or makes it if it is gone.
+/// Opens the root, or creates it if it is missing.
 pub(crate) fn open_or_make_root(root: &Path) -> io::Result<OwnedFd> {
     match beneath::open_root(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -73,8 +73,8 @@ impl<'a> Applier<'a> {
         Self { root, store, rights: Rights::new(root) }
     }
 
-    /// Takes away first, from the leaves upwards, then puts back from the root downwards; modes of folders
-    /// come last, since a read-only folder could not be filled.
+    /// Removes first, from the leaves upwards, then restores from the root downwards; modes of folders come
+    /// last, since a read-only folder could not be filled.
     pub(crate) fn run(mut self, steps: &[Step], applied: &mut Applied) {
         for step in steps {
             if let Action::MoveBack { from } = &step.action
@@ -179,8 +179,8 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Takes a file that was moved away into the root for a moment: its new folder goes, its old one is not
-    /// back yet.
+    /// Temporarily moves a file into the root: its new folder will be removed, and its old one does not exist
+    /// yet.
     fn set_aside(&mut self, from: &Path, to: &RelPath) -> io::Result<()> {
         let absent = || io::Error::from(io::ErrorKind::NotFound);
         let from = RelPath::below(Path::new(""), from).ok_or_else(absent)?;

@@ -37,7 +37,7 @@ pub(crate) fn descend(root: BorrowedFd<'_>, path: &RelPath) -> io::Result<OwnedF
     Ok(folder)
 }
 
-/// A handle to list a folder that another handle leads to.
+/// A handle for listing the folder behind another handle.
 pub(crate) fn listable(folder: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(folder, ".", flags, Mode::empty())?)
@@ -61,7 +61,7 @@ pub(crate) fn link_target(folder: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>>
     Ok(readlinkat(folder, name, Vec::new())?.into_bytes())
 }
 
-/// Sets the mode of a file, never that of something a link leads to.
+/// Sets the mode of a file, never that of a link's target.
 pub(crate) fn set_mode(folder: impl AsFd, name: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     set_mode_of(&openat(folder, name, PASS | flags, Mode::empty())?, mode)

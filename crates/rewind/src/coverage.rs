@@ -17,7 +17,7 @@ pub enum Reason {
     TooMany,
     /// No permission to read it.
     Unreadable,
-    /// It kept changing while it was read.
+    /// It kept changing while being read.
     Changing,
     /// A socket, pipe or device.
     Special,
@@ -64,7 +64,7 @@ pub struct Uncovered {
 /// The coverage of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Files and folders that were seen.
+    /// The number of files and folders scanned.
     pub entries: usize,
     /// Paths that would not be restored, sorted.
     pub uncovered: Vec<Uncovered>,

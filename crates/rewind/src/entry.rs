@@ -22,7 +22,7 @@ pub(crate) enum Entry {
     Link {
         target: Vec<u8>,
     },
-    /// A socket, pipe or device: known to be there, never restored.
+    /// A socket, pipe or device: recorded, never restored.
     Special {
         inode: u64,
     },
@@ -65,7 +65,7 @@ pub(crate) struct Stamp {
     pub(crate) len: u64,
     /// Nanoseconds since 1970.
     pub(crate) mtime: i64,
-    /// Cannot be set by programs, so it also shows a change whose mtime was put back.
+    /// Cannot be set by programs, so it also shows a change whose mtime was reset.
     pub(crate) ctime: i64,
 }
 

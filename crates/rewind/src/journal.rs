@@ -75,7 +75,7 @@ pub enum SnapshotError {
     Store(#[from] FileError),
 }
 
-/// Why a rewind was not begun.
+/// Why a rewind was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum RewindError {
     #[error("no such point in this session's rewind journal: {0:?}")]
@@ -261,7 +261,7 @@ impl Journal {
             uncovered.push(Uncovered { path: path.to_path_buf(), reason });
         }
         if found.is_none() {
-            // Folders that the tool will have to make.
+            // Folders that the tool will have to create.
             for folder in path.ancestors() {
                 if self.look(self.reader(store, root.as_ref()), &folder)?.is_some() {
                     break;
@@ -396,7 +396,7 @@ impl Journal {
         Reader { root: root.map(|root| root.as_fd()), scope: &self.scope, store }
     }
 
-    /// `None` when the root itself is gone.
+    /// `None` when the root itself is missing.
     fn open_root(&self) -> Result<Option<OwnedFd>, SnapshotError> {
         match beneath::open_root(&self.root) {
             Ok(root) => Ok(Some(root)),

@@ -9,7 +9,7 @@ use crate::entry::{Content, Entry};
 use crate::path::RelPath;
 use crate::snapshot::Change;
 
-/// The way back to a point. Made by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
+/// The steps back to a point. Computed by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Steps to execute, sorted by path.
@@ -33,26 +33,26 @@ pub struct Step {
 /// The action on a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// It is gone and comes back.
+    /// It is missing and will be created.
     Create,
-    /// Its content, its link target or its kind is put back.
+    /// Its content, its link target or its kind is restored.
     Overwrite,
-    /// It is new and goes.
+    /// It is new and will be deleted.
     Delete,
-    /// Only its mode is put back.
+    /// Only its mode is restored.
     Chmod,
     /// It was moved away and is moved back.
     MoveBack { from: PathBuf },
 }
 
-/// Why a step needs the user's word.
+/// Why a step needs confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
     /// Changed by others after the agent changed it, or between two of its calls.
     ChangedByOthers,
     /// The program ended during the call, so the author of the change is unknown.
     Unsure,
-    /// It is too large to be kept, and something else is lost already.
+    /// It is too large to be saved, and other content is already lost.
     CannotBeSaved,
 }
 

@@ -59,7 +59,7 @@ pub fn revert<'a>(
     reversal
 }
 
-/// One place where an edit changed lines.
+/// One region of lines that an edit changed.
 struct Hunk<'a> {
     /// Where it begins in the text that the edit left.
     at: usize,

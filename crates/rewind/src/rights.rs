@@ -10,10 +10,10 @@ use crate::path::RelPath;
 /// The permissions that an owner needs to change the contents of a folder.
 const OWNER_ALL: u32 = 0o700;
 
-/// Folders on the way that were opened up.
+/// Folders on the way with added permissions.
 pub(crate) struct Rights<'a> {
     root: BorrowedFd<'a>,
-    /// The modes that folders end with.
+    /// The final modes of folders.
     modes: BTreeMap<RelPath, u32>,
 }
 
@@ -44,12 +44,12 @@ impl<'a> Rights<'a> {
         beneath::set_mode_of(folder, mode | OWNER_ALL)
     }
 
-    /// Sets the mode that a folder ends with.
+    /// Sets the final mode of a folder.
     pub(crate) fn end_with(&mut self, path: &RelPath, mode: u32) {
         self.modes.insert(path.clone(), mode);
     }
 
-    /// The folder is gone, its mode does not matter any more.
+    /// The folder no longer exists, so its mode does not matter.
     pub(crate) fn forget(&mut self, path: &RelPath) {
         self.modes.remove(path);
     }

@@ -8,7 +8,7 @@ use crate::path::RelPath;
 /// Names of our temporary files in the workspace; never recorded.
 pub(crate) const TEMP_PREFIX: &[u8] = b".pollux-rewind-";
 
-/// Marks a folder as a cache that can be made again.
+/// Marks a folder as a cache that can be rebuilt.
 pub(crate) const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 pub(crate) const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
@@ -58,7 +58,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Patterns that cannot be read are left out: a snapshot then covers more, not less.
+    /// Invalid patterns are ignored: a snapshot then covers more, not less.
     pub(crate) fn new(limits: Limits, skip: &[String], never: Vec<RelPath>) -> Self {
         let mut builder = GitignoreBuilder::new("");
         for line in skip {

@@ -99,7 +99,7 @@ impl ShadowRepository {
         self.git(&["rev-parse", "HEAD"], cancel).await
     }
 
-    /// Puts the work tree back to a commit; files that it does not know and that git does not ignore go.
+    /// Restores the work tree to a commit; untracked files that git does not ignore are deleted.
     pub async fn restore(&self, commit: &str, cancel: &CancellationToken) -> Result<(), ShadowError> {
         let is_hash = !commit.is_empty() && commit.chars().all(|c| c.is_ascii_hexdigit());
         let wanted = format!("{commit}^{{commit}}");

@@ -28,7 +28,7 @@ const GIT_OBJECTS: &[u8] = b".git/objects/";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree {
     pub(crate) nodes: BTreeMap<RelPath, Node>,
-    /// Folders whose content is not known.
+    /// Folders with unknown content.
     pub(crate) unlisted: BTreeMap<RelPath, Reason>,
     /// Entries that could not be brought back.
     pub(crate) unsaved: BTreeMap<RelPath, Reason>,
@@ -78,7 +78,7 @@ impl Tree {
 /// Reads the workspace into the store.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// `None` when the root itself is gone.
+    /// `None` when the root itself is missing.
     pub(crate) root: Option<BorrowedFd<'a>>,
     pub(crate) scope: &'a Scope,
     pub(crate) store: &'a Store,

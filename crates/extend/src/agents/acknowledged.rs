@@ -26,7 +26,7 @@ pub enum AcknowledgeError {
 }
 
 impl Acknowledgements {
-    /// Reads the file; one that is missing or broken knows of no agreement.
+    /// Reads the file; a missing or broken one contains no approvals.
     pub fn read(gemini_dir: &Path) -> Self {
         let file = gemini_dir.join("acknowledgments").join("agents.json");
         let text = files::read_text(&file).ok().flatten().unwrap_or_default();

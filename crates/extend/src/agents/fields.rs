@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMIT, inputs, servers};
 
-/// More minutes than anybody means.
+/// Upper limit of minutes.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
 /// The keys of a definition; any other key is an error.
@@ -46,7 +46,7 @@ struct OutputFields {
 }
 
 impl LocalFields {
-    /// The agent with this system prompt; the reason if the keys do not make one.
+    /// The agent with this system prompt; an error if the keys are invalid.
     pub(super) fn local(self, prompt: Prompt) -> Result<Local, String> {
         if self.description.trim().is_empty() {
             return Err("`description` is empty".to_owned());

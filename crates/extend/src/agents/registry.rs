@@ -42,7 +42,7 @@ pub struct AgentEntry {
 /// Whether the user approved an agent, by its name and the hash of its content.
 type Agreed<'a> = &'a dyn Fn(&str, &str) -> bool;
 
-/// Whether an agent can be asked.
+/// Whether an agent can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     Enabled,
@@ -146,12 +146,12 @@ impl Registry {
         }
     }
 
-    /// The agents that can be asked.
+    /// The agents that can be called.
     pub fn enabled(&self) -> impl Iterator<Item = &Arc<Definition>> {
         self.entries.iter().filter(|entry| entry.status == Status::Enabled).map(|entry| &entry.definition)
     }
 
-    /// The agent of this name that can be asked; `-` and `_` are the same.
+    /// The callable agent of this name; `-` and `_` are equivalent.
     pub fn find(&self, name: &str) -> Option<&Arc<Definition>> {
         let exact = self.enabled().find(|definition| definition.name == name);
         exact.or_else(|| self.enabled().find(|definition| same_name(&definition.name, name)))
@@ -175,7 +175,7 @@ impl AgentSettings {
             .or_else(|| self.overrides.iter().find(|(key, _)| same_name(key, name)).map(|(_, value)| value))
     }
 
-    /// Overrides count before the lists of older files.
+    /// Overrides take precedence over the lists of older files.
     fn wants(&self, name: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|listed| same_name(listed, name));
         match self.override_of(name).and_then(|fields| fields.get("enabled")).and_then(Value::as_bool) {

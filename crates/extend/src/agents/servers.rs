@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use super::definition_file::{self, Owner};
 use super::{Definition, Kind};
 
-/// Keys that definitions write their own way.
+/// Keys with a different spelling in definitions.
 const WORDS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
 /// A key that only the program itself writes.
 const OWN: &str = "extension";
 
-/// The servers as settings would have them; the reason if one of them cannot be meant.
+/// The servers in the format of settings; an error if one of them is invalid.
 pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> {
     let read = |(name, entry): (String, Value)| {
         let entry = server(entry).map_err(|why| format!("mcp_servers.{name}: {why}"))?;

@@ -9,7 +9,7 @@ use pollux_domain::text::with_dots;
 
 use super::{CommandFile, Origin};
 
-/// Most files that are taken from one folder, and how deep it may be.
+/// Limits of files read from one folder, and of its depth.
 const MAX_FILES: usize = 2_000;
 const MAX_FOLDERS: usize = 2_000;
 const MAX_DEPTH: usize = 16;
@@ -78,7 +78,7 @@ impl Walk {
         let missing = |error: &std::io::Error| {
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
         };
-        // The real place, so that links that lead in a circle end.
+        // The real path, so that circular links end.
         let real = match fs::canonicalize(folder) {
             Ok(real) => real,
             Err(error) if missing(&error) => return Ok(()),

@@ -15,7 +15,7 @@ pub struct Candidate {
     pub origin: Origin,
 }
 
-/// Every name, by the place of its command among the candidates.
+/// Every name, with the index of its command among the candidates.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     meaning: BTreeMap<String, usize>,
@@ -53,7 +53,7 @@ impl Names {
         names
     }
 
-    /// Gives a command the names that say where it comes from.
+    /// Adds the names that include the command's origin.
     fn prefix(
         &mut self,
         at: usize,
@@ -85,7 +85,7 @@ impl Names {
         name
     }
 
-    /// The candidate that a word without its slash means.
+    /// The candidate for a name without its slash.
     pub fn find(&self, word: &str) -> Option<usize> {
         self.meaning.get(word).copied()
     }
@@ -95,7 +95,7 @@ impl Names {
         self.shown.get(at).map_or("", String::as_str)
     }
 
-    /// The other name of a candidate whose name is not its alone.
+    /// The second name of a candidate whose name is not unique.
     pub fn full(&self, at: usize) -> Option<&str> {
         if !self.contested.get(at).copied().unwrap_or_default() {
             return None;

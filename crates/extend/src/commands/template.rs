@@ -32,7 +32,7 @@ pub enum TemplateError {
     Unquotable { command: String, shell: String },
 }
 
-/// A prompt that was taken apart.
+/// A parsed prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     command: String,
@@ -41,7 +41,7 @@ pub struct Template {
     takes_args: bool,
 }
 
-/// Takes a prompt apart, once. The sign that comes first counts: nothing inside of its braces is another one.
+/// Parses a prompt, once. The first sign wins: nothing inside its braces is parsed as another one.
 pub fn parse(command: &str, prompt: &str) -> Result<Template, TemplateError> {
     let mut pieces = Vec::new();
     let mut words = String::new();
@@ -106,7 +106,7 @@ impl Template {
         for piece in pieces {
             filled.push(match piece {
                 Piece::Words(words) => Piece::Words(words.replace(ARGS, args)),
-                // The path is the author's; words that were typed choose no file.
+                // The path comes from the author; typed arguments select no file.
                 Piece::File { path, written } => Piece::File { path, written: written.replace(ARGS, args) },
                 Piece::Shell(shell) => match quoting::insert(&shell, ARGS, args) {
                     Some(shell) => Piece::Shell(shell),

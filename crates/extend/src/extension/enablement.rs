@@ -54,7 +54,7 @@ impl Enablement {
         }
     }
 
-    /// Whether an extension is on in a folder; the last rule that fits counts.
+    /// Whether an extension is enabled in a folder; the last matching rule wins.
     pub fn is_enabled(&self, name: &str, folder: &Path) -> bool {
         let place = with_slashes(&folder.to_string_lossy());
         let fitting = rules_of(&self.rules, name).into_iter().rfind(|rule| rule.matches(&place));
@@ -62,7 +62,7 @@ impl Enablement {
     }
 }
 
-/// Changes the rules of one extension under the file's lock; those of others stay.
+/// Changes the rules of one extension under the file's lock; those of others are preserved.
 pub fn switch(extensions: &Path, name: &str, switch: Switch<'_>) -> Result<(), EnablementError> {
     let file = extensions.join(ENABLEMENT);
     if switch == Switch::Forget && !file.exists() {
@@ -165,8 +165,8 @@ fn with_slashes(path: &str) -> String {
     path
 }
 
-/// Upstream's pattern: `*` is anything, and `/*` is nothing or anything behind a slash. One row of a table for
-/// each byte of the pattern, so that no pattern takes long.
+/// Upstream's pattern: `*` matches anything, and `/*` matches nothing or anything after a slash. Dynamic
+/// programming with one row per byte of the pattern, so that no pattern takes long.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let mut reached = vec![false; text.len() + 1];
     if let Some(first) = reached.first_mut() {

@@ -22,7 +22,7 @@ pub struct LoadRequest<'a> {
     /// The working directory.
     pub workspace: &'a Path,
     pub trusted: bool,
-    /// `--extensions`: these and no others, or `none`; empty for those that are switched on.
+    /// `--extensions`: only these, or `none`; empty for the enabled ones.
     pub only: &'a [String],
     /// `extensions.disabled`
     pub disabled: &'a [String],
@@ -49,7 +49,7 @@ pub enum LoadError {
     TwoOfOneName { name: String, first: PathBuf, second: PathBuf },
 }
 
-/// Reads the manifest of every extension, and nothing else of it. A broken one is among the warnings.
+/// Reads only the manifest of every extension. A broken one is reported in the warnings.
 pub fn load(request: &LoadRequest<'_>) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
     let mut folders = folders(request.user, Origin::User, &mut loaded.warnings);
@@ -85,7 +85,7 @@ pub fn load(request: &LoadRequest<'_>) -> Result<Loaded, LoadError> {
     Ok(loaded)
 }
 
-/// Names after `--extensions` that mean nothing.
+/// Unknown names after `--extensions`.
 fn unknown(only: &[String], all: &[Installed]) -> Vec<String> {
     let known = |name: &str| all.iter().any(|one| one.extension.name.eq_ignore_ascii_case(name));
     let given = only.iter().filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("none"));

@@ -16,7 +16,7 @@ pub struct Metadata {
     pub source: String,
     pub kind: Kind,
     pub release_tag: Option<String>,
-    /// A branch, a tag or a commit that was asked for.
+    /// The requested branch, tag or commit.
     pub reference: Option<String>,
     pub auto_update: Option<bool>,
     pub allow_pre_release: Option<bool>,
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in files and messages.
+    /// The name in files and messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -104,7 +104,7 @@ impl Metadata {
     }
 }
 
-/// An extension's id: of where it came from, else of its name. The rule is upstream's.
+/// An extension's id, derived from its source or else from its name, as in upstream.
 pub fn id(name: &str, metadata: Option<&Metadata>) -> String {
     let of = match metadata {
         None => name.to_owned(),

@@ -9,7 +9,7 @@ use super::Installed;
 use super::values::Secrets;
 
 impl Installed {
-    /// Its settings as variables, secrets too: for its own programs and no one else's.
+    /// Its settings as variables, including secrets: only for its own programs.
     pub fn environment(&self, secrets: &Secrets<'_>) -> Vec<(String, String)> {
         if !self.configurable {
             return Vec::new();

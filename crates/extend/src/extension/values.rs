@@ -11,7 +11,7 @@ use super::manifest::{Setting, is_variable};
 /// The file's name, in the extension's folder and in a workspace.
 const FILE: &str = ".env";
 
-/// Whose value it is; a workspace's goes before the user's.
+/// The scope of a value; the workspace's takes precedence over the user's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueScope {
     User,
@@ -90,7 +90,7 @@ impl ValuePlaces {
         }
     }
 
-    /// The name under which the credential store keeps secrets.
+    /// The name under which the credential store contains secrets.
     pub fn service(&self, scope: ValueScope) -> Result<String, ValueError> {
         match (scope, &self.workspace) {
             (ValueScope::User, _) => Ok(self.service.clone()),
@@ -172,7 +172,7 @@ fn line(name: &str, value: &str) -> Result<String, ValueError> {
     })
 }
 
-/// The text without the lines of a variable, and with a new one at the place of the last.
+/// The text without the lines of a variable, and with a new one in place of the last.
 fn replaced(text: &str, name: &str, line: Option<&str>) -> String {
     let old = dotenv::parse(text).into_iter().find(|found| found.name == name);
     let is_old = |candidate: &str| dotenv::parse(candidate).first().is_some_and(|found| found.name == name);
@@ -185,7 +185,7 @@ fn replaced(text: &str, name: &str, line: Option<&str>) -> String {
             continue;
         }
         place = Some(kept.len());
-        // A quoted value may go on over several lines.
+        // A quoted value may span several lines.
         let mut whole = candidate.to_owned();
         let complete = |whole: &str| {
             old.as_ref()

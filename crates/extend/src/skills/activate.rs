@@ -145,7 +145,7 @@ pub(super) fn activation(skill: &Skill, admit: &GrantRead) -> Result<(String, St
 }
 
 fn resources(skill: &Skill) -> Option<String> {
-    // The skill's own files are all meant to be seen, whatever the project ignores.
+    // All of the skill's own files are listed, whatever the project ignores.
     let everything =
         FileFiltering { respect_git_ignore: false, respect_gemini_ignore: false, ..FileFiltering::default() };
     Some(tree::draw(skill.folder()?, &everything))

@@ -10,7 +10,7 @@ use crate::lines;
 
 use super::Line;
 
-/// The lines of a file that count.
+/// The lines of a file to use.
 pub(super) struct Kept {
     /// By the number of the line; lines beyond the end count.
     lines: Vec<bool>,
@@ -61,7 +61,7 @@ pub(super) fn last(path: &Path) -> io::Result<Kept> {
         }
     })?;
     let Some(end) = end else { return Ok(Kept::everything()) };
-    // Lines outside of the tree are kept, those in it when the walk comes by.
+    // Lines outside of the tree are kept, those in it when the walk reaches them.
     let mut lines: Vec<bool> = is_step.iter().map(|is_step| !is_step).collect();
     let mut next = Some(end);
     let mut oldest = usize::MAX;

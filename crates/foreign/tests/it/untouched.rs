@@ -30,7 +30,7 @@ fn links_are_not_followed() {
     std::os::unix::fs::symlink(&outside, scratch.path("projects/linked")).unwrap();
     std::os::unix::fs::symlink(outside.join("s.jsonl"), scratch.path("projects/real/s.jsonl")).unwrap();
     assert_eq!(scratch.store.entries(), []);
-    // A link may also be put in the place of a file after it was listed.
+    // A link may also replace a file after it was listed.
     assert_eq!(scratch.store.entry(&scratch.path("projects/real/s.jsonl"), "s"), None);
     assert_eq!(scratch.store.entry(&outside.join("s.jsonl"), "s"), None);
 }

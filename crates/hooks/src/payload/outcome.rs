@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answer::{Decision, HookAnswer};
 use crate::model_format::{LlmResponse, RequestChange};
 
-/// Upstream's words when a hook gives none.
+/// Upstream's text when a hook gives no reason.
 const NO_REASON: &str = "No reason provided";
 
 /// Whether something goes on.
@@ -16,7 +16,7 @@ const NO_REASON: &str = "No reason provided";
 pub enum Verdict {
     #[default]
     Proceed,
-    /// This does not happen; the turn goes on.
+    /// The action is prevented; the turn continues.
     Block { reason: String },
     /// The turn ends.
     Stop { reason: String },
@@ -32,13 +32,13 @@ impl Verdict {
             Decision::Deny => {
                 Self::Block { reason: answer.reason.clone().unwrap_or_else(|| NO_REASON.to_owned()) }
             }
-            // Only calls can be asked about.
+            // Only calls can require approval.
             Decision::None | Decision::Allow | Decision::Ask => Self::Proceed,
         }
     }
 }
 
-/// Whether a call goes on.
+/// Whether a call continues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CallVerdict {
     /// To the policy, which still decides.
@@ -98,7 +98,7 @@ pub struct AfterAgentOutcome {
 pub struct BeforeModelOutcome {
     pub verdict: Verdict,
     pub request: Option<RequestChange>,
-    /// Takes the place of the model's reply: after a warning if blocked, silently otherwise.
+    /// Replaces the model's reply: after a warning if blocked, silently otherwise.
     pub response: Option<LlmResponse>,
 }
 
@@ -113,7 +113,7 @@ pub struct ToolSelectionOutcome {
 pub struct AfterModelOutcome {
     /// A block discards the piece.
     pub verdict: Verdict,
-    /// Takes the place of the piece.
+    /// Replaces the chunk.
     pub response: Option<LlmResponse>,
 }
 
@@ -135,7 +135,7 @@ pub struct AfterToolOutcome {
     pub tail_call: Option<TailCall>,
 }
 
-/// A call that a hook asks for.
+/// A call requested by a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TailCall {
     pub name: String,
@@ -194,7 +194,7 @@ pub(crate) fn tail_call(answer: &HookAnswer) -> Option<TailCall> {
     answer.specific.get("tailToolCallRequest").and_then(TailCall::from_json)
 }
 
-/// Context as the model gets it; it cannot end its own frame.
+/// Context as sent to the model; it cannot close its own tags.
 pub fn hook_context(text: &str) -> String {
     format!("<hook_context>{}</hook_context>", text.replace('<', "&lt;").replace('>', "&gt;"))
 }

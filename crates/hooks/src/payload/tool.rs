@@ -17,7 +17,7 @@ pub struct BeforeTool {
     pub tool_name: String,
     pub tool_input: JsonObject,
     pub mcp_context: Option<McpContext>,
-    /// The tool that the model called, when a hook asked for this one.
+    /// The tool that the model called, when a hook requested this one.
     pub original_request_name: Option<String>,
 }
 
@@ -149,7 +149,7 @@ pub enum PermissionDetails {
         prompt: String,
         urls: Vec<String>,
     },
-    /// A dialog of another kind, by its word.
+    /// A dialog of another kind, by its name.
     Other(String),
 }
 
@@ -193,7 +193,7 @@ impl Notification {
             }
             PermissionDetails::Other(kind) => (kind, None, JsonObject::new()),
         };
-        // Upstream's words, which scripts look for.
+        // Upstream's text, which scripts search for.
         let message = match needed {
             Some(needed) => format!("Tool {title} requires {needed}"),
             None => "Tool requires confirmation".to_owned(),

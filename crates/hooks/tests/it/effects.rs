@@ -141,7 +141,7 @@ async fn nothing_runs_for_events_without_hooks() {
 
 #[tokio::test]
 async fn parallel_hooks_are_joined_and_sequential_ones_chain_their_output() {
-    // Each waits for a file of the other, so they end only side by side.
+    // Each waits for a file of the other, so they only finish in parallel.
     let side_by_side = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.01; done; echo {mine}"), "timeout": 30000});
     let world = World::new(&json!({"BeforeTool": [side_by_side("a", "b"), side_by_side("b", "a")]}));
     assert_eq!(world.fire(call()).await.system_message.as_deref(), Some("a\nb"));

@@ -71,7 +71,7 @@ pub fn warning() -> &'static str {
     WARNING
 }
 
-/// Lines that went (`-`) and lines that came (`+`).
+/// Removed lines (`-`) and added lines (`+`).
 pub fn difference(old: &str, new: &str) -> String {
     let only = |these: &str, those: &str, sign: char| {
         let others: Vec<&str> = those.lines().collect();

@@ -7,7 +7,7 @@ use pollux_extend::extension::{METADATA, Metadata};
 /// The security settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// `security.allowedExtensions`: patterns of sources; if there are any, nothing else counts.
+    /// `security.allowedExtensions`: patterns of sources; if there are any, only these are allowed.
     pub allowed: Vec<String>,
     /// `security.blockGitExtensions`
     pub block_remote: bool,
@@ -35,7 +35,7 @@ impl Sources {
                 false => Ok(()),
             };
         }
-        // A link must not pretend to be somewhere else.
+        // A link must not pretend to have another source.
         let real = Path::new(&metadata.source).canonicalize();
         let source = real.map_or_else(|_| metadata.source.clone(), |path| path.display().to_string());
         for pattern in &self.allowed {

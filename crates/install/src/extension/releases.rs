@@ -28,7 +28,7 @@ pub struct Releases<'a> {
     /// [`API`], or a test server.
     pub api: String,
     pub http: ClientOptions,
-    /// Sent to the interface and nowhere else.
+    /// Only sent to the API.
     pub token: Option<String>,
     pub cancel: &'a CancellationToken,
 }
@@ -148,7 +148,7 @@ impl Releases<'_> {
         }
     }
 
-    /// Follows redirects by hand: the token is for the interface alone.
+    /// Follows redirects manually: the token is only for the API.
     async fn get(&self, url: &str, accept: &str) -> Result<Answer, ReleaseError> {
         let http = client(&self.http)?;
         let mut url = url.to_owned();
@@ -227,7 +227,7 @@ fn choose(names: &[&str], platform: &str, architecture: &str) -> Option<usize> {
         .or_else(|| matches!(names, [only] if neutral(only)).then_some(0))
 }
 
-/// node's words for systems and processors.
+/// Node's names for systems and processors.
 fn platform() -> &'static str {
     match std::env::consts::OS {
         "macos" => "darwin",

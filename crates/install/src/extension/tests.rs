@@ -149,7 +149,7 @@ async fn an_extension_is_installed_updated_renamed_and_removed() {
     assert_eq!(error, "Extension \"tool\" is already installed. Please uninstall it first.");
     drop(again);
 
-    // A newer version without anything new to agree to.
+    // A newer version without changes that need consent.
     world.source("1.1.0", &json!({"settings": settings()}));
     world.put("src/run.sh", "echo 2");
     let Ok(UpdateState::Available(newer)) = check(one, &world.places, &world.outside()).await else {

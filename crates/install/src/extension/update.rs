@@ -21,7 +21,7 @@ pub enum UpdateState {
     Never(&'static str),
 }
 
-/// Looks for a newer version, at its new place first if it has moved.
+/// Looks for a newer version, at its new source first if it has moved.
 pub async fn check(
     extension: &Installed,
     places: &ExtensionPaths,

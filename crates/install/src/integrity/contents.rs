@@ -11,7 +11,7 @@ use pollux_extend::extension::METADATA;
 use ring::digest;
 use serde_json::{Value, json};
 
-/// Files that are kept apart; all others are one hash together.
+/// Files that are hashed separately; all others share one hash.
 const MAX_LISTED: usize = 500;
 /// Limit of names in a description of changes.
 const MAX_TOLD: usize = 5;
@@ -60,7 +60,7 @@ impl Changes {
         self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 
-    /// In a few words: how many of which kind, and the first names.
+    /// A short description: the counts per kind, and the first names.
     pub fn summary(&self) -> String {
         let kinds = [("changed", &self.changed), ("added", &self.added), ("removed", &self.removed)];
         let told = kinds.into_iter().filter(|(_, names)| !names.is_empty()).map(|(word, names)| {

@@ -77,7 +77,7 @@ impl SigningKey {
 pub(super) struct Keys<'a> {
     file: PathBuf,
     store: Option<&'a CredentialStore>,
-    /// Asked once: a keychain that does not answer costs seconds.
+    /// Queried once: a keychain that does not respond costs seconds.
     in_keychain: RefCell<Option<Result<Option<Secret>, FileReason>>>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Keys<'a> {
         Ok(found.map(|secret| secret.map(|secret| SigningKey { place, secret })))
     }
 
-    /// All keys that can be reached, the first one first; those that are missing are made.
+    /// All available keys in order; missing ones are created.
     pub(super) fn to_sign_with(&self) -> Result<Vec<SigningKey>, IntegrityError> {
         let mut keys = Vec::with_capacity(2);
         let in_keychain = match self.in_keychain() {
@@ -126,7 +126,7 @@ impl<'a> Keys<'a> {
     fn new_in_keychain(&self) -> Result<Option<Secret>, IntegrityError> {
         let Some(store) = self.store else { return Ok(None) };
         let _lock = FileLock::acquire(&self.file)?;
-        // Another process may have made one while this one waited for the lock.
+        // Another process may have created one while this one waited for the lock.
         let mut found = self.ask_keychain();
         if let Ok(None) = found {
             let key = new_key()?;

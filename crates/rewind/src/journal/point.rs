@@ -22,7 +22,7 @@ pub enum ChangeScope {
 }
 
 impl ChangeScope {
-    /// The reach of a call; `read_only` when its command is known to change nothing.
+    /// The scope of a call; `read_only` when its command is known to change nothing.
     pub fn of(effect: &Effect, read_only: bool) -> Self {
         match effect {
             Effect::Edit(path) => Self::File(path.clone()),

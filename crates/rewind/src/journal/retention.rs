@@ -19,7 +19,7 @@ pub enum PruneOutcome {
     InUse,
 }
 
-/// Removes the journals of sessions that are gone, and contents that no journal needs.
+/// Deletes the journals of removed sessions, and contents that no journal references.
 pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<PruneOutcome> {
     let sessions = store.join("sessions");
     if !sessions.exists() {

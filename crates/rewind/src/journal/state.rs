@@ -57,7 +57,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes down changes; calls that are still open go on from them.
+    /// Records changes; open calls continue from them.
     pub(super) fn record(&mut self, call: &str, unsure: bool, changes: Vec<Change>) -> Result<(), LogError> {
         for files in self.open.iter_mut().filter_map(|open| open.files.as_mut()) {
             for change in &changes {

@@ -129,7 +129,7 @@ fn a_linked_extension_is_used_in_place_and_a_bare_link_is_refused() {
         &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),
     );
     std::os::unix::fs::symlink(scene.path("src/mine"), scene.path("home/sneaky")).unwrap();
-    // A project's word about a link does not count.
+    // A project's claim about a link does not count.
     scene.file(
         &format!("work/.gemini/extensions/p/{METADATA}"),
         &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),

@@ -65,7 +65,7 @@ impl Tripwire {
         result
     }
 
-    /// Whatever was unpacked is harmless, also when it was refused in the end.
+    /// Everything unpacked is harmless, even if the archive was refused in the end.
     fn check_inside(&self, complete: bool) {
         let root = self.into().canonicalize().unwrap();
         let mut left = vec![root.clone()];

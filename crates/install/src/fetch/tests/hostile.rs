@@ -68,7 +68,7 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     }
     let said = remote.refusal().await;
     assert!(said.ends_with("it contains more than 3 files"), "{said}");
-    // Noise does not shrink on the way, and the fetch itself is too much.
+    // Random data does not compress, and the fetch itself is too large.
     let mut state = 1_u64;
     let mut random = || {
         state ^= state << 13;
@@ -119,7 +119,7 @@ async fn nothing_that_a_repository_or_the_users_configuration_names_is_run() {
     let tool = home.join("tool");
     executable(&tool, &format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", trace.display()));
     let tool = tool.display();
-    // The repository asks for filters that the user has for others, brings a submodule and hooks along.
+    // The repository requests filters of the user and contains a submodule and hooks.
     write(&remote.folder().join(".gitattributes"), "* filter=crypt diff=crypt merge=crypt\n");
     let submodule = format!("[submodule \"s\"]\n\tpath = s\n\turl = ext::sh -c {tool}\n\tupdate = !{tool}\n");
     write(&remote.folder().join(".gitmodules"), &submodule);
@@ -218,7 +218,7 @@ fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     assert!(!home.path().join("no").exists());
 }
 
-/// A place in the target that is a link already is an obstacle, not a way.
+/// An existing link in the target is an obstacle and is not followed.
 #[test]
 fn a_copy_does_not_follow_links_in_the_target() {
     let home = tempfile::tempdir().unwrap();
