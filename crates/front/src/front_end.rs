@@ -6,11 +6,12 @@ use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::panel::Panel;
 use pollux_host::{Conversation, Loaded, Prepared, Said};
 use pollux_output::Console;
 use pollux_tui::app::Facts;
 use pollux_tui::theme::Theme;
-use pollux_tui::transcript::{Item, Panel};
+use pollux_tui::transcript::Item;
 
 use super::choice::{Choice, Chosen, ListEvent};
 use super::input::Input;

@@ -15,16 +15,16 @@ use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, plain, visible};
 use pollux_host::{Prepared, Said, VERSION};
 use pollux_output::Console;
-use pollux_tui::places::Places;
 
 use self::keyboard::Keyboard;
 use super::choice::{Choice, ListEvent};
 use super::front_end::{FrontEnd, Pending};
 use super::input::Input;
-use crate::presentation::places;
+use crate::presentation::path_display;
 
 pub(super) struct Lines {
     console: Console,
@@ -37,7 +37,7 @@ pub(super) struct Lines {
     /// The list that is put next.
     presented: Option<Choice>,
     /// Where paths are seen from.
-    places: Places,
+    paths: PathDisplay,
     /// The sandbox in force.
     sandbox: String,
     /// The model's answer has begun.
@@ -55,7 +55,7 @@ impl Lines {
             later,
             leaving: false,
             presented: None,
-            places: Places::default(),
+            paths: PathDisplay::default(),
             sandbox: String::new(),
             speaking: false,
         })
@@ -86,7 +86,7 @@ impl FrontEnd for Lines {
     }
 
     fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode) {
-        self.places = places(turn.loaded);
+        self.paths = path_display(turn.loaded);
         self.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
         let mode = self.mode(mode);
         self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
@@ -116,7 +116,7 @@ impl FrontEnd for Lines {
                 let line = self.mode(*mode);
                 self.console.note(&line);
             }
-            Event::CallFinished(report) => self.console.note(&words::call(report, &self.places)),
+            Event::CallFinished(report) => self.console.note(&words::call(report, &self.paths)),
             Event::Compressed(done) => {
                 self.console.note(&words::compressed(done.tokens_before, done.tokens_after, done.status));
             }

@@ -17,11 +17,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pollux_domain::event::Event;
+use pollux_domain::path_display::PathDisplay;
 use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts, Footer, Settings};
 use pollux_tui::composer::{Item as Suggestion, Wanted};
 use pollux_tui::dialog::{Entry, Picker};
-use pollux_tui::places::Places;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
@@ -98,7 +98,7 @@ enum Message {
     ShellEnded(Option<String>),
     Footer(Box<Footer>),
     /// Where paths are seen from.
-    Places(Box<Places>),
+    Paths(Box<PathDisplay>),
     /// What a conversation can use.
     Facts(Box<Facts>),
     /// How everything looks and behaves from now on.

@@ -10,6 +10,7 @@ mod questions;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use ratatui::text::Line;
 
 pub use entry::Entry;
@@ -17,7 +18,6 @@ pub use picker::{LEFT, Manner, Picker, RESET, RIGHT, Row, TAB};
 
 use self::approval::Approval;
 use self::questions::Questions;
-use crate::places::Places;
 use crate::theme::Theme;
 
 /// The room that a dialog has.
@@ -60,12 +60,12 @@ pub enum Verdict {
 
 impl Dialog {
     /// The question of a call.
-    pub fn approval(request: &ApprovalRequest, places: &Places) -> Self {
+    pub fn approval(request: &ApprovalRequest, paths: &PathDisplay) -> Self {
         match &request.subject {
             Subject::Questions(questions) => {
                 Self::Questions(Box::new(Questions::new(request.call.clone(), questions.clone())))
             }
-            _ => Self::Approval(Box::new(Approval::new(request.clone(), places.clone()))),
+            _ => Self::Approval(Box::new(Approval::new(request.clone(), paths.clone()))),
         }
     }
 

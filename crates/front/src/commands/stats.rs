@@ -5,9 +5,10 @@ mod prices;
 use std::time::Duration;
 
 use pollux_domain::model::Usage;
+use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::terminal_text::one_line;
 use pollux_output::{ApiCounts, Stats, millis};
-use pollux_tui::transcript::{Item, Panel, PanelRow};
+use pollux_tui::transcript::Item;
 
 use crate::Front;
 

@@ -1,8 +1,8 @@
 //! Asking a person about a call, in lines.
 
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::visible;
-use pollux_tui::places::Places;
 use serde_json::Value;
 
 use super::{Lines, show};
@@ -19,7 +19,7 @@ impl Lines {
         if let Subject::Questions(questions) = &request.subject {
             return self.put(questions).await;
         }
-        show(&format!("\n{}\n", described(request, &self.places)));
+        show(&format!("\n{}\n", described(request, &self.paths)));
         if let Some(destroys) = &request.destroys {
             show(&format!("Warning: {}\n", visible(destroys)));
         }
@@ -131,16 +131,16 @@ fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
     offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
 }
 
-fn described(request: &ApprovalRequest, places: &Places) -> String {
+fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
     let text = match &request.subject {
         Subject::Edit { path, diff } => {
             let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
             let asked = request.args.get("file_path").and_then(Value::as_str);
-            let path = places.linked(asked, path);
+            let path = paths.linked(asked, path);
             format!("{} wants to change {path}\n{}", request.display_name, change.trim_end())
         }
         Subject::Command { command, directory } => {
-            format!("{} wants to run, in {}:\n  {command}", request.display_name, places.folder(directory))
+            format!("{} wants to run, in {}:\n  {command}", request.display_name, paths.folder(directory))
         }
         Subject::Fetch(urls) => format!("{} wants to fetch:\n  {}", request.display_name, urls.join("\n  ")),
         Subject::Server { server, tool } => {
@@ -148,7 +148,7 @@ fn described(request: &ApprovalRequest, places: &Places) -> String {
             format!("The server {server} wants to run {tool} with {args}")
         }
         Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
-        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", places.shown(path)),
+        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", paths.shown(path)),
         Subject::Questions(_) => String::new(),
         Subject::Other(text) => {
             let args = Value::Object(request.args.clone());

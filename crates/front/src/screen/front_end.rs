@@ -6,12 +6,13 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::panel::Panel;
 use pollux_host::{Conversation, Loaded, Prepared, Said};
 use pollux_output::Console;
 use pollux_tui::app::Facts;
 use pollux_tui::dialog::{Entry, Picker, Row};
 use pollux_tui::theme::Theme;
-use pollux_tui::transcript::{Item, Panel};
+use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
 use super::look::{footer, settings};
@@ -19,7 +20,7 @@ use super::{Desk, IN_ORDER, Message, PROMPTLY, Screen, WAITING};
 use crate::choice::{Choice, ListEvent};
 use crate::front_end::{FrontEnd, Pending};
 use crate::input::Input;
-use crate::presentation::places;
+use crate::presentation::path_display;
 
 impl FrontEnd for Screen {
     fn is_screen(&self) -> bool {
@@ -32,7 +33,7 @@ impl FrontEnd for Screen {
 
     fn greet(&mut self, turn: &Prepared<'_>, _mode: ApprovalMode) {
         self.confined(turn, &turn.loaded.groups.model.name);
-        self.tell(Message::Places(Box::new(places(turn.loaded))));
+        self.tell(Message::Paths(Box::new(path_display(turn.loaded))));
         let auth = turn.credentials.auth_type.as_deref();
         let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
         self.tell(Message::SignedIn(sign_in.unwrap_or_default()));

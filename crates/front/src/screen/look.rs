@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::themes::chosen_theme;
 use super::watch::Manner;
-use crate::presentation::places;
+use crate::presentation::path_display;
 
 /// Lines of a tool's output that are shown.
 const BOX_LINES: usize = 15;
@@ -28,7 +28,7 @@ pub(crate) fn first_look(loaded: &Loaded, mode: ApprovalMode) -> App {
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
     let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
     let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name, None), mode);
-    app.set_places(places(loaded));
+    app.set_paths(path_display(loaded));
     app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
     if marks_pastes(&loaded.env) {
         app.set_paste_safe();

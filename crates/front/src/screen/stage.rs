@@ -248,7 +248,7 @@ impl Stage {
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
             Message::Footer(footer) => self.app.footer = *footer,
             Message::Facts(facts) => self.app.facts = *facts,
-            Message::Places(places) => self.app.set_places(*places),
+            Message::Paths(paths) => self.app.set_paths(*paths),
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),

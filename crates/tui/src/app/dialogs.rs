@@ -104,7 +104,7 @@ impl App {
     /// A call waits for an answer.
     pub(super) fn ask(&mut self, request: &Arc<ApprovalRequest>) {
         self.questions.requests.push(Arc::clone(request));
-        self.questions.standing.push_back(Dialog::approval(request, &self.places).into());
+        self.questions.standing.push_back(Dialog::approval(request, &self.paths).into());
         // A question of a call is asked before a list that somebody opened.
         self.questions.standing.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
         self.count_calls();

@@ -74,7 +74,7 @@ pub struct Picker {
     /// What the keys do, if not in the usual words.
     hint: Option<String>,
     manner: Manner,
-    /// Rows that match what is searched, as places in `rows`.
+    /// Rows that match what is searched, as indexes into `rows`.
     found: Vec<usize>,
     marked: usize,
     /// The program said which row is marked.
@@ -205,7 +205,7 @@ impl Picker {
         if verdict != Verdict::Open {
             return verdict;
         }
-        // The program may know other places where the words are.
+        // The program may find the words elsewhere.
         if self.searched != searched && self.found.is_empty() {
             return Verdict::Searched(self.searched.clone());
         }

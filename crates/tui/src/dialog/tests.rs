@@ -23,7 +23,7 @@ fn offers() -> Vec<Offer> {
 }
 
 fn asked(request: &ApprovalRequest) -> Dialog {
-    Dialog::approval(request, &Places::default())
+    Dialog::approval(request, &PathDisplay::default())
 }
 
 fn command(command: &str) -> ApprovalRequest {
