@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_config::settings::Settings;
 use pollux_domain::failure::Colour;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::time::SystemClock;
@@ -67,12 +68,17 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
     console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
-/// Where paths are seen from.
-pub(crate) fn path_display(loaded: &Loaded) -> PathDisplay {
+/// How paths are displayed in this project.
+pub fn path_display(loaded: &Loaded) -> PathDisplay {
     let root = loaded.project.root();
     let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
     let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
     PathDisplay { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+}
+
+/// Whether a setting is true.
+pub fn is_on(settings: &Settings, key: &str) -> bool {
+    settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::visible;
 use serde_json::Value;
 
-use super::{Lines, show};
+use super::Lines;
 
 /// Most characters of a diff, a plan or a command that are shown at once.
 const SHOWN: usize = 20_000;
@@ -19,22 +19,22 @@ impl Lines {
         if let Subject::Questions(questions) = &request.subject {
             return self.put(questions).await;
         }
-        show(&format!("\n{}\n", described(request, &self.paths)));
+        self.show(&format!("\n{}\n", described(request, &self.printer.paths)));
         if let Some(destroys) = &request.destroys {
-            show(&format!("Warning: {}\n", visible(destroys)));
+            self.show(&format!("Warning: {}\n", visible(destroys)));
         }
         let mut offers: Vec<&Offer> =
             request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
         offers.sort_by_key(|offer| offer.outcome.digit());
         for offer in &offers {
-            show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
+            self.show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
         }
         loop {
-            show("Answer (number, or ? for the reason): ");
+            self.show("Answer (number, or ? for the reason): ");
             let Some(line) = self.keyboard.line().await else { return Answer::Cancel };
             let word = line.trim();
             if word == "?" {
-                show(&reasons(request));
+                self.show(&reasons(request));
                 continue;
             }
             let number = word.parse::<usize>().ok();
@@ -48,7 +48,7 @@ impl Lines {
                     return Answer::Refuse(word.to_owned());
                 }
                 (None, _) => {
-                    show("Answer with a number, yes, no, or in a few words what to do instead.\n");
+                    self.show("Answer with a number, yes, no, or in a few words what to do instead.\n");
                     continue;
                 }
             };
@@ -64,7 +64,7 @@ impl Lines {
             Outcome::SessionServer => Answer::SessionServer,
             Outcome::Saved => Answer::Saved,
             Outcome::Edit => {
-                show("Command instead: ");
+                self.show("Command instead: ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => {
                         let mut args = request.args.clone();
@@ -75,7 +75,7 @@ impl Lines {
                 }
             }
             Outcome::Refuse => {
-                show("What should be done instead (empty: stop here): ");
+                self.show("What should be done instead (empty: stop here): ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
                     _ => Answer::Cancel,
@@ -98,16 +98,16 @@ impl Lines {
     }
 
     async fn put_one(&mut self, question: &Question) -> Option<String> {
-        show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
+        self.show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
         let (options, several) = match &question.form {
             QuestionForm::Choice { options, several } => (options.as_slice(), *several),
             QuestionForm::Text { .. } | QuestionForm::YesNo => (&[][..], false),
         };
         for (number, option) in options.iter().enumerate() {
             let (label, description) = (visible(&option.label), visible(&option.description));
-            show(&format!("  {}. {label}: {description}\n", number + 1));
+            self.show(&format!("  {}. {label}: {description}\n", number + 1));
         }
-        show(match &question.form {
+        self.show(match &question.form {
             QuestionForm::Text { .. } => "Answer: ",
             QuestionForm::YesNo => "Answer (yes or no): ",
             QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",

@@ -12,7 +12,7 @@ use pollux_domain::approval::ApprovalRequest;
 use pollux_domain::id::CallId;
 
 use super::App;
-use crate::dialog::{Dialog, Entry, Picker};
+use crate::dialog::{Dialog, Picker, TextEntry};
 
 /// How long the keyboard must rest before a question that came by itself takes a key.
 pub const STILL: Duration = Duration::from_millis(700);
@@ -86,14 +86,14 @@ impl App {
     }
 
     /// A line to be typed. A list that stays waits behind it.
-    pub fn enter(&mut self, entry: Entry) {
+    pub fn enter(&mut self, entry: TextEntry) {
         self.questions
             .standing
             .retain(|standing| standing.dialog.call().is_some() || standing.dialog.stays());
         let place = self.questions.standing.iter().position(|standing| standing.dialog.call().is_none());
         self.questions
             .standing
-            .insert(place.unwrap_or(self.questions.standing.len()), Dialog::Entry(entry).into());
+            .insert(place.unwrap_or(self.questions.standing.len()), Dialog::TextEntry(entry).into());
     }
 
     /// Takes away what [`App::pick`] or [`App::enter`] opened.
