@@ -34,9 +34,9 @@ pub struct Excerpt {
 /// Why lines cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    #[error("`{path}` is no note")]
+    #[error("`{path}` is not a note")]
     NotANote { path: String },
-    #[error("there is no note `{path}`")]
+    #[error("note `{path}` not found")]
     NotFound { path: String },
     #[error("could not read `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -48,9 +48,9 @@ impl GetError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotANote { .. } => {
-                Some("notes are MEMORY.md, memory.md, what is below memory/, and agent/LEARNINGS.md")
+                Some("notes are MEMORY.md, memory.md, files under memory/, and agent/LEARNINGS.md")
             }
-            Self::NotFound { .. } => Some("`pollux memory search` finds the names of notes"),
+            Self::NotFound { .. } => Some("run `pollux memory search` to find a note's path"),
             Self::Unreadable { .. } => None,
             Self::Index(error) => error.hint(),
         }

@@ -161,7 +161,7 @@ pub enum LearningsError {
 impl LearningsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::File(_) => Some("check the permissions of the state directory and the space on its disk"),
+            Self::File(_) => Some("check the state directory's permissions and the free disk space"),
             Self::Lock(error) => error.hint(),
         }
     }

@@ -50,9 +50,9 @@ impl OwnedLockError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::TimedOut { .. } => {
-                Some("end the other process, or remove the lock file if none is running")
+                Some("stop the other process, or delete the lock file if no process is using it")
             }
-            Self::Unusable { .. } => Some("check that the folder can be written and the disk is not full"),
+            Self::Unusable { .. } => Some("check that the folder is writable and the disk is not full"),
         }
     }
 }

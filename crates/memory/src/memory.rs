@@ -92,7 +92,7 @@ impl Memory {
     /// The vector of a question, or why there is none.
     async fn vector_of(&self, query: &str) -> (Option<Vec<f32>>, Option<String>) {
         let Some(embedder) = &self.setup.embedder else {
-            return (None, Some("no embedding provider is set up; words only".to_owned()));
+            return (None, Some("no embedding provider configured".to_owned()));
         };
         if query.is_empty() {
             return (None, None);
@@ -104,7 +104,7 @@ impl Memory {
                 (vector.filter(|vector| vector.iter().all(|value| value.is_finite())), None)
             }
             Ok(Err(error)) => (None, Some(error.to_string())),
-            Err(_) => (None, Some(format!("no vector after {} s", QUERY_BUDGET.as_secs()))),
+            Err(_) => (None, Some(format!("no embedding after {} s", QUERY_BUDGET.as_secs()))),
         }
     }
 

@@ -335,7 +335,7 @@ impl Reader<'_> {
     }
 
     fn problem(&mut self, path: &str, wanted: &str) {
-        self.problems.push(format!("`memory.{path}` has to be {wanted}; the default is used"));
+        self.problems.push(format!("`memory.{path}` must be {wanted}; using the default"));
     }
 
     fn flag(&mut self, path: &str, place: &mut bool) {
@@ -373,7 +373,7 @@ impl Reader<'_> {
             .as_array()
             .map(|items| items.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>());
         if texts.is_none() {
-            self.problem(path, "a list of texts");
+            self.problem(path, "a list of strings");
         }
         texts
     }

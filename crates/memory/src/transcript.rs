@@ -41,7 +41,7 @@ impl TranscriptError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Folder(_) | Self::Write { .. } => {
-                Some("check the permissions of the state directory and the space on its disk")
+                Some("check the state directory's permissions and the free disk space")
             }
             Self::Lock(error) => error.hint(),
         }

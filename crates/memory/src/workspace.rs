@@ -105,9 +105,9 @@ pub(crate) fn registered(agent: &AgentDir) -> Vec<PathBuf> {
 /// Why a workspace cannot take over what another path had.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
-    #[error("`{}` is still there, so it was not moved", path.display())]
+    #[error("`{}` still exists, so its memory cannot be adopted", path.display())]
     StillThere { path: PathBuf },
-    #[error("nothing was remembered in `{}`", path.display())]
+    #[error("no memory found for `{}`", path.display())]
     Unknown { path: PathBuf },
     #[error(transparent)]
     File(#[from] FileError),
@@ -117,9 +117,9 @@ impl AdoptError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::StillThere { .. } => {
-                Some("only what a folder remembered that no longer exists can be adopted")
+                Some("only the memory of a folder that no longer exists can be adopted")
             }
-            Self::Unknown { .. } => Some("give the path that the folder had when its sessions were held"),
+            Self::Unknown { .. } => Some("use the path the folder had when its sessions ran"),
             Self::File(_) => None,
         }
     }

@@ -92,7 +92,7 @@ pub(crate) fn take_over(
         match claim(setup, &opened.connection, &from) {
             Ok(()) => {}
             Err(error @ IndexError::Damaged { .. }) => {
-                messages.push(format!("{error}; nothing was taken over from it"))
+                messages.push(format!("{error}; nothing was imported from it"))
             }
             Err(error) => return Err(error),
         }

@@ -128,7 +128,7 @@ impl Job {
         progress: &Progress<'_>,
     ) -> Result<Synced, IndexError> {
         let reason = if force {
-            Some("asked for".to_owned())
+            Some("requested".to_owned())
         } else {
             let writer = self.writer.locked();
             writer.outdated(&self.setup)
@@ -264,7 +264,7 @@ impl Job {
             }
             Err(error) => {
                 self.gave_up = true;
-                self.synced.warnings.push(format!("{error}; notes are found by their words until it works"));
+                self.synced.warnings.push(format!("{error}; using keyword search until it works"));
                 return files;
             }
         };
@@ -307,7 +307,7 @@ pub(crate) async fn vectors_of(
     if vectors.len() == texts.len() && vectors.iter().all(sound) {
         return Ok(vectors);
     }
-    let message = format!("{} answered with vectors that cannot be used", embedder.origin().model);
+    let message = format!("{} returned unusable embeddings", embedder.origin().model);
     Err(EmbedError { kind: EmbedErrorKind::Other, message })
 }
 

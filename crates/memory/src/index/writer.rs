@@ -62,7 +62,7 @@ impl Writer {
         let mut opened = match opened {
             Err(error @ IndexError::Damaged { .. }) => {
                 let aside = database::keep_aside(&path, setup.clock.now().millis())?;
-                messages.push(format!("{error}; it was kept as `{}` and is built anew", aside.display()));
+                messages.push(format!("{error}; it was moved to `{}` and is being rebuilt", aside.display()));
                 database::open_to_write(&path, vectors)?
             }
             other => other?,

@@ -166,8 +166,9 @@ impl Open {
         let vector = vector.filter(|_| setup.settings.query.hybrid);
         let usable = vector.filter(|_| same_origin);
         if vector.is_some() && usable.is_none() {
-            answer.degraded =
-                Some("the index was made with another model; `pollux memory index` makes it anew".to_owned());
+            answer.degraded = Some(
+                "the index was built with another model; run `pollux memory index` to rebuild it".to_owned(),
+            );
         }
         let question = Question { setup, request, vector: usable, sources: sources(setup, request) };
         if answer.mode == SearchMode::Seed || !is_complete {
