@@ -76,12 +76,12 @@ pub enum StartError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(
-        "no local embedding model is installed; `pollux memory model install` gets one, or name its folder in \
+        "no local embedding model is installed; run `pollux memory model install`, or set the path of one in \
          `memory.local.modelPath`"
     )]
     NotInstalled,
     #[error(
-        "`memory.local.modelPath` is an address; download the model and name the folder (`pollux memory model install`)"
+        "`memory.local.modelPath` is a URL; download the model (`pollux memory model install`) and set its folder"
     )]
     PathIsAddress,
 }

@@ -44,13 +44,13 @@ pub enum ModelError {
     #[error("`{}` cannot be used: {reason}", path.display())]
     Content { path: PathBuf, reason: String },
     #[error(
-        "`{}` is not the file that was installed (SHA-256 {found} instead of {expected}); install the model again",
+        "`{}` has changed since it was installed (SHA-256 is {found}, expected {expected}); reinstall the model",
         path.display()
     )]
     Changed { path: PathBuf, expected: String, found: String },
-    #[error("the model holds neither a static table nor an encoder")]
+    #[error("the model has neither a static table nor an encoder")]
     NoTensors,
-    #[error("a thread that computed it ended early")]
+    #[error("a worker thread ended early")]
     Gone,
 }
 
@@ -181,7 +181,7 @@ impl Embedder for LocalModel {
             match tokio::time::timeout(limit, work).await {
                 Ok(Ok(Ok(vectors))) => Ok(vectors),
                 Ok(Ok(Err(error))) => Err(failed(EmbedErrorKind::Setup, name, &error.to_string())),
-                Ok(Err(_)) => Err(failed(EmbedErrorKind::Other, name, "its thread ended early")),
+                Ok(Err(_)) => Err(failed(EmbedErrorKind::Other, name, "its worker thread ended early")),
                 Err(_) => {
                     let reason = format!("it took longer than {} s", limit.as_secs());
                     Err(failed(EmbedErrorKind::Other, name, &reason))

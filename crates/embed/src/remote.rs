@@ -55,15 +55,15 @@ pub struct RemoteOptions {
 /// Why a remote model cannot even be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    #[error("there is no key for {provider} embeddings; set {variables}, or `memory.remote.apiKey`")]
+    #[error("no API key for {provider} embeddings; set {variables} or `memory.remote.apiKey`")]
     NoKey { provider: &'static str, variables: &'static str },
-    #[error("the address in `memory.remote.baseUrl` cannot be used; it has to look like `https://host/path`")]
+    #[error("invalid `memory.remote.baseUrl` (expected a URL such as `https://host/path`)")]
     BaseUrl,
-    #[error("`{name}` cannot be the name of an embedding model")]
+    #[error("invalid embedding model name `{name}`")]
     Model { name: String },
-    #[error("the key for {provider} embeddings has characters that no key has")]
+    #[error("invalid API key for {provider} embeddings: it contains invalid characters")]
     Key { provider: &'static str },
-    #[error("the header `{name}` of `memory.remote.headers` cannot be sent")]
+    #[error("invalid header `{name}` in `memory.remote.headers`")]
     Header { name: String },
 }
 
@@ -225,7 +225,7 @@ impl RemoteModel {
         let _permit = self.parallel.acquire().await;
         let sent = tokio::time::timeout(limit, self.post(&path, &body)).await;
         let bytes = sent.unwrap_or_else(|_| {
-            Err(Failure::network(format!("{} gave no answer for {} s", self.host, limit.as_secs())))
+            Err(Failure::network(format!("{} did not respond within {} s", self.host, limit.as_secs())))
         })?;
         let vectors = match self.protocol {
             Protocol::Gemini => gemini::vectors(&bytes),
@@ -239,7 +239,7 @@ impl RemoteModel {
         // Not `json`: reqwest would need a feature for it.
         let response = request.body(body.to_string()).send().await.map_err(|error| {
             let failure = pollux_net::transport::describe(&error);
-            let message = format!("{} cannot be reached: {}", self.host, failure.message);
+            let message = format!("could not reach {}: {}", self.host, failure.message);
             if failure.may_pass { Failure::network(message) } else { Failure::final_one(message) }
         })?;
         answer::read(response, self.clock.now().millis()).await

@@ -75,7 +75,7 @@ impl Wheel {
         let plain: Box<dyn Read> = match entry.method {
             CompressionMethod::STORE => Box::new(packed),
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed)),
-            other => return Err(bad(format!("`{}` is packed in the way {other:?}", entry.name))),
+            other => return Err(bad(format!("`{}` uses unsupported compression {other:?}", entry.name))),
         };
         // Compares length and checksum at the end.
         let mut reader = found.verifying_reader(plain).take(entry.size + 1);
