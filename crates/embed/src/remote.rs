@@ -1,4 +1,4 @@
-//! Models behind an address: the Gemini API, and every server that speaks OpenAI's `/embeddings`.
+//! Remote embedding models: the Gemini API, and servers with OpenAI's `/embeddings` protocol.
 
 mod answer;
 mod batch;
@@ -22,7 +22,7 @@ use answer::Failure;
 
 /// After the first attempt.
 const MAX_RETRIES: usize = 3;
-/// Requests on their way at once, whoever asks.
+/// Maximum number of concurrent requests.
 const MAX_PARALLEL: usize = 4;
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
 const DOCUMENT_LIMIT: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ pub struct RemoteOptions {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Why a remote model cannot even be asked.
+/// Why a remote model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     #[error("no API key for {provider} embeddings; set {variables} or `memory.remote.apiKey`")]
@@ -135,7 +135,7 @@ impl RemoteOptions {
     }
 }
 
-/// A model behind an address.
+/// A remote model.
 pub struct RemoteModel {
     protocol: Protocol,
     origin: Origin,
@@ -145,7 +145,7 @@ pub struct RemoteModel {
     /// The server's name for messages.
     host: String,
     headers: HeaderMap,
-    /// What no message may show.
+    /// Secrets to remove from messages.
     secrets: Vec<String>,
     dimensions: Option<u32>,
     backoff: Backoff,

@@ -1,4 +1,4 @@
-//! Reading lines of a note.
+//! Reads lines of a note.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::setup::Setup;
 use crate::source::Provenance;
 use crate::source::notes::{LEARNINGS, MAX_BYTES};
 
-/// As much is shown when nobody says how much.
+/// Default number of lines.
 const DEFAULT_LINES: usize = 120;
 const MAX_CHARS: usize = 12_000;
 
@@ -26,12 +26,12 @@ pub struct Excerpt {
     pub from: usize,
     pub lines: usize,
     pub total_lines: usize,
-    /// Where it goes on.
+    /// The next line, if there are more.
     pub next: Option<usize>,
     pub provenance: Provenance,
 }
 
-/// Why lines cannot be shown.
+/// Why a note cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
     #[error("`{path}` is not a note")]

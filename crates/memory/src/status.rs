@@ -1,4 +1,4 @@
-//! What the memory holds, and whether it is sound.
+//! Reports the contents and the health of the memory (`pollux memory status` and `doctor`).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const STALE: Duration = Duration::from_secs(600);
 pub struct Status {
     pub files: u64,
     pub chunks: u64,
-    /// Whether something is not in the index as it is now.
+    /// Whether the index is out of date.
     pub dirty: bool,
     /// Why everything has to be indexed again.
     pub outdated: Option<String>,
@@ -32,14 +32,14 @@ pub struct Status {
     pub index: String,
     pub index_bytes: u64,
     pub requested_provider: String,
-    /// Who made the vectors in the index.
+    /// The embedding model of the index.
     pub provider: Option<String>,
     pub model: Option<String>,
     pub sources: Vec<Source>,
     /// Files and chunks of each source.
     pub counts: Vec<(Source, u64, u64)>,
     pub cache_entries: u64,
-    /// Chunks that still lack their vectors.
+    /// Chunks without embeddings.
     pub pending: u64,
     pub dims: Option<usize>,
     /// Whether vectors have a table of their own.
@@ -73,7 +73,7 @@ impl Status {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Ok,
@@ -91,7 +91,7 @@ impl Level {
     }
 }
 
-/// Something that was looked at.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
@@ -119,7 +119,7 @@ impl Memory {
         .await
     }
 
-    /// Looks at everything that could be wrong. It changes nothing.
+    /// Runs all checks without changing anything.
     pub async fn doctor(&self) -> Vec<Finding> {
         let setup = self.shared_setup();
         let mut findings = blocking(move || Ok(folders(&setup))).await.unwrap_or_default();

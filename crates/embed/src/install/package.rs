@@ -1,4 +1,4 @@
-//! The ordinary package client: pip.
+//! Downloads packages with pip.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
-//! Taking a few files out of a wheel, which is a zip archive.
+//! Extracts files from a wheel, which is a zip archive.
 //!
-//! Only entries that are asked for are read, and they are written under names of ours: what an archive calls its
-//! entries never becomes a path.
+//! Only requested entries are read, and they are written under our own names: archive
+//! entry names never become paths.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What an index was made with. Another identity means that it is made again.
+//! Identifies the model and chunking an index was built with; a change requires a rebuild.
 
 use pollux_domain::JsonObject;
 use pollux_domain::embedding::Origin;
