@@ -443,9 +443,9 @@ fn settings_row(key: &Key) -> String {
     let mut about = cell(key.about);
     about.push_str(match key.merge {
         Merge::Replace => "",
-        Merge::Concat | Merge::Union => ". Layers add up",
-        Merge::Shallow => ". Layers add up, entry by entry",
-        Merge::Intersect => ". Layers narrow it",
+        Merge::Concat | Merge::Union => ". Merged across layers",
+        Merge::Shallow => ". Merged across layers, entry by entry",
+        Merge::Intersect => ". Intersected across layers",
     });
     let path =
         if IN_EFFECT.contains(&key.path) { format!("**`{}`**", key.path) } else { format!("`{}`", key.path) };
