@@ -45,6 +45,7 @@ const PAGES: &[(&str, &str)] = pages![
     "sessions.md",
     "settings.md",
     "skills.md",
+    "style.md",
     "telemetry.md",
     "terminal.md",
     "tools.md",
