@@ -7,7 +7,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::sync::Locked;
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
-use pollux_policy::always::{Definitions, Grant};
+use pollux_policy::always::{ApprovedDefinitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
 
@@ -19,7 +19,7 @@ pub(crate) struct Approvals {
     /// The sub-agent that calls; `None` for the main one.
     subagent: Option<String>,
     /// What servers' tools were like when a person allowed them.
-    pub(crate) agreed: Arc<Definitions>,
+    pub(crate) agreed: Arc<ApprovedDefinitions>,
 }
 
 struct State {
@@ -94,8 +94,8 @@ impl Approvals {
     }
 
     /// Puts an answer in force that is in a file as well.
-    pub(crate) fn allow_and_saved(&self, grant: &Grant, file: &Path) {
-        Arc::make_mut(&mut self.state().engine).allow_and_saved(grant, file.to_owned());
+    pub(crate) fn allow_saved(&self, grant: &Grant, file: &Path) {
+        Arc::make_mut(&mut self.state().engine).allow_saved(grant, file.to_owned());
     }
 
     /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
