@@ -124,7 +124,7 @@ fn a_home_is_no_workspace_for_a_sandbox() {
     };
     let asked = run(&["--sandbox"], &home.home());
     assert_eq!(asked.code, Some(44), "{}", asked.stderr);
-    assert!(asked.stderr.contains("holds the home directory"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("contains the home directory"), "{}", asked.stderr);
     let implied = run(&["-y"], &home.home());
     assert_eq!(implied.code, Some(0), "{}", implied.stderr);
     assert!(implied.stderr.contains("No sandbox: commands run directly"), "{}", implied.stderr);
