@@ -227,7 +227,7 @@ impl ExtensionSet {
     /// Whether a newer version exists; `false` if that cannot be determined.
     pub fn has_newer(&self, name: &str) -> bool {
         let Some(found) = self.own(name) else { return false };
-        let state = self.outside(async |places, outside| check(found, places, outside).await);
+        let state = self.with_network(async |places, outside| check(found, places, outside).await);
         matches!(state, Ok(Ok(UpdateState::Available(_))))
     }
 
@@ -320,7 +320,7 @@ impl ExtensionSet {
     }
 
     fn fetch(&self, metadata: Metadata, asking: &mut Prompter<'_>) -> Result<Staged, Failure> {
-        self.outside(async |places, outside| {
+        self.with_network(async |places, outside| {
             stage(metadata, places, outside, &mut |question| asking.agrees(question, true)).await
         })?
         .map_err(|error| refused(&error))
@@ -328,7 +328,7 @@ impl ExtensionSet {
 
     fn update_one(&mut self, found: &Installed, asking: &mut Prompter<'_>) -> Result<Updated, Failure> {
         let name = found.extension.name.clone();
-        let state = self.outside(async |places, outside| check(found, places, outside).await)?;
+        let state = self.with_network(async |places, outside| check(found, places, outside).await)?;
         let newer = match state.map_err(|error| refused(&error))? {
             UpdateState::Available(newer) => newer,
             UpdateState::UpToDate => return Ok(Updated::Not(None)),
@@ -397,7 +397,7 @@ impl ExtensionSet {
     }
 
     /// Runs work that may use git or the network; Ctrl+C cancels it and cleans up.
-    fn outside<T>(
+    fn with_network<T>(
         &self,
         work: impl AsyncFnOnce(&ExtensionPaths, &InstallServices<'_>) -> T,
     ) -> Result<T, Failure> {

@@ -34,15 +34,15 @@ impl Conversation {
     pub fn offers(&self, loaded: &Loaded) -> Offers {
         let named = if mcp::any(loaded) { mcp::named(loaded) } else { Vec::new() };
         Offers {
-            workspace: Some(Arc::clone(&self.outside.workspace)),
+            workspace: Some(Arc::clone(&self.services.workspace)),
             commands: custom_commands::places(loaded),
-            skills: self.outside.skills.clone(),
-            servers: self.outside.servers.clone(),
+            skills: self.services.skills.clone(),
+            servers: self.services.servers.clone(),
             server_names: named.into_iter().map(|server| server.name).collect(),
             agents: Arc::clone(agents::of(loaded)),
             extensions: extensions::names(loaded),
             models: models(loaded),
-            checkpoints: self.keeper.shadow().map(|shadow| shadow.folder().to_path_buf()),
+            checkpoints: self.change_recorder.shadow().map(|shadow| shadow.folder().to_path_buf()),
         }
     }
 }

@@ -15,10 +15,10 @@ use pollux_domain::tool::Effect;
 use pollux_rewind::{Applied, ChangeScope, Conflicts, Journal, Plan, Point};
 use tokio::task::spawn_blocking;
 
-use super::Shadow;
+use super::CheckpointStore;
 
 /// The change recorder of one session.
-pub(crate) struct Keeper {
+pub(crate) struct ChangeRecorder {
     journal: Arc<LateJournal>,
     /// Whether to snapshot the whole workspace around shell commands.
     shell_commands: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
     begun: Mutex<HashSet<String>>,
     /// A failure is reported once.
     told: AtomicBool,
-    shadow: Option<Shadow>,
+    shadow: Option<CheckpointStore>,
 }
 
 /// A journal that is opened on first use.
@@ -40,14 +40,14 @@ struct LateJournal {
     prompts: Mutex<Vec<String>>,
 }
 
-impl Keeper {
+impl ChangeRecorder {
     /// Creates a recorder; if disabled by settings, it only makes checkpoints.
     pub(crate) fn new(
         home: &Home,
         project: &Project,
         session: &SessionId,
         settings: &Rewind,
-        shadow: Option<Shadow>,
+        shadow: Option<CheckpointStore>,
     ) -> Self {
         let journal = LateJournal {
             home: home.clone(),
@@ -66,7 +66,7 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn shadow(&self) -> Option<&Shadow> {
+    pub(crate) fn shadow(&self) -> Option<&CheckpointStore> {
         self.shadow.as_ref()
     }
 
@@ -111,7 +111,7 @@ impl Keeper {
     }
 }
 
-impl Changes for Keeper {
+impl Changes for ChangeRecorder {
     fn prompt(&self, message: &str) {
         self.journal.prompts.locked().push(message.to_owned());
     }

@@ -17,7 +17,7 @@ use super::prompt::{self, Expanded};
 use super::{Loaded, agents, mcp, skills, workspace};
 
 /// The services that a conversation uses.
-pub struct Outside {
+pub struct Services {
     pub workspace: Arc<Workspace>,
     pub background: Arc<Background>,
     /// They connect in the background.
@@ -32,7 +32,7 @@ pub struct Outside {
     pub(crate) unused: Vec<String>,
 }
 
-impl Outside {
+impl Services {
     pub(crate) fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
         let workspace = Arc::new(workspace::workspace(loaded)?);
         let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
