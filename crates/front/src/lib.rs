@@ -397,7 +397,7 @@ impl Front<'_, '_> {
         match wanted.parse::<ApprovalMode>() {
             Err(error) => self.ui.note(&error.to_string()),
             Ok(ApprovalMode::Yolo) if self.turn.loaded.groups.security.disable_yolo => {
-                self.ui.note("Mode yolo is forbidden by `security.disableYoloMode`.");
+                self.ui.note("Yolo mode is disabled by `security.disableYoloMode`.");
             }
             Ok(mode) if mode == self.mode => self.ui.note(&format!("Mode {mode}")),
             Ok(mode) => {

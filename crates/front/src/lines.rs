@@ -78,7 +78,7 @@ impl FrontEnd for Lines {
         self.printer.paths = path_display(turn.loaded);
         self.printer.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
         let mode = self.printer.mode(mode);
-        self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
+        self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit exits."));
     }
 
     fn event(&mut self, event: &Event) {

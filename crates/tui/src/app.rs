@@ -465,7 +465,7 @@ impl App {
                 self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
             }
             Event::ApprovalWanted(request) => {
-                let line = format!("{} waits for an answer", one_line(&request.display_name));
+                let line = format!("{} needs approval", one_line(&request.display_name));
                 self.window.attention = Some(("Action required".to_owned(), line));
                 self.ask(request);
             }

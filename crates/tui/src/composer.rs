@@ -107,7 +107,7 @@ impl Toast {
             Self::MoveToPaste => "Move the cursor to a placeholder to expand it.".to_owned(),
             Self::EditorKey => format!("Use {} to open the external editor.", keys.key(Command::OpenEditor)),
             Self::PasteTooLong => {
-                "That is too long for a prompt; save it as a file and write @path.".to_owned()
+                "Too long for a prompt; save it to a file and use @path.".to_owned()
             }
         }
     }

@@ -39,7 +39,7 @@ impl Terminal {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(io::Error::new(
                 io::ErrorKind::NotConnected,
-                "standard input and output are no terminal",
+                "stdin and stdout are not a terminal",
             ));
         }
         give_back_on_panic();

@@ -146,7 +146,7 @@ impl Transcript {
             Event::AttemptDiscarded(discarded) => {
                 self.end_answer();
                 if discarded.text_was_shown {
-                    self.push(Item::warning("The answer above is replaced; the model is asked again."));
+                    self.push(Item::warning("Answer discarded; retrying."));
                 }
             }
             Event::CallRequested(request) => {
@@ -334,10 +334,10 @@ fn compressed(before: u64, after: u64, status: CompressionStatus) -> Item {
         }
         CompressionStatus::Nothing => Item::info("Nothing to compress."),
         CompressionStatus::Inflated => {
-            Item::warning("The summary would not have been shorter; the conversation stays as it is.")
+            Item::warning("The summary would not be shorter; conversation unchanged.")
         }
         CompressionStatus::Failed | CompressionStatus::EmptySummary => {
-            Item::warning("The conversation could not be summarised and stays as it is.")
+            Item::warning("Compression failed; conversation unchanged.")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing from a list, in lines.
+//! Lists in plain lines.
 
 use pollux_domain::terminal_text::visible;
 
@@ -6,11 +6,11 @@ use super::Lines;
 use super::printer::LineOutput;
 use crate::choice::{Choice, ChoiceRow, Chosen, ListKey};
 
-/// Rows that are shown at once; words find the others.
+/// Rows that are shown at once; a search finds the others.
 const SHOWN: usize = 50;
 
 impl Lines {
-    /// Puts the list that was presented.
+    /// Shows the presented list and reads the choice.
     pub(super) async fn put_presented(&mut self) -> Option<Chosen> {
         let choice = self.presented.take()?;
         let mut rows: Vec<&ChoiceRow> = choice.rows.iter().collect();
@@ -75,7 +75,7 @@ fn question(choice: &Choice, rows: &[&ChoiceRow]) -> String {
     let letters = choice.actions.iter().map(|action| format!(", {}: {}", typed(action.key), action.about));
     let more = if rows.iter().any(|row| !row.preview.is_empty()) { ", ? and a number: more" } else { "" };
     let words = if choice.options.numbered { "" } else { ", words: search" };
-    format!("Answer (number, empty: none{words}{more}{}): ", letters.collect::<String>())
+    format!("Answer (number, empty to cancel{words}{more}{}): ", letters.collect::<String>())
 }
 
 /// The word that stands for a key in plain lines.
@@ -97,7 +97,7 @@ fn split(answer: &str) -> (&str, Option<usize>) {
     (word.trim(), number)
 }
 
-/// Every word must be somewhere in the row.
+/// The rows that contain every word.
 fn found<'a>(choice: &'a Choice, words: &str) -> Vec<&'a ChoiceRow> {
     let words: Vec<String> = words.to_lowercase().split_whitespace().map(str::to_owned).collect();
     let fits = |row: &&ChoiceRow| {

@@ -61,7 +61,7 @@ impl Header {
 
     fn tips(&self) -> Vec<String> {
         let mut tips = vec![
-            "Ask a question, or say what is to be done; @ names files, ! runs a command.".to_owned(),
+            "Ask a question or describe a task. @ adds files, ! runs a shell command.".to_owned(),
             "/help lists what else there is.".to_owned(),
         ];
         if !self.has_context {

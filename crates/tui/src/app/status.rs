@@ -102,7 +102,7 @@ impl Status {
         let what = match (&self.waiting, &self.hook, doing) {
             (Some((why, until)), _, _) => {
                 let left = until.saturating_duration_since(now).as_secs();
-                format!("Waiting: {why}, next try in {left}s")
+                format!("Waiting: {why}, retrying in {left}s")
             }
             (None, Some(hook), _) => format!("Executing Hook: {hook}"),
             (None, None, Some(doing)) => doing.to_owned(),

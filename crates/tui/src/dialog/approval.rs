@@ -180,7 +180,7 @@ impl Approval {
         match &self.instead {
             Some(text) => {
                 let asked =
-                    Span::styled("What should be done instead? (Enter alone: stop here) ", room.theme.text());
+                    Span::styled("What to do instead? (empty to cancel) ", room.theme.text());
                 let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
                 tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
             }
@@ -249,8 +249,8 @@ impl Approval {
                     one_line(server)
                 )
             }
-            Subject::EnterPlan { .. } => "Make a plan first?".to_owned(),
-            Subject::Plan { .. } => "Carry this plan out?".to_owned(),
+            Subject::EnterPlan { .. } => "Enter plan mode?".to_owned(),
+            Subject::Plan { .. } => "Execute this plan?".to_owned(),
             Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => {
                 "Do you want to proceed?".to_owned()
             }
@@ -314,7 +314,7 @@ fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room
     let arguments = || serde_json::to_string_pretty(&Value::Object(request.args.clone())).unwrap_or_default();
     match &request.subject {
         Subject::Edit { diff: Some(change), .. } => diff::render(change, room.width, room.theme),
-        Subject::Edit { diff: None, .. } => plain("(the change could not be computed)"),
+        Subject::Edit { diff: None, .. } => plain("(diff unavailable)"),
         Subject::Command { command, directory } => {
             let written = code::highlight("bash", &visible(command), room.theme);
             let mut lines: Vec<Line<'static>> =

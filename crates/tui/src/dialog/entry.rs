@@ -54,7 +54,7 @@ impl TextEntry {
         let spans =
             [Span::styled("> ", room.theme.accent()), Span::styled(format!("{shown}▏"), room.theme.text())];
         lines.extend(wrap(&spans, room.width, &Margin::default()));
-        lines.push(Line::from(Span::styled("Enter takes it · Esc leaves", room.theme.secondary())));
+        lines.push(Line::from(Span::styled("Enter to confirm · Esc to cancel", room.theme.secondary())));
         lines
     }
 }

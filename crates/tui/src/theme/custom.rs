@@ -16,7 +16,7 @@ pub enum ThemeProblem {
     #[error("the theme `{name}` must be an object with `name` and `type: \"custom\"`")]
     Shape { name: String },
     #[error(
-        "the theme `{name}` has `{value}` for `{key}`, which is no colour; write `#rrggbb` or a name such as `teal`"
+        "the theme `{name}` has an invalid colour `{value}` for `{key}`; use `#rrggbb` or a name such as `teal`"
     )]
     Colour { name: String, key: &'static str, value: String },
 }

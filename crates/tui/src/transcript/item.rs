@@ -104,12 +104,12 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
         TurnEnd::Finished(_) => return None,
         TurnEnd::Cancelled => Item::info("Request cancelled."),
         TurnEnd::TurnLimit => {
-            Item::warning("The limit of turns for this session is reached (`model.maxSessionTurns`).")
+            Item::warning("Turn limit reached (`model.maxSessionTurns`).")
         }
-        TurnEnd::Loop(what) => Item::warning(format!("The model repeated itself and was stopped: {what}")),
+        TurnEnd::Loop(what) => Item::warning(format!("Loop detected: {what}")),
         TurnEnd::InvalidReply { message, .. } => Item::error(message),
         TurnEnd::Overflow { estimated, remaining } => Item::error(format!(
-            "The next request would take about {estimated} tokens, and {remaining} are left. /compress makes room."
+            "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
         TurnEnd::Failed(error) => Item::error(error.to_string()),
         TurnEnd::FatalTool { message, .. } => Item::error(message),

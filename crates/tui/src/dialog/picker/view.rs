@@ -152,7 +152,7 @@ impl Picker {
         let confirmed = self
             .confirm
             .and_then(|letter| self.letters.iter().find(|known| known.letter == letter))
-            .map(|known| format!("Press {} again to {}; any other key keeps it.", known.letter, known.about));
+            .map(|known| format!("Press {} again to {}; any other key cancels.", known.letter, known.about));
         let style = if confirmed.is_some() { room.theme.warning() } else { room.theme.secondary() };
         let text = confirmed.or_else(|| self.hint.clone()).unwrap_or_else(|| self.usual_hint());
         wrap(&[Span::styled(text, style)], room.width, &Margin::default())
