@@ -74,12 +74,7 @@ fn an_edit_is_shown_as_a_diff_and_for_the_session_means_auto_edit() {
     let home = TestHome::new().file("a.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt"), write("b.txt"), reply().text("done")]);
     let mut terminal = at_terminal(&scene, &["-i", "edit them"]);
-    terminal
-        .expect("wants to edit")
-        .expect("-old")
-        .expect("+new")
-        .expect("mode auto_edit")
-        .expect("Answer");
+    terminal.expect("wants to edit").expect("-old").expect("+new").expect("mode auto_edit").expect("Answer");
     terminal
         .say("2")
         .expect("Mode auto_edit")

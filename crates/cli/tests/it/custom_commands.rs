@@ -257,12 +257,7 @@ fn a_folder_without_trust_has_no_commands() {
         .expect("User: ")
         .say("/c")
         .expect("Unknown command `/c`");
-    terminal
-        .expect("User: ")
-        .say("/mine")
-        .expect("Unknown command `/mine`")
-        .expect("User: ")
-        .say("/quit");
+    terminal.expect("User: ").say("/mine").expect("Unknown command `/mine`").expect("User: ").say("/quit");
     terminal.end();
     assert_eq!(scene.server.requests().len(), 0);
 }

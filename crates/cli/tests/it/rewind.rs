@@ -71,7 +71,12 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("bring back a.txt").expect("delete new").expect("1. Rewind conversation and revert");
-    terminal.expect("Answer").say("1").expect("as they were.").expect("Rewound to before:").expect("clean up");
+    terminal
+        .expect("Answer")
+        .say("1")
+        .expect("as they were.")
+        .expect("Rewound to before:")
+        .expect("clean up");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -214,12 +219,7 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
         .expect("User: ")
         .say("/chat resume nothing")
         .expect("No saved checkpoint found with tag: nothing.");
-    terminal
-        .expect("User: ")
-        .say("/chat resume my tag")
-        .expect("Resuming")
-        .expect("User: ")
-        .say("go on");
+    terminal.expect("User: ").say("/chat resume my tag").expect("Resuming").expect("User: ").say("go on");
     terminal.expect("again").expect("User: ").say("/chat delete my tag").expect("'my tag' has been deleted.");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -316,13 +316,7 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
         .expect("User: ");
     terminal.say("/restore nothing").expect("File not found: nothing.json").expect("User: ");
     terminal.say(&format!("/restore {name}")).expect("Restored project to the state before the tool call.");
-    terminal
-        .expect("wants to edit")
-        .expect("Answer")
-        .say("n")
-        .expect("instead")
-        .say("")
-        .expect("cancelled");
+    terminal.expect("wants to edit").expect("Answer").say("n").expect("instead").say("").expect("cancelled");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

@@ -71,12 +71,7 @@ fn commands_that_make_a_prompt_work_without_a_person() {
 fn a_plan_begins_in_plan_mode() {
     let scene = Scene::new([reply().text("planned")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal
-        .expect("User: ")
-        .say("/plan")
-        .expect("No plan yet.")
-        .expect("Mode plan")
-        .expect("User: ");
+    terminal.expect("User: ").say("/plan").expect("No plan yet.").expect("Mode plan").expect("User: ");
     terminal.say("/plan copy").expect("No plan yet.").expect("User: ");
     terminal.say("/plan a tree").expect("planned").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));

@@ -32,10 +32,12 @@ impl Front<'_, '_> {
                     "{what} sent to the terminal's clipboard ({size}). Some terminals ask or refuse."
                 ));
             }
-            None if draws => self.ui.error(&format!("{what} is too long for the terminal's clipboard ({size}).")),
-            None => {
-                self.ui.error("No clipboard available: no clipboard program found, and the terminal has none.")
+            None if draws => {
+                self.ui.error(&format!("{what} is too long for the terminal's clipboard ({size})."))
             }
+            None => self
+                .ui
+                .error("No clipboard available: no clipboard program found, and the terminal has none."),
         }
     }
 }

@@ -60,9 +60,9 @@ fn command(rest: &str) -> Result<(Vec<Vec<&str>>, &'static str), String> {
         ("update", _) if all => Ok((vec![vec!["update", "--all"]], NEXT_TIME)),
         ("update", []) => Err("Usage: /extensions update <extension-names>|--all".to_owned()),
         ("update", names) => Ok((names.iter().map(|name| vec!["update", name]).collect(), NEXT_TIME)),
-        ("install" | "link" | "config", _) => Err(format!(
-            "Run `pollux extensions {word}` in a shell: it asks questions."
-        )),
+        ("install" | "link" | "config", _) => {
+            Err(format!("Run `pollux extensions {word}` in a shell: it asks questions."))
+        }
         _ => Err(USAGE.to_owned()),
     }
 }

@@ -29,8 +29,7 @@ impl Front<'_, '_> {
                 Some((file, text)) => {
                     format!("Plan ({}):\n\n{}", file.display(), visible(text.trim_end()))
                 }
-                None => "No plan yet. In plan mode the model reads and plans but changes nothing."
-                    .to_owned(),
+                None => "No plan yet. In plan mode the model reads and plans but changes nothing.".to_owned(),
             });
             return CommandOutcome::Continue;
         }

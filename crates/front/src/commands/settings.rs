@@ -184,10 +184,7 @@ fn dialog(
     Choice {
         title: "Settings".to_owned(),
         rows,
-        actions: vec![
-            action(ListKey::Tab, "change the scope"),
-            action(ListKey::Reset, "reset it"),
-        ],
+        actions: vec![action(ListKey::Tab, "change the scope"), action(ListKey::Reset, "reset it")],
         marked,
         foot,
         hint: Some(HINT.to_owned()),

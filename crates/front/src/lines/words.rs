@@ -76,9 +76,7 @@ pub(super) fn compressed(before: u64, after: u64, status: CompressionStatus) -> 
             format!("Chat history compressed from {before} to {after} tokens.")
         }
         CompressionStatus::Nothing => "Nothing to compress.".to_owned(),
-        CompressionStatus::Inflated => {
-            "The summary would not be shorter; conversation unchanged.".to_owned()
-        }
+        CompressionStatus::Inflated => "The summary would not be shorter; conversation unchanged.".to_owned(),
         CompressionStatus::Failed | CompressionStatus::EmptySummary => {
             "Compression failed; conversation unchanged.".to_owned()
         }
@@ -92,9 +90,9 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
         TurnEnd::TurnLimit => Some("Turn limit reached (`model.maxSessionTurns`).".to_owned()),
         TurnEnd::Loop(message) => Some(message.clone()),
         TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => Some(message.clone()),
-        TurnEnd::Overflow { estimated, remaining } => {
-            Some(format!("The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."))
-        }
+        TurnEnd::Overflow { estimated, remaining } => Some(format!(
+            "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
+        )),
         TurnEnd::Failed(error) => Some(format!("Request failed: {error}")),
     }
 }

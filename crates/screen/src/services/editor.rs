@@ -95,16 +95,14 @@ impl Lent {
         let folder = parent.join(format!("edit-{}-{number}", std::process::id()));
         let own = Path::new(name).file_name().unwrap_or_else(|| "text.md".as_ref());
         let lent = Self { path: folder.join(own), folder };
-        let problem =
-            |error: &dyn std::fmt::Display| format!("Cannot write the text to a file: {error}");
+        let problem = |error: &dyn std::fmt::Display| format!("Cannot write the text to a file: {error}");
         files::create_folder(&lent.folder, Mode::Private).map_err(|error| problem(&error))?;
         files::replace(&lent.path, text.as_bytes(), Mode::Private).map_err(|error| problem(&error))?;
         Ok(lent)
     }
 
     fn read(&self) -> Result<String, String> {
-        let problem =
-            |error: &dyn std::fmt::Display| format!("Cannot read the edited text: {error}");
+        let problem = |error: &dyn std::fmt::Display| format!("Cannot read the edited text: {error}");
         let file = std::fs::File::open(&self.path).map_err(|error| problem(&error))?;
         let mut bytes = Vec::new();
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| problem(&error))?;

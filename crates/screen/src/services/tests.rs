@@ -221,13 +221,7 @@ fn the_preferred_editor_goes_first_and_what_is_wrong_is_said() {
     assert!(left_behind(&scene.path("temp")).is_empty());
     let mut scene = Scene::new();
     scene.var("VISUAL", "gone --now");
-    assert!(
-        scene
-            .services()
-            .edit("x", "p.md")
-            .unwrap_err()
-            .contains("`gone` (from `VISUAL`) not found")
-    );
+    assert!(scene.services().edit("x", "p.md").unwrap_err().contains("`gone` (from `VISUAL`) not found"));
     assert_eq!(pollux_front::editors::editors().len(), 16);
 }
 

@@ -1,4 +1,4 @@
-//! What is said while the model takes its time.
+//! Phrases shown while waiting for the model.
 
 /// Things worth knowing.
 pub const TIPS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! What is being waited for, and since when.
+//! The status line: the current activity and its duration.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::wrap::short;
 const WHEEL: &[char] = &['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TURN: Duration = Duration::from_millis(120);
 
-/// What is said while nothing better is known.
+/// The default status text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Phrases {
     pub texts: Vec<String>,

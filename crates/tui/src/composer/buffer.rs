@@ -1,4 +1,4 @@
-//! The text of the prompt: lines, a cursor between characters, undo, and what was deleted last.
+//! The text of the prompt: lines, a cursor between characters, undo, and the last deleted text.
 //!
 //! Every change is one call of [`Buffer::replace`]; undo, the rows and the cursor follow from it. A character is what a
 //! person sees as one (a grapheme cluster); a folded paste is one, too.
@@ -40,7 +40,7 @@ impl Pos {
     }
 }
 
-/// What was cut or copied last.
+/// The last cut or copied text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Register {
     pub(crate) text: String,
@@ -138,7 +138,7 @@ impl Buffer {
         self.goal = None;
     }
 
-    /// Starts anew: no text, nothing to undo. What was cut stays.
+    /// Clears text and undo history; the cut text stays.
     pub(crate) fn reset(&mut self) {
         let register = std::mem::take(&mut self.register);
         *self = Self { width: self.width, revision: self.revision + 1, register, ..Self::default() };
@@ -212,7 +212,7 @@ impl Buffer {
         self.replace_raw(Pos::default()..self.end(), raw);
     }
 
-    /// Deletes and remembers what was deleted.
+    /// Deletes and remembers the deleted text.
     pub(crate) fn cut(&mut self, range: Range<Pos>) {
         if range.start < range.end {
             self.register = Register { text: self.slice(range.clone()), lines: false };

@@ -65,7 +65,7 @@ impl Composer {
         }
     }
 
-    /// Cells for text: what is left of the prefix and a column for the cursor behind the last character.
+    /// Columns for text: without the prefix and one column for the cursor.
     fn room(&self, width: u16) -> usize {
         usize::from(width).saturating_sub(self.prefix().len() + 1).max(1)
     }

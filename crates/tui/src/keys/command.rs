@@ -1,6 +1,6 @@
-//! What a key can ask for: every command with its id, its default keys and what it does.
+//! The commands that keys can be bound to, with ids, default keys and descriptions.
 
-/// One row for each command: variant, id (must equal upstream's), default keys, what it does.
+/// One row for each command: variant, id (must equal upstream's), default keys, description.
 macro_rules! commands {
     ($($section:literal { $($name:ident $id:literal [$($key:literal),*] $text:literal)* })*) => {
         /// A command that keys can be bound to.
@@ -16,7 +16,7 @@ macro_rules! commands {
                 match self { $($(Self::$name => $id,)*)* }
             }
 
-            /// What it does, for a list of shortcuts.
+            /// The description in the list of shortcuts.
             pub fn description(self) -> &'static str {
                 match self { $($(Self::$name => $text,)*)* }
             }
@@ -26,7 +26,7 @@ macro_rules! commands {
                 match self { $($(Self::$name => $section,)*)* }
             }
 
-            /// The keys it has when nobody changed them.
+            /// The default keys.
             pub(crate) fn defaults(self) -> &'static [&'static str] {
                 match self { $($(Self::$name => &[$($key),*],)*)* }
             }

@@ -90,10 +90,7 @@ fn clearing_ends_one_session_and_begins_another() {
         .expect("One.")
         .expect("User: ")
         .say("/clear");
-    terminal
-        .expect("[w] Seen at SessionEnd.")
-        .expect("New session.")
-        .expect("[w] Seen at SessionStart.");
+    terminal.expect("[w] Seen at SessionEnd.").expect("New session.").expect("[w] Seen at SessionStart.");
     terminal.expect("User: ").say("go").expect("User: ").say("/quit").expect("[w] Seen at SessionEnd.");
     assert_eq!(terminal.end().0, Some(0));
     let inputs = world.lines("in.jsonl");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::folds::Folds;
 use super::super::glyph::{GlyphKind, glyph};
 
-/// A line without its line end. Rows are found when somebody asks, and kept over edits where they stay the same.
+/// A line without its line end. Rows are computed on demand and kept over edits that do not change them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Line {
     text: String,
@@ -33,7 +33,7 @@ impl Line {
         }
     }
 
-    /// Rows will be found anew.
+    /// Rows must be computed again.
     pub(crate) fn forget_rows(&mut self) {
         self.width = 0;
     }
@@ -158,7 +158,7 @@ fn count_work() {
 
 #[cfg(test)]
 thread_local! {
-    /// Characters measured for wrapping by this thread: what the tests on large texts count.
+    /// Characters measured for wrapping by this thread, for the tests on large texts.
     pub(crate) static WORK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -3,7 +3,7 @@
 use super::super::folds::is_fold;
 use super::{Buffer, Line, Pos};
 
-/// What words are made of.
+/// The class of a character in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Blank,

@@ -251,5 +251,5 @@ fn a_short_question_with_much_above_it() {
 fn a_line_to_type() {
     let mut entry = Dialog::TextEntry(TextEntry::new("API key", true));
     press(&mut entry, KeyCode::Char('x'));
-    everywhere(entry, &["API key", "> *▏", "Enter takes it"]);
+    everywhere(entry, &["API key", "> *▏", "Enter to confirm"]);
 }
