@@ -181,7 +181,7 @@ async fn converse(
     };
     loop {
         front.begin(&mut conversation).await;
-        front.settle_in(&mut conversation).await;
+        front.show_session_facts(&mut conversation).await;
         let ended = front.prompt_loop(&mut conversation).await;
         let file = conversation.session_file.clone();
         let leaving = match &ended {
@@ -300,7 +300,7 @@ impl Front<'_, '_> {
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
         if leaving == Leaving::End && (resumable || self.ui.is_screen()) {
-            self.sum_up();
+            self.show_final_stats();
         }
         if !resumable || leaving == Leaving::Reopen {
             return;

@@ -52,7 +52,7 @@ pub(crate) struct Stage {
     gone: bool,
 }
 
-/// What a service answered.
+/// The answer of a service.
 enum ServiceReply {
     Candidates(Candidates),
     History(Vec<String>, Vec<String>),

@@ -150,7 +150,7 @@ impl<W: Write> Screen<W> {
         self.at = y;
     }
 
-    /// The terminal has another width; it has broken our rows anew. The live area is taken away, for the next frame
+    /// The width changed and the terminal has rewrapped the rows. The live area is removed, for the next frame
     /// to be written in its place.
     pub fn resize(&mut self, columns: u16) -> io::Result<()> {
         let columns = columns.max(1);

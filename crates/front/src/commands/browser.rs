@@ -29,14 +29,14 @@ enum Order {
 }
 
 /// Results of background reads.
-enum News {
+enum ReadResult {
     Rows { all: bool, rows: Vec<StoredChat> },
     Preview { key: String, lines: Vec<String> },
     Hits { words: String, hits: Vec<(String, String)> },
 }
 
 /// Results that may wait to be shown; further reads block.
-const NEWS: usize = 16;
+const WAITING_RESULTS: usize = 16;
 
 /// The browser while it is open.
 struct Browser {
@@ -55,13 +55,13 @@ struct Browser {
     previews: HashMap<String, Vec<String>>,
     /// The current session.
     present: String,
-    tell: mpsc::Sender<News>,
+    tell: mpsc::Sender<ReadResult>,
 }
 
 impl Front<'_, '_> {
     /// Shows earlier sessions and resumes the chosen one.
     pub(super) async fn browse(&mut self) -> CommandOutcome {
-        let (tell, mut news) = mpsc::channel(NEWS);
+        let (tell, mut results) = mpsc::channel(WAITING_RESULTS);
         let present = self.turn.session.id.to_string();
         let mut browser = Browser::new(stored_chats(self.turn.loaded), present, tell);
         // Plain lines are not redrawn, so they wait for the complete list.
@@ -87,11 +87,11 @@ impl Front<'_, '_> {
                     }
                     Some(ListEvent::Chosen(Chosen { action: None, key })) => {
                         if let Some(chat) = browser.rows.iter().find(|chat| chat.id == key).cloned() {
-                            return self.take_up(&chat).await;
+                            return self.resume_chat(&chat).await;
                         }
                     }
                 },
-                Some(found) = news.recv() => self.learn(found, &mut browser),
+                Some(found) = results.recv() => self.apply_result(found, &mut browser),
             }
         }
     }
@@ -142,17 +142,17 @@ impl Front<'_, '_> {
         self.ui.present(browser.choice(browser.marked.clone()));
     }
 
-    fn learn(&mut self, news: News, browser: &mut Browser) {
-        match news {
-            News::Rows { all, rows } if all == browser.all => {
+    fn apply_result(&mut self, result: ReadResult, browser: &mut Browser) {
+        match result {
+            ReadResult::Rows { all, rows } if all == browser.all => {
                 browser.rows = rows;
                 browser.reading = false;
                 browser.sort();
                 self.ui.present(browser.choice(browser.marked.clone()));
                 browser.preview();
             }
-            News::Rows { .. } => {}
-            News::Preview { key, lines } => {
+            ReadResult::Rows { .. } => {}
+            ReadResult::Preview { key, lines } => {
                 browser.previewed = None;
                 browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
@@ -161,12 +161,12 @@ impl Front<'_, '_> {
                     browser.preview();
                 }
             }
-            News::Hits { words, hits } => self.ui.show_hits(words, hits),
+            ReadResult::Hits { words, hits } => self.ui.show_hits(words, hits),
         }
     }
 
     /// Resumes a session. One of another project is copied to this one after a question.
-    async fn take_up(&mut self, chat: &StoredChat) -> CommandOutcome {
+    async fn resume_chat(&mut self, chat: &StoredChat) -> CommandOutcome {
         if self.turn.session.id.as_str() == chat.id {
             self.ui.note("Already in this session.");
             return CommandOutcome::Continue;
@@ -199,7 +199,7 @@ impl Front<'_, '_> {
 }
 
 impl Browser {
-    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<News>) -> Self {
+    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<ReadResult>) -> Self {
         Self {
             chats,
             rows: Vec::new(),
@@ -237,7 +237,7 @@ impl Browser {
         self.reading = true;
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
         spawn_blocking(move || {
-            tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
+            tell.blocking_send(ReadResult::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
         });
     }
 
@@ -252,7 +252,7 @@ impl Browser {
             self.previewed = Some(key.clone());
             let tell = self.tell.clone();
             spawn_blocking(move || {
-                tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) })
+                tell.blocking_send(ReadResult::Preview { key, lines: StoredChats::preview(&file) })
             });
         }
     }
@@ -261,7 +261,7 @@ impl Browser {
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
         spawn_blocking(move || {
             let hits = chats.search(&words, all);
-            tell.blocking_send(News::Hits { words, hits })
+            tell.blocking_send(ReadResult::Hits { words, hits })
         });
     }
 

@@ -27,7 +27,7 @@ impl Front<'_, '_> {
     }
 
     /// Shows facts about a new session on the screen.
-    pub(crate) async fn settle_in(&mut self, conversation: &mut pollux_host::Conversation) {
+    pub(crate) async fn show_session_facts(&mut self, conversation: &mut pollux_host::Conversation) {
         self.ui.set_offers(conversation, self.turn.loaded);
         if !self.ui.is_screen() {
             return;

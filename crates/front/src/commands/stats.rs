@@ -36,7 +36,7 @@ impl Front<'_, '_> {
     }
 
     /// Shows the statistics at the end of a session.
-    pub(crate) fn sum_up(&mut self) {
+    pub(crate) fn show_final_stats(&mut self) {
         let panel = self.session_panel("Agent powering down. Goodbye!");
         self.ui.farewell(Farewell::Panel(panel));
     }

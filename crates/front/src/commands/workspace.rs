@@ -144,7 +144,7 @@ impl Front<'_, '_> {
                 self.ui.note(text.trim_end());
                 CommandOutcome::Continue
             }
-            "trust" => self.decide_on(named.trim()).await,
+            "trust" => self.ask_trust(named.trim()).await,
             _ => {
                 self.ui.note("Usage: /permissions, /permissions trust [folder]");
                 CommandOutcome::Continue
@@ -152,7 +152,7 @@ impl Front<'_, '_> {
         }
     }
 
-    async fn decide_on(&mut self, named: &str) -> CommandOutcome {
+    async fn ask_trust(&mut self, named: &str) -> CommandOutcome {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
         let asked =
             match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {

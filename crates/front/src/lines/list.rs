@@ -11,7 +11,7 @@ const SHOWN: usize = 50;
 
 impl Lines {
     /// Shows the presented list and reads the choice.
-    pub(super) async fn put_presented(&mut self) -> Option<Chosen> {
+    pub(super) async fn ask_list(&mut self) -> Option<Chosen> {
         let choice = self.presented.take()?;
         let mut rows: Vec<&ChoiceRow> = choice.rows.iter().collect();
         put(&choice, &rows, &self.printer.out);
@@ -34,7 +34,7 @@ impl Lines {
                     let marked = || choice.rows.iter().find(|row| choice.marked.as_ref() == Some(&row.key));
                     let row = row.or_else(marked).or(rows.first().copied())?;
                     if !action.confirm
-                        || self.says_yes(&format!("Really {}? (yes or no): ", action.about)).await
+                        || self.ask_yes_no(&format!("Really {}? (yes or no): ", action.about)).await
                     {
                         return Some(Chosen { key: row.key.clone(), action: Some(action.key) });
                     }
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    pub(super) async fn says_yes(&mut self, question: &str) -> bool {
+    pub(super) async fn ask_yes_no(&mut self, question: &str) -> bool {
         let answer = self.line(question, false).await.unwrap_or_default();
         matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }

@@ -12,12 +12,12 @@ const SHOWN: usize = 20_000;
 
 impl Lines {
     /// Shows the request and reads the answer. End of input cancels.
-    pub(super) async fn put_request(&mut self, request: &ApprovalRequest) -> Answer {
+    pub(super) async fn ask_request(&mut self, request: &ApprovalRequest) -> Answer {
         // Text typed before the question is meant for the model.
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
         if let Subject::Questions(questions) = &request.subject {
-            return self.put(questions).await;
+            return self.ask_questions(questions).await;
         }
         self.show(&format!("\n{}\n", described(request, &self.printer.paths)));
         if let Some(destroys) = &request.destroys {
@@ -84,12 +84,12 @@ impl Lines {
         }
     }
 
-    async fn put(&mut self, questions: &[Question]) -> Answer {
+    async fn ask_questions(&mut self, questions: &[Question]) -> Answer {
         let mut replies = Vec::with_capacity(questions.len());
         for question in questions {
             let before = self.keyboard.typed_before();
             self.ahead.extend(before);
-            match self.put_one(question).await {
+            match self.ask_question(question).await {
                 Some(reply) => replies.push(reply),
                 None => return Answer::Cancel,
             }
@@ -97,7 +97,7 @@ impl Lines {
         Answer::Replies(replies)
     }
 
-    async fn put_one(&mut self, question: &Question) -> Option<String> {
+    async fn ask_question(&mut self, question: &Question) -> Option<String> {
         self.show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
         let (options, several) = match &question.form {
             QuestionForm::Choice { options, several } => (options.as_slice(), *several),

@@ -12,7 +12,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::folds::{Folds, is_fold};
-pub(crate) use line::Line;
+pub(crate) use line::BufferLine;
 #[cfg(test)]
 pub(crate) use line::WORK;
 pub(crate) use motion::Class;
@@ -51,7 +51,7 @@ pub(crate) struct Register {
 #[derive(Debug, Clone)]
 pub(crate) struct Buffer {
     /// Never empty.
-    lines: Vec<Line>,
+    lines: Vec<BufferLine>,
     cursor: Pos,
     /// The column that moving up and down aims at.
     goal: Option<usize>,
@@ -67,7 +67,7 @@ pub(crate) struct Buffer {
 impl Default for Buffer {
     fn default() -> Self {
         Self {
-            lines: vec![Line::default()],
+            lines: vec![BufferLine::default()],
             cursor: Pos::default(),
             goal: None,
             width: 80,
@@ -111,7 +111,7 @@ impl Buffer {
     }
 
     pub(crate) fn line(&self, line: usize) -> &str {
-        self.lines.get(line).map_or("", Line::text)
+        self.lines.get(line).map_or("", BufferLine::text)
     }
 
     pub(crate) fn line_count(&self) -> usize {
@@ -194,7 +194,7 @@ impl Buffer {
             if let Some(last) = parts.last_mut() {
                 last.push_str(tail);
             }
-            self.lines.splice(start.line..=end.line, parts.into_iter().map(Line::new));
+            self.lines.splice(start.line..=end.line, parts.into_iter().map(BufferLine::new));
         }
         self.go(start.after(text));
     }

@@ -18,7 +18,7 @@ pub enum BindingError {
     NotAnArray,
     #[error("keybindings.json, entry {entry}: it needs a \"command\" and a \"key\", both text")]
     Shape { entry: usize },
-    #[error("keybindings.json, entry {entry}: there is no command \"{command}\"{}", did_you_mean(.near))]
+    #[error("keybindings.json, entry {entry}: unknown command \"{command}\"{}", did_you_mean(.near))]
     UnknownCommand { entry: usize, command: String, near: Option<&'static str> },
     #[error(
         "keybindings.json, entry {entry} ({command}): \"{key}\" is no key; write modifiers (ctrl, shift, alt, cmd) and \

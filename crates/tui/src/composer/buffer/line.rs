@@ -7,7 +7,7 @@ use super::super::glyph::{GlyphKind, glyph};
 
 /// A line without its line end. Rows are computed on demand and kept over edits that do not change them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line {
+pub(crate) struct BufferLine {
     text: String,
     /// Where rows begin, without the first.
     breaks: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Line {
     width: usize,
 }
 
-impl Line {
+impl BufferLine {
     pub(crate) fn new(text: String) -> Self {
         Self { text, breaks: Vec::new(), width: 0 }
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn rows(text: &str, width: usize) -> Vec<String> {
-        let mut line = Line::new(text.to_owned());
+        let mut line = BufferLine::new(text.to_owned());
         line.wrap(width, &Folds::default());
         (0..line.rows()).map(|row| line.text().get(line.row(row)).unwrap().to_owned()).collect()
     }
@@ -189,10 +189,10 @@ mod tests {
         let text = "one two three 日本語 four👨‍👩‍👧five six seven eight nine ten";
         for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
             for (end, new) in [(at, "x"), (at, " long word "), (text.len(), ""), (at, "\u{301}")] {
-                let mut line = Line::new(text.to_owned());
+                let mut line = BufferLine::new(text.to_owned());
                 line.wrap(9, &folds);
                 line.splice(at..end, new, &folds);
-                let mut fresh = Line::new(line.text().to_owned());
+                let mut fresh = BufferLine::new(line.text().to_owned());
                 fresh.wrap(9, &folds);
                 assert_eq!(line.breaks, fresh.breaks, "{:?} at {at}", line.text());
             }
