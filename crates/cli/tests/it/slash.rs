@@ -38,7 +38,7 @@ fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
     terminal
         .expect("User: ")
         .say("/init")
-        .expect("An empty GEMINI.md was made")
+        .expect("Created an empty GEMINI.md")
         .expect("filled")
         .expect("User: ");
     terminal.say("/init").expect("GEMINI.md already exists in this folder").expect("User: ").say("/quit");
@@ -202,7 +202,7 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
     terminal
         .expect("User: ")
         .say("/docs")
-        .expect("handbook")
+        .expect("documentation is built in")
         .expect("User: ")
         .say("/upgrade")
         .expect("plan")
