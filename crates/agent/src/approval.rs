@@ -7,7 +7,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::sync::Locked;
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
-use pollux_policy::always::{Definitions, Grant};
+use pollux_policy::always::{ApprovedDefinitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
 
@@ -19,7 +19,7 @@ pub(crate) struct Approvals {
     /// The calling sub-agent; `None` for the main agent.
     subagent: Option<String>,
     /// The definitions of MCP tools when the user allowed them.
-    pub(crate) agreed: Arc<Definitions>,
+    pub(crate) agreed: Arc<ApprovedDefinitions>,
 }
 
 struct State {
@@ -94,8 +94,8 @@ impl Approvals {
     }
 
     /// Applies an approval that was also saved to a file.
-    pub(crate) fn allow_and_saved(&self, grant: &Grant, file: &Path) {
-        Arc::make_mut(&mut self.state().engine).allow_and_saved(grant, file.to_owned());
+    pub(crate) fn allow_saved(&self, grant: &Grant, file: &Path) {
+        Arc::make_mut(&mut self.state().engine).allow_saved(grant, file.to_owned());
     }
 
     /// Whether the model sees the tool. In a headless run, a tool that always requires approval

@@ -6,7 +6,7 @@ use pollux_domain::changes::ImpendingCall;
 use pollux_domain::event::{NoticeCode, Severity};
 use pollux_domain::tool::Effect;
 use pollux_policy::request::{Request, Verdict};
-use pollux_policy::shell::{Part, Understanding, is_known_safe_within};
+use pollux_policy::shell::{CommandAnalysis, Part, is_known_safe_within};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Finished, Ready};
@@ -116,7 +116,7 @@ pub(crate) fn reads_only(request: &Request<'_>, verdict: &Verdict) -> bool {
     }
 }
 
-fn command_reads_only(command: &Understanding) -> bool {
+fn command_reads_only(command: &CommandAnalysis) -> bool {
     let keeps_nothing = |target: Option<&str>| target == Some("/dev/null");
     command.doubts.is_empty()
         && !command.parts.is_empty()
@@ -143,14 +143,14 @@ fn part_reads_only(part: &Part) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_policy::shell::understand;
+    use pollux_policy::shell::analyse;
 
     #[test]
     fn a_command_only_reads_when_nothing_of_it_can_write() {
         for command in
             ["ls -l", "cat a | grep b", "git log --oneline", "cd src && wc -l *.rs", "ls 2>/dev/null"]
         {
-            assert!(command_reads_only(&understand(command)), "{command}");
+            assert!(command_reads_only(&analyse(command)), "{command}");
         }
         let writing = [
             "",
@@ -191,7 +191,7 @@ mod tests {
             "read x < a; $x",
         ];
         for command in writing {
-            assert!(!command_reads_only(&understand(command)), "{command}");
+            assert!(!command_reads_only(&analyse(command)), "{command}");
         }
     }
 }

@@ -4,7 +4,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart};
 use pollux_domain::event::{CallDecision, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, ToolErrorKind};
-use pollux_policy::always::{self, Grant, Kept, Reach, Standing};
+use pollux_policy::always::{self, DefinitionStatus, Grant, GrantOrigin, GrantScope};
 use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
@@ -158,17 +158,17 @@ async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_
     else {
         return verdict;
     };
-    let saved = match always::answer_behind(rule, session.authority.reach.file.as_deref()) {
-        Some(Kept::ForSession) => None,
-        Some(Kept::InFile(file)) => Some(file),
+    let saved = match always::grant_origin(rule, session.authority.reach.file.as_deref()) {
+        Some(GrantOrigin::ForSession) => None,
+        Some(GrantOrigin::InFile(file)) => Some(file),
         None => return verdict,
     };
     let now = session.toolbox.definitions(server).into_iter().find(|(name, _)| name == request.tool);
     let Some((tool, definition)) = now else { return verdict };
     let what = match session.authority.approvals.agreed.standing(server, &tool, &definition, saved) {
-        Standing::AsAgreed => return verdict,
-        Standing::Changed => "has changed since you allowed it",
-        Standing::New => "is new: it did not exist when you allowed its server",
+        DefinitionStatus::Approved => return verdict,
+        DefinitionStatus::Changed => "has changed since you allowed it",
+        DefinitionStatus::New => "is new: it did not exist when you allowed its server",
     };
     verdict.reason = format!("The tool {tool} of MCP server {server} {what}.");
     verdict.would_ask = true;
@@ -213,8 +213,8 @@ fn grants(reach: &GrantReach, request: &Request<'_>) -> Grants {
     }
     Grants {
         auto_edit: matches!(request.effect, Effect::Edit(_)) && request.mode == ApprovalMode::Default,
-        call: Grant::narrow(request, Reach::Tool),
-        server: request.server.and_then(|_| Grant::narrow(request, Reach::Server)),
+        call: Grant::narrow(request, GrantScope::Tool),
+        server: request.server.and_then(|_| Grant::narrow(request, GrantScope::Server)),
         may_save: reach.file.is_some(),
     }
 }
@@ -243,7 +243,7 @@ async fn save(session: &Session, grant: Option<&Grant>) {
     let (Some(grant), Some(file)) = (grant, &session.authority.reach.file) else { return };
     match always::save(file, grant) {
         Ok(set_aside) => {
-            session.authority.approvals.allow_and_saved(grant, file);
+            session.authority.approvals.allow_saved(grant, file);
             if let Some(old) = set_aside {
                 let text = format!(
                     "`{}` was not a valid policy file; it was renamed to `{}`",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pollux_extend::agents::Registry;
 use pollux_extend::commands::Places;
-use pollux_extend::skills::Shelf;
+use pollux_extend::skills::SkillRegistry;
 use pollux_mcp::Servers;
 use pollux_tools::Workspace;
 
@@ -17,7 +17,7 @@ use crate::{Conversation, Loaded, agents, custom_commands, extensions, mcp, mode
 pub struct Offers {
     pub workspace: Option<Arc<Workspace>>,
     pub commands: Places,
-    pub skills: Option<Arc<Shelf>>,
+    pub skills: Option<Arc<SkillRegistry>>,
     pub servers: Option<Arc<Servers>>,
     /// Including disabled ones.
     pub server_names: Vec<String>,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pollux_domain::content::Part;
 use pollux_domain::failure::Failure;
 use pollux_exec::background::Background;
-use pollux_extend::skills::Shelf;
+use pollux_extend::skills::SkillRegistry;
 use pollux_mcp::Servers;
 use pollux_tools::Workspace;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ pub struct Services {
     kept: Kept,
     pub commands: Commands,
     /// `None` if disabled.
-    pub skills: Option<Arc<Shelf>>,
+    pub skills: Option<Arc<SkillRegistry>>,
     /// Notes about unusable skills and servers.
     pub(crate) unused: Vec<String>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
 use pollux_exec::background::Background;
-use pollux_exec::partner::{self, Partner};
+use pollux_exec::piped_child::{self, PipedChild};
 use pollux_exec::program::Program;
 use pollux_exec::shell::Ending;
 use pollux_net::client::{ClientOptions, client};
@@ -84,7 +84,7 @@ struct Connection {
 }
 
 struct Process {
-    partner: Partner,
+    child: PipedChild,
     /// Reads its stderr and writes its stdin.
     tasks: JoinSet<()>,
 }
@@ -193,7 +193,7 @@ async fn stdio(
     program: Program,
 ) -> Result<Connection, Failure> {
     let command = program.program.to_string_lossy().into_owned();
-    let (mut partner, pipes) = partner::start(&program, &reach.background).map_err(|error| {
+    let (mut child, pipes) = piped_child::start(&program, &reach.background).map_err(|error| {
         let path = program.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
         format!(
             "could not start `{command}` in `{}`: {error} (PATH is `{path}`)",
@@ -208,7 +208,7 @@ async fn stdio(
     let begun = tokio::select! {
         biased;
         begun = timeout(limit, serve_client(Handler(Arc::clone(server)), transport)) => begun,
-        ending = partner.ended() => {
+        ending = child.ended() => {
             // What it said last may still be on its way.
             last_output(&mut tasks).await;
             return Err(format!("`{command}` {} before it connected", ended(ending)).into());
@@ -216,15 +216,15 @@ async fn stdio(
     };
     let problem = match begun {
         Ok(Ok(running)) => {
-            let process = Some(Process { partner, tasks });
+            let process = Some(Process { child, tasks });
             return Ok(Connection { process, ..up(running) });
         }
         Ok(Err(error)) => failed(&error).text,
         Err(_) => format!("`{command}` did not respond within {} s", limit.as_secs_f64()),
     };
     // It often ends at the same moment as its pipe.
-    let _ = timeout(Duration::from_millis(50), partner.ended()).await;
-    let ending = partner.end().await;
+    let _ = timeout(Duration::from_millis(50), child.ended()).await;
+    let ending = child.end().await;
     last_output(&mut tasks).await;
     let how = if problem.starts_with("connection closed") {
         format!("`{command}` {} before it connected", ended(ending))
@@ -325,7 +325,7 @@ async fn stay(server: &Arc<Server>, mut up: Connection, stop: &CancellationToken
     let how = loop {
         let exited = async {
             match &mut up.process {
-                Some(process) => process.partner.ended().await,
+                Some(process) => process.child.ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -374,10 +374,10 @@ async fn end(up: Connection) -> Option<Ending> {
     if let Some(closed) = up.closed {
         let _ = timeout(CLOSE_TIMEOUT, closed).await;
     }
-    let Process { partner, tasks } = up.process?;
+    let Process { child, tasks } = up.process?;
     // Its input closes with the writer.
     drop(tasks);
-    Some(partner.end().await)
+    Some(child.end().await)
 }
 
 fn ended(ending: Ending) -> String {

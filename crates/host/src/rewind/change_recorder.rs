@@ -12,7 +12,7 @@ use pollux_domain::content::Content;
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::Effect;
-use pollux_rewind::{Applied, Conflicts, Journal, Plan, Point, Reach};
+use pollux_rewind::{Applied, ChangeScope, Conflicts, Journal, Plan, Point};
 use tokio::task::spawn_blocking;
 
 use super::CheckpointStore;
@@ -89,15 +89,15 @@ impl ChangeRecorder {
         .await
     }
 
-    fn reach(&self, call: &ImpendingCall<'_>) -> Reach {
+    fn reach(&self, call: &ImpendingCall<'_>) -> ChangeScope {
         if !self.journal.settings.enabled {
-            return Reach::Nothing;
+            return ChangeScope::Nothing;
         }
         match call.effect {
-            Effect::Edit(path) => Reach::File(path.clone()),
-            _ if call.reads_only || !self.shell_commands => Reach::Nothing,
+            Effect::Edit(path) => ChangeScope::File(path.clone()),
+            _ if call.reads_only || !self.shell_commands => ChangeScope::Nothing,
             Effect::Execute { .. } | Effect::Read(_) | Effect::Fetch(_) | Effect::Dialog | Effect::None => {
-                Reach::Workspace
+                ChangeScope::Workspace
             }
         }
     }
@@ -131,7 +131,7 @@ impl Changes for ChangeRecorder {
 
     fn before<'a>(&'a self, call: &'a ImpendingCall<'a>) -> BoxFuture<'a, Vec<String>> {
         let reach = self.reach(call);
-        if reach == Reach::Nothing {
+        if reach == ChangeScope::Nothing {
             return Box::pin(std::future::ready(Vec::new()));
         }
         let point = Point {
