@@ -190,7 +190,7 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     let wild = fs::read_to_string(&settings).unwrap().replace("tame", "wild");
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("Do you trust").expect("What changed").expect("tame").expect("wild").expect("Answer");
+    terminal.expect("Do you trust").expect("Changes:").expect("tame").expect("wild").expect("Answer");
     terminal
         .say("")
         .expect("no longer what was trusted")

@@ -71,12 +71,7 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("recreate a.txt").expect("delete new").expect("1. Rewind conversation and revert");
-    terminal
-        .expect("Answer")
-        .say("1")
-        .expect("as they were.")
-        .expect("Rewound to before:")
-        .expect("clean up");
+    terminal.expect("Answer").say("1").expect("Restored ").expect("Rewound to before:").expect("clean up");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -92,7 +87,7 @@ fn files_alone_go_back_and_the_conversation_stays() {
     let mut terminal = at_terminal(&scene, &["-y", "-i", "edit it"]);
     terminal.expect("edited").expect("User: ").say("/rewind").expect("Answer (number").say("1");
     terminal.expect("restore a.txt").expect("3. Revert code changes").expect("Answer").say("3");
-    terminal.expect("as it was.").expect("User: ");
+    terminal.expect("Restored 1 file or folder.").expect("User: ");
     assert_eq!(scene.home.read("a.txt"), "old\n");
     terminal.say("go on").expect("second").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -185,7 +180,7 @@ fn commands_are_not_kept_when_the_settings_say_so_but_edits_are() {
         .expect("Answer (number")
         .say("1")
         .expect("restore a.txt");
-    terminal.expect("Answer").say("3").expect("as it was.").expect("User: ").say("/quit");
+    terminal.expect("Answer").say("3").expect("Restored 1 file or folder.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((scene.home.read("a.txt").as_str(), scene.home.read("b.txt").as_str()), ("old\n", "x\n"));
 }

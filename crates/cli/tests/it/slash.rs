@@ -38,7 +38,7 @@ fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
     terminal
         .expect("User: ")
         .say("/init")
-        .expect("An empty GEMINI.md was made")
+        .expect("Created an empty GEMINI.md")
         .expect("filled")
         .expect("User: ");
     terminal.say("/init").expect("GEMINI.md already exists in this folder").expect("User: ").say("/quit");
