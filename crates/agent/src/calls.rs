@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn output_that_nobody_took_is_told_of() {
+    async fn dropped_output_is_reported() {
         let (sender, mut events) = mpsc::channel(2);
         let live = live(CallId::from_file("1"), sender);
         for number in 0..10 {

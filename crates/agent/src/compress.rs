@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_longer_or_empty_is_no_gain() {
+    fn a_longer_or_empty_snapshot_is_rejected() {
         let history = history(&[("u", 40), ("m", 40), ("u", 4)]);
         let plan = plan(&history, None).unwrap();
         assert_eq!(apply(&history, &plan, " ").err(), Some(CompressionStatus::EmptySummary));

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_sentence_again_and_again_is_a_chant_for_every_chunking() {
+    fn a_repeated_sentence_is_a_loop_for_every_chunking() {
         let text = "I will now read the file and then I will fix the bug in it. ".repeat(15);
         for piece in [1, 7, 60, 10_000] {
             assert!(chanting(&text, piece), "chunks of {piece}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_judged_without_what_a_void_attempt_said() {
+    fn a_discarded_attempt_does_not_count_towards_a_loop() {
         let mut guard = LoopGuard::default();
         assert_eq!(guard.chants("Look:\n```\nlet x"), None);
         guard.reply_begins();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn time_stands_still_while_somebody_is_asked() {
+    async fn time_is_paused_while_the_user_is_asked() {
         let watch = Stopwatch::start(Duration::from_secs(10));
         let began = Instant::now();
         let asking = async {

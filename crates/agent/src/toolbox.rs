@@ -230,7 +230,7 @@ fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
     ToolFailure { kind, message, display: None }
 }
 
-/// Whether a name means this tool, whoever may see it.
+/// Whether a name refers to this tool, visible or not.
 fn is_called(tool: &dyn Tool, name: &str) -> bool {
     let own = tool.spec().name.as_str();
     own == name || own == canonical_tool_name(name) || tool.answers_to(name)

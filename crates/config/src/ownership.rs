@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_foreign_as_what_it_leads_to_and_root_is_nobodys_enemy() {
+    fn a_link_is_as_foreign_as_its_target_and_root_is_trusted() {
         let scratch = Scratch::new();
         let theirs = scratch.write("theirs.json", "{}");
         fs::create_dir(scratch.path("home/.gemini")).unwrap();
@@ -205,7 +205,7 @@ mod tests {
             give_away(&link);
             assert_eq!(foreign(&scratch.home(), own).unwrap().path, link);
             fs::remove_file(&link).unwrap();
-            // Files of root's, and somebody else who runs the program.
+            // Files of root, with the program run by another user.
             assert_eq!(foreign(&scratch.home(), 4242), None);
         }
     }
@@ -234,7 +234,7 @@ mod tests {
         assert!(notes.iter().all(|note| note.contains("was writable by every user")), "{notes:?}");
         set(&folder, 0o1777);
         assert_eq!(tighten(&scratch.home()), Vec::<String>::new());
-        // Through a link nothing outside of the home is changed, whoever runs the program.
+        // Nothing outside the home is changed through a link.
         let outside = scratch.write("outside", "x");
         set(&outside, 0o666);
         let links = [("GEMINI.md", outside.as_path()), ("memory.md", Path::new("/dev/null"))];

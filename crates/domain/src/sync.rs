@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_under_the_lock_keeps_nobody_out() {
+    fn a_panic_under_the_lock_does_not_block_others() {
         let (mutex, shared) = (Mutex::new(1), RwLock::new(1));
         let panicked = std::thread::scope(|scope| {
             let holder = scope.spawn(|| {

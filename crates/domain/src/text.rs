@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_too_long_is_cut_and_says_so() {
+    fn only_long_texts_are_cut_and_marked() {
         for (text, short, dots) in [
             ("", "", ""),
             ("größe", "größe", "größe"),

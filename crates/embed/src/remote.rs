@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_without_showing_it() {
+    fn invalid_values_are_refused_without_showing_them() {
         let fails = |change: fn(&mut RemoteOptions)| {
             let mut options = options();
             change(&mut options);

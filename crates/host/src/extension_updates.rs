@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_it_is_updated_and_what_would_do_more_is_only_told_of() {
+    fn automatic_updates_are_installed_and_others_only_reported() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path();
         assert_eq!(looked(home, "{}"), None, "without extensions nothing is looked for");

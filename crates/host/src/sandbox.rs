@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_force_is_told_by_what_was_made_not_by_what_was_asked() {
+    fn the_reported_sandbox_is_the_one_in_effect() {
         let own = |network| {
             let level = Level::Bubblewrap;
             SandboxInForce::Own(Confinement { level, network, signals_outside: false })

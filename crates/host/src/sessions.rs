@@ -145,7 +145,7 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
 }
 
 /// The recorder of this run's session, and its history.
-pub fn go_on(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
+pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
     let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
     let stored = match (chosen.stored.take(), &chosen.file) {
         (Some(session), _) => session,

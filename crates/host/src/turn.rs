@@ -134,7 +134,7 @@ async fn assemble(
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
-    let sessions::Continued { mut recorder, history } = sessions::go_on(&turn.session, loaded)?;
+    let sessions::Continued { mut recorder, history } = sessions::resume_or_create(&turn.session, loaded)?;
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_stays_out_and_included_names_may_carry_arguments() {
+    fn excluded_tools_stay_out_and_included_names_may_carry_arguments() {
         let entry = json!({"command": "x", "includeTools": ["a", "b(x)", "c"], "excludeTools": ["c"]});
         let config = ServerConfig::parse("s", &entry).unwrap();
         let through: Vec<&str> =
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_in_what_a_developer_prints() {
+    fn debug_output_contains_no_secrets() {
         let entry = json!({"url": "http://e", "headers": {"Authorization": "Bearer tops3cret"}, "oauth": {"clientSecret": "hush1234"}});
         let config = ServerConfig::parse("s", &entry).unwrap();
         let shown = format!("{config:?}");

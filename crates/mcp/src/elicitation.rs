@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_shown_with_its_host_and_opened_by_nobody_but_the_person() {
+    async fn a_url_is_shown_with_its_host_and_never_opened_automatically() {
         let shown = async |url: &str, answer: Answer| {
             let person = Scripted(answer, Mutex::default());
             let result = show(&person, "srv", "Pay here", url, &CancellationToken::new()).await;

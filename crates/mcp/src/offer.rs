@@ -114,7 +114,7 @@ pub(crate) fn resource(value: &Value) -> Option<ResourceOffer> {
     })
 }
 
-/// A name that somebody could write; others are left out.
+/// A name that can be typed; others are skipped.
 fn name(value: &Value, key: &str) -> Option<String> {
     let name = value.get(key).and_then(Value::as_str)?;
     (!name.trim().is_empty() && name.chars().count() <= NAME).then(|| name.to_owned())

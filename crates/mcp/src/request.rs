@@ -189,7 +189,7 @@ pub(crate) fn of_transport(error: &DynamicTransportError) -> String {
 }
 
 impl Server {
-    /// What is said to whoever wants something that the server refuses to strangers.
+    /// The message for requests that require sign-in.
     pub(crate) fn wants_sign_in(&self, challenge: &str) -> RequestError {
         let name = self.name();
         let text = if is_about_rights(challenge) {

@@ -13,9 +13,9 @@ use crate::problem::describe;
 pub enum Rights {
     /// There are wider ones; the same request may be sent again.
     WiderScopes,
-    /// Somebody has to sign in again.
+    /// The user has to sign in again.
     SignIn,
-    /// It was tried, or somebody said no.
+    /// It was tried before, or the user declined.
     Refused,
 }
 

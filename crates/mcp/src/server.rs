@@ -79,7 +79,7 @@ impl SharedContext {
         version: String,
         name_tool: fn(&str, &str) -> String,
     ) -> Self {
-        // Whoever has seen nothing yet knows version 0.
+        // A reader that has seen nothing has version 0.
         let changes = AtomicU64::new(1);
         Self { person: Mutex::default(), roots, interactive, version, name_tool, changes }
     }

@@ -60,7 +60,7 @@ pub struct Setup {
     pub interactive: bool,
     /// The declared name of a server's tool.
     pub name_tool: fn(&str, &str) -> String,
-    /// How long after their start somebody waits for servers of which nothing is known yet.
+    /// How long after their start to wait for servers with unknown tools.
     pub first_wait: Duration,
     /// Where declarations are kept from one run to the next.
     pub cache: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl Servers {
         servers
     }
 
-    /// Servers that are started by [`Self::begin`], or when somebody needs one.
+    /// Servers that are started by [`Self::begin`] or on first use.
     pub fn prepare(mut setup: Setup) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
         let common =
@@ -136,7 +136,7 @@ impl Servers {
         }
     }
 
-    /// Starts servers now if there is one of which nothing is known, because somebody is going to wait for it.
+    /// Starts servers now if one has unknown tools, because it will be waited for.
     pub fn begin_unknown(&self) {
         if !self.first_wait.is_zero() && self.servers.iter().any(|server| server.is_unknown()) {
             self.at_once.store(true, Ordering::Release);

@@ -288,7 +288,7 @@ impl Work<'_> {
         if self.dry_run || !file.exists() {
             return Ok(());
         }
-        remove_beside(&file);
+        remove_siblings(&file);
         let store = SessionStore::new(file.clone(), Duration::ZERO, self.setup.clock.clone());
         store.update(change).map_err(|error| match error {
             StoreError::Lock(error) => IndexError::Lock(error),
@@ -364,7 +364,7 @@ fn blank(value: &mut Value, phrases: &[Tombstone]) {
 }
 
 /// Copies of the store that were kept because they could not be read.
-fn remove_beside(store: &Path) {
+fn remove_siblings(store: &Path) {
     let Some(folder) = store.parent() else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         if entry.file_name().to_string_lossy().starts_with("sessions.json.corrupt-") {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_owner_waits_and_is_told_who_holds_it() {
+    fn a_second_owner_waits_and_learns_who_holds_the_lock() {
         let (_folder, target) = target();
         let held = OwnedLock::acquire(&target, SHORT).unwrap();
         let error = OwnedLock::acquire(&target, SHORT).unwrap_err().to_string();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_or_silent_owner_left_is_evicted() {
+    fn the_lock_of_a_dead_or_silent_owner_is_evicted() {
         let (_folder, target) = target();
         let alive = format!("{{\"pid\":{}}}", std::os::unix::process::parent_id());
         for (content, age) in [

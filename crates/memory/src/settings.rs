@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn invalid_settings_are_reported() {
         let (settings, problems) =
             read(json!({"provider": "x", "enabled": 1, "query": {"minScore": "much"}}));
         assert_eq!(settings, Settings::default());

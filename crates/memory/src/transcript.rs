@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_form_a_chain_that_goes_on_after_a_restart() {
+    fn lines_form_a_chain_that_continues_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sessions/s1.jsonl");
         open(&path).user("hello").unwrap();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn small_copies_find_what_the_vectors_would() {
+    fn quantised_vectors_find_the_same_neighbours() {
         let vectors: Vec<Vec<f32>> = (0..3000).map(|seed| random(seed + 1, 100)).collect();
         let mut collection = Collection::default();
         for (number, vector) in vectors.iter().enumerate() {

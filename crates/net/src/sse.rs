@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_with_every_line_ending_and_without_what_is_no_data() {
+    fn events_are_read_with_every_line_ending_and_without_comments() {
         let cases: &[(&str, Vec<Item>)] = &[
             ("data: {\"a\":1}\n\n", vec![data("{\"a\":1}")]),
             ("data: 1\r\n\r\ndata: 2\r\n\r\n", vec![data("1"), data("2")]),

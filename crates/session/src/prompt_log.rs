@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_moved_aside_and_odd_entries_are_dropped() {
+    fn unreadable_files_are_moved_aside_and_invalid_entries_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logs.json");
         let session = SessionId::from_file("a");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_object_is_refused() {
+    fn truncated_or_non_object_input_is_refused() {
         let whole = r#"{"a":"x\\","b":[{"c":1}]}"#;
         for cut in 0..whole.len() {
             assert!(fields(whole.get(..cut).unwrap()).is_none(), "{cut}");

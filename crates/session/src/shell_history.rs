@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_go_on_are_joined() {
+    fn continued_lines_are_joined() {
         let cases = [
             ("a\n\n  \nb", vec!["a", "b"]),
             ("a \\\nb\nc", vec!["a  b", "c"]),

@@ -79,7 +79,7 @@ mod tests {
     use pollux_domain::time::Timestamp;
 
     #[test]
-    fn a_title_is_added_to_both_forms_and_the_session_goes_on() {
+    fn a_title_is_added_to_both_formats_and_the_session_can_be_resumed() {
         for format in [SessionFormat::Json, SessionFormat::Jsonl] {
             let dir = tempfile::tempdir().unwrap();
             let now = Timestamp::from_millis(1_770_000_000_000);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_session_of_ours_is_left_alone() {
+    fn files_that_are_not_our_sessions_stay_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("session-x.json");
         for text in ["", "{}", "{\"sessionId\": \"a\"", "[1]\n"] {

@@ -69,7 +69,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                     biased;
                     asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                         Some(asked) => {
-                            let later = serve_beside(asked, &authority, &cancel).await;
+                            let later = serve_during_turn(asked, &authority, &cancel).await;
                             queue.extend(later);
                         }
                         None => {
@@ -247,7 +247,7 @@ async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken)
 }
 
 /// Does what can be done while a turn runs; what has to wait is handed back.
-async fn serve_beside(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
+async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
     let Asked { id, by, op } = asked;
     let result = match op {
         Op::Cancel => {

@@ -78,7 +78,7 @@ impl SubagentRun {
                 }));
                 events
             }
-            // These are about the turn of whoever gave the task, and that goes on.
+            // These concern the caller's turn, which continues.
             Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 vec![self.error(message, ActivityError::Generic)]
             }

@@ -47,7 +47,7 @@ impl Tool for Named {
     }
 }
 
-/// One server, and the names that somebody waited for.
+/// One server, and the names that were waited for.
 #[derive(Default)]
 struct Late(Mutex<Vec<String>>);
 
@@ -97,7 +97,7 @@ fn told(toolbox: &Toolbox, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn only_names_that_are_nobodys_are_waited_for() {
+async fn only_unknown_names_are_waited_for() {
     let late = Arc::new(Late::default());
     let toolbox = toolbox(&late, ApprovalMode::Default, true);
     let cancel = CancellationToken::new();
@@ -111,7 +111,7 @@ async fn only_names_that_are_nobodys_are_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_called_is_answered_with_the_reason() {
+fn unavailable_tools_are_answered_with_the_reason() {
     let toolbox = toolbox(&Arc::default(), ApprovalMode::Default, false);
     assert_eq!(told(&toolbox, "glob"), "found glob");
     assert!(told(&toolbox, "write_file").contains("requires approval"), "{}", told(&toolbox, "write_file"));

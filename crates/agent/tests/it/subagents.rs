@@ -88,7 +88,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn an_agent_reaches_its_goal_and_the_report_goes_to_whoever_asked() {
+async fn an_agent_reaches_its_goal_and_reports_to_the_caller() {
     let lines = vec![
         calls(&[ask("scout", "find the door")]),
         look(1),
@@ -273,7 +273,7 @@ async fn a_cancel_reaches_the_agent_and_its_call_ends_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_tool_that_it_was_not_given_is_answered_and_it_goes_on() {
+async fn a_tool_that_was_not_granted_is_answered_and_the_agent_continues() {
     let text = SCOUT.replace("max_turns", "tools: [read_file]\nmax_turns");
     let lines = vec![
         calls(&[ask("scout", "look")]),
@@ -321,7 +321,7 @@ async fn several_in_one_reply_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_rule_for_one_agent_binds_that_agent_and_nobody_else() {
+async fn a_rule_for_one_agent_applies_only_to_that_agent() {
     let mut options = Options {
         lines: vec![look(1), calls(&[ask("scout", "look")]), look(2), done("could not"), says("ok")],
         ..Options::default()
@@ -394,7 +394,7 @@ async fn a_person_who_stops_an_agent_stops_the_turn() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_told_and_the_parent_goes_on() {
+async fn a_failing_model_is_reported_and_the_parent_continues() {
     let error = ModelError::new(ModelErrorKind::QuotaExhausted, Some(429), "no more today");
     let lines = vec![calls(&[ask("scout", "look")]), breaks(vec![], error), says("ok")];
     let mut scene = scene(&[SCOUT], lines);

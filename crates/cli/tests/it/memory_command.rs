@@ -203,7 +203,11 @@ fn a_state_directory_that_cannot_be_written_is_named() {
     fs::write(&folder, "").unwrap();
     let run = memory(&scene, &["index"]);
     assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains(".gimli") && run.stderr.contains("hint: GIMLI_STATE_DIR"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains(".gimli") && run.stderr.contains("hint: set GIMLI_STATE_DIR"),
+        "{}",
+        run.stderr
+    );
     let run = scene.run(&["-p", "hello there"]);
     assert_eq!((run.stdout.as_str(), run.code), ("Still here.\n", Some(0)), "{}", run.stderr);
     assert!(run.stderr.contains("Memory is off for this session"), "{}", run.stderr);

@@ -56,8 +56,8 @@ fn only_a_clean_answer_lets_a_call_through() {
     let table = [
         ("echo '{\"decision\": \"deny\", \"reason\": \"no stars\"}'", "deny", "no stars"),
         ("echo '{\"decision\": \"ask_user\", \"reason\": \"sure?\"}'", "ask", "sure?"),
-        ("echo '{\"decision\": \"allow\"}'; exit 3", "deny", "exit code 3"),
-        ("echo 'Traceback' >&2; exit 1", "deny", "exit code 1 (Traceback)"),
+        ("echo '{\"decision\": \"allow\"}'; exit 3", "deny", "exited with code 3"),
+        ("echo 'Traceback' >&2; exit 1", "deny", "exited with code 1 (Traceback)"),
         ("echo 'fine by me'", "deny", "invalid response from the safety checker"),
         ("true", "deny", "invalid response from the safety checker"),
         ("echo '{\"decision\": \"perhaps\"}'", "deny", "unknown decision \"perhaps\""),

@@ -71,12 +71,7 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("recreate a.txt").expect("delete new").expect("1. Rewind conversation and revert");
-    terminal
-        .expect("Answer")
-        .say("1")
-        .expect("Restored ")
-        .expect("Rewound to before:")
-        .expect("clean up");
+    terminal.expect("Answer").say("1").expect("Restored ").expect("Rewound to before:").expect("clean up");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

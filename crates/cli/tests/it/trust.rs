@@ -265,7 +265,7 @@ fn a_trusted_folder_does_not_reach_for_the_users_keys() {
     );
     assert!(!request.tool_names().contains(&"write_file".to_owned()), "no approval mode of a project");
     let ignored: Vec<&str> =
-        run.stderr.lines().filter(|line| line.contains("a project's settings cannot change")).collect();
+        run.stderr.lines().filter(|line| line.contains("project settings cannot change")).collect();
     let [line] = &ignored[..] else { panic!("{}", run.stderr) };
     for key in [
         "tools.allowed",
@@ -293,7 +293,7 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     let used = |number: usize| scene.server.request(number).body.to_string().contains("PROJECT RULE");
 
     let first = scene.prepare(&["-p", "x"]).run();
-    assert!(first.stderr.contains("used for the first time"), "{}", first.stderr);
+    assert!(first.stderr.contains("First use of this trusted folder"), "{}", first.stderr);
     assert!(used(0));
     let second = scene.prepare(&["-p", "x"]).run();
     assert_eq!(second.stderr, "");

@@ -98,7 +98,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Removed while held: whoever waits on this inode sees that the name is gone and starts over.
+        // Removed while held: waiters on this inode see that the name is gone and start over.
         #[cfg(unix)]
         let _ = fs::remove_file(&self.path);
     }

@@ -263,7 +263,7 @@ fn a_project_lets_nothing_more_happen_unless_the_user_says_so() {
 }
 
 #[test]
-fn a_dotted_name_of_a_project_is_no_way_around() {
+fn a_dotted_name_cannot_bypass_project_restrictions() {
     let scratch = Scratch::new();
     scratch.write(USER, r#"{"tools": {"exclude": ["web_fetch"], "core": ["read_file"]}}"#);
     scratch.write(
@@ -404,7 +404,7 @@ fn groups_hold_the_defaults_when_nothing_is_set() {
 }
 
 #[test]
-fn groups_follow_what_is_set() {
+fn groups_follow_the_settings() {
     let scratch = Scratch::new();
     scratch.write(
         USER,

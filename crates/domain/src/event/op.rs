@@ -85,7 +85,7 @@ pub struct Refusal {
 /// Why an operation was not done, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalCode {
-    /// No call waits for this answer, or somebody else answered first.
+    /// No call waits for this answer, or another front end answered first.
     NotWaiting,
     /// The answer is none of those that were offered.
     NotOffered,

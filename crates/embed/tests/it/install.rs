@@ -158,7 +158,7 @@ async fn with_pip(script: &str) -> (tempfile::TempDir, Result<(), InstallError>)
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_package_client_is_asked_for_one_wheel_and_its_failure_is_told() {
+async fn the_package_client_is_asked_for_one_wheel_and_its_failure_is_reported() {
     let (_scratch, result) =
         with_pip("echo 'ERROR: no network for https://me:hunter2@host/' >&2; exit 1").await;
     let error = result.unwrap_err();

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_being_repeated() {
+    fn invalid_keys_are_refused_without_being_repeated() {
         let long = "k".repeat(600);
         let cut = format!("AIza{}", "x".repeat(30));
         let cases = [

@@ -41,7 +41,7 @@ fn known(description: &str) -> Declarations {
 }
 
 #[test]
-fn what_is_kept_is_what_is_read_and_nobody_else_sees_it() {
+fn the_cache_reads_back_what_was_stored_and_is_private() {
     let scene = Scene::new();
     let cache = scene.cache(&json!({"command": "cat", "env": {"TOKEN": "hush"}}));
     assert_eq!(cache.read(), None);

@@ -36,7 +36,7 @@ pub(crate) struct StdioTransport<R> {
 }
 
 impl<R: AsyncRead + Unpin> StdioTransport<R> {
-    /// The transport, and the work of writing, which somebody has to run.
+    /// The transport, and the writer future, which the caller must run.
     pub(crate) fn new<W>(
         output: R,
         input: W,

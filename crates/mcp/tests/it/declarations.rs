@@ -59,7 +59,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn what_a_server_declared_last_is_there_before_it_answers() {
+async fn cached_declarations_are_available_before_the_server_responds() {
     let world = World::new();
     world.learn().await;
     world.steer(&json!({"hold": true}));

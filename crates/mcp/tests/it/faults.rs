@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_its_own_limit_and_nobody_elses() {
+async fn a_silent_server_costs_only_its_own_timeout() {
     let mut silent = server_entry("silent");
     silent["timeout"] = json!(300);
     let stage = Stage::of(vec![("a", silent), ("b", server_entry("plain"))], None);
@@ -39,7 +39,7 @@ async fn a_server_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
+async fn a_server_that_dies_in_a_call_is_reported_and_restarted() {
     let stage = Stage::with(&[("s", "dies")]).settled().await;
     let (said, _) = stage.call("mcp_s_echo", json!({})).await;
     assert!(
@@ -111,7 +111,7 @@ async fn tools_that_change_their_names_are_found_under_the_new_ones() {
     stage.until("it is renamed", |stage| stage.names().contains(&"mcp_s_tool1".to_owned())).await;
     assert!(!stage.names().contains(&"mcp_s_tool0".to_owned()));
     assert!(stage.servers.version() > version);
-    // Whoever holds the old one still belongs to the same server.
+    // Holders of the old one still belong to the same server.
     assert_eq!(old.server(), Some("s"));
 }
 

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_left_is_put_right() {
+    fn leftovers_of_a_killed_process_are_cleaned_up() {
         let folder = tempfile::tempdir().unwrap();
         let live = folder.path().join("memory-index.db");
         for name in

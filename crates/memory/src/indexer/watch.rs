@@ -41,7 +41,7 @@ mod tests {
     use pollux_config::files::{Mode, replace};
 
     #[test]
-    fn a_change_is_told_once_and_when_it_is_over() {
+    fn a_change_is_reported_once_after_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("memory/a.md");
         let places = Places {

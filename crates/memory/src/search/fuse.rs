@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_comes_first() {
+    fn an_exact_name_match_comes_first() {
         let mut found = found(&[(1, 9.0), (2, 1.0)], &[]);
         found.named.insert(2, 1);
         let candidates = fuse(&found, (0.5, 0.5), 0.35);

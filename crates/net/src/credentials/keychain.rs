@@ -139,7 +139,7 @@ impl TimedKeychain {
         let (sender, answer) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |keychain| {
             let result = keychain.map_err(|error| error.clone()).and_then(work);
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = sender.send(result);
         });
         // Held while waiting: one question at a time is all that the thread can answer.

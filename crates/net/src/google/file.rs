@@ -53,7 +53,7 @@ fn source(value: &Value, depth: usize) -> Result<Source, String> {
     }
 }
 
-/// Workload identity: somebody else's token, exchanged at Google.
+/// Workload identity: an external token, exchanged at Google.
 fn external(value: &Value) -> Result<Source, String> {
     let origin = value.get("credential_source").ok_or("`credential_source` is missing")?;
     let format = origin.get("format");

@@ -31,7 +31,7 @@ pub(super) enum Source {
     Metadata { host: String },
 }
 
-/// Where somebody else's token is.
+/// Where the external token is.
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
     File { path: PathBuf, field: Option<String> },

@@ -144,7 +144,7 @@ async fn a_machine_of_google_asks_its_metadata_server() {
 }
 
 #[tokio::test]
-async fn somebody_elses_token_is_exchanged_and_then_used_to_impersonate() {
+async fn an_external_token_is_exchanged_and_used_to_impersonate() {
     let scene = Scene::new(|request| match request.path.as_str() {
         "/sts" => HttpAnswer::json(&json!({"access_token": "federated", "expires_in": 3600})),
         "/impersonate" => HttpAnswer::json(

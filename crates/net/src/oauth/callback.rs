@@ -97,7 +97,7 @@ pub(super) async fn wait(listeners: &[TcpListener], expected: &Expected) -> Resu
     loop {
         tokio::select! {
             accepted = accept(listeners) => {
-                // A failed accept is somebody's broken connection, not ours.
+                // A failed accept is a broken connection of the peer.
                 if let Ok(socket) = accepted && connections.len() < MAX_CONNECTIONS {
                     let expected = expected.clone();
                     connections.spawn(async move {

@@ -96,7 +96,7 @@ impl ClientIdentity {
         }
     }
 
-    /// A client that somebody registered, with its secret if it has one.
+    /// A pre-registered client, with its secret if it has one.
     pub(super) fn known(id: &str, secret: Option<&Secret>, offered: &[String]) -> Self {
         let method = Method::choose(offered, secret.is_some());
         Self { id: id.to_owned(), secret: secret.cloned(), method, assertion: None }

@@ -59,7 +59,7 @@ impl OAuth {
         wanted(&found.other)
     }
 
-    /// Keeps the wish for whoever signs in next, maybe from another program.
+    /// Stores the requested scopes for the next sign-in, possibly from another program.
     async fn note(
         &self,
         server: &OAuthServer,

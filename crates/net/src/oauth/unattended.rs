@@ -28,7 +28,7 @@ pub struct IdentityProvider {
     pub client_secret: Option<Secret>,
     /// Its word on who the user is.
     pub id_token: Option<Secret>,
-    /// The same, read anew each time.
+    /// The same, read again each time.
     pub id_token_file: Option<PathBuf>,
 }
 

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_no_text_that_can_be_read_is_refused() {
+    fn invalid_objects_and_texts_are_refused() {
         let long = "x".repeat(LONG);
         let odd = [
             answer(&format!("{{\"output\":\"{long}\t\"}}")),

@@ -30,7 +30,7 @@ pub(crate) struct DocumentWriter {
     open: Option<OpenReply>,
 }
 
-/// A reply near the end of the file: what is behind the first waiting call can be written anew.
+/// A reply near the end of the file: everything after the first pending call can be rewritten.
 #[derive(Debug, Clone)]
 struct OpenReply {
     calls: Vec<OpenCall>,

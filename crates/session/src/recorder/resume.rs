@@ -92,7 +92,7 @@ fn real_path(path: &Path) -> PathBuf {
     if is_link { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
 }
 
-/// A whole file in somebody else's layout that nothing was added to yet.
+/// An unmodified file in a foreign layout.
 #[derive(Debug)]
 pub(super) struct Unconverted {
     path: PathBuf,

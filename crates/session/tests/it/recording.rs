@@ -194,7 +194,7 @@ fn a_session_that_changed_since_it_was_read_is_not_continued() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told_and_tried_again() {
+fn an_unwritable_folder_is_reported_and_retried() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.temp()).unwrap();
     put(&scratch.chats(), "a file in the way");

@@ -87,7 +87,7 @@ fn what_goes_with_a_session_is_named_to_the_last_blob_and_that_is_what_goes() {
 }
 
 #[test]
-fn an_export_needs_nothing_beside_it() {
+fn an_export_is_self_contained() {
     for (format, _) in BOTH {
         let scratch = Scratch::new();
         let record = export(&record_long(&scratch, "one", format)).unwrap();
@@ -174,7 +174,7 @@ fn a_fork_in_another_project_takes_its_blobs_along() {
 }
 
 #[test]
-fn messages_are_taken_back_and_the_conversation_goes_on() {
+fn messages_are_rewound_and_the_conversation_continues() {
     for (format, _) in BOTH {
         let scratch = Scratch::new();
         let mut recorder = scratch.recorder("s", format, 0);
@@ -205,7 +205,7 @@ fn messages_are_taken_back_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn fields_nobody_knows_survive_resume_append_and_rewind() {
+fn unknown_fields_survive_resume_append_and_rewind() {
     let one = json!({"id": "1", "type": "user", "content": "a", "mood": [1, {"x": null}]});
     let call = json!({"id": "c", "name": "t", "args": {}, "status": "success", "result": [], "color": "red"});
     let two =
@@ -233,7 +233,7 @@ fn fields_nobody_knows_survive_resume_append_and_rewind() {
 }
 
 #[test]
-fn a_damaged_file_is_repaired_with_a_copy_beside_it() {
+fn a_damaged_file_is_repaired_after_a_backup() {
     let scratch = Scratch::new();
     let path = record_long(&scratch, "one", SessionFormat::Json);
     let whole = fs::read(&path).unwrap();
@@ -293,7 +293,7 @@ fn the_lock_of_a_dead_process_is_found_and_removed() {
 }
 
 #[test]
-fn transcripts_hold_the_whole_of_what_was_said() {
+fn transcripts_contain_the_whole_conversation() {
     let scratch = Scratch::new();
     let mut recorder = scratch.recorder("s", SessionFormat::Json, 0);
     let words = "many words ".repeat(10_000);

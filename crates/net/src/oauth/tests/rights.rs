@@ -25,7 +25,7 @@ async fn a_server_that_wants_more_gets_a_sign_in_with_what_there_was_and_what_it
     assert_eq!(login.scopes(), ["read", "write", "admin"]);
     let url = signed_in_again(&oauth, &server, Some(WIDER)).await;
     assert_eq!(parameter(&url, "scope"), "read admin write");
-    // The wish is not carried along for ever.
+    // The requested scopes are not kept forever.
     let login = scene.oauth().begin_login(&server, None).await.unwrap();
     assert_eq!(login.scopes(), ["read", "write"]);
 }
@@ -47,7 +47,7 @@ async fn the_same_wish_is_followed_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_reads_descriptions_is_told_where_ours_is() {
+async fn a_server_that_reads_client_metadata_gets_our_url() {
     let address = "https://example.com/pollux/client.json";
     for (reads, expected) in [(true, address), (false, "client-9")] {
         let mut scene = Scene::new(Ways { reads_descriptions: reads, ..Ways::default() });
