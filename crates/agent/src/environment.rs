@@ -1,4 +1,4 @@
-//! The first message: where the agent is and what it was told to know.
+//! Builds the first message: environment and context files.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::untrusted::sealed;
 use pollux_extend::tree;
 
-/// What the first message is made of.
+/// Inputs of the first message.
 #[derive(Debug, Clone)]
 pub struct Environment {
     pub now: Timestamp,
@@ -16,7 +16,7 @@ pub struct Environment {
     pub platform: &'static str,
     pub project_temp: PathBuf,
     pub roots: Vec<PathBuf>,
-    /// Whether the folders are drawn, and by which ignore rules.
+    /// Whether to include the folder tree, and its ignore rules.
     pub tree: Option<FileFiltering>,
     /// The context files of extensions, framed.
     pub extension_context: Option<String>,
@@ -26,7 +26,7 @@ pub struct Environment {
 
 /// Builds the first message.
 pub fn first_turn(environment: &Environment) -> Content {
-    let mut text = String::from("<session_context>\nPollux sets the scene for this conversation.\n");
+    let mut text = String::from("<session_context>\nPollux sets up the context for this conversation.\n");
     text.push_str(&format!("Today's date is {}.\n", environment.now.to_local_date()));
     text.push_str(&format!("The operating system is: {}\n", environment.platform));
     text.push_str(&format!("The project's temporary directory is: {}\n", environment.project_temp.display()));
@@ -37,7 +37,7 @@ pub fn first_turn(environment: &Environment) -> Content {
     if let Some(filtering) = &environment.tree {
         text.push_str("- **Directory Structure:**\n\n");
         for root in &environment.roots {
-            // A file's name is as foreign as its content.
+            // File names are as untrusted as file contents.
             text.push_str(&sealed(&tree::draw(root, filtering)));
             text.push_str("\n\n");
         }

@@ -1,6 +1,6 @@
-//! Notices when the model goes in circles.
+//! Detects loops of the model.
 //!
-//! A loop is the same call with the same result, or the same sentences over and over. A call whose
+//! A loop is the same call with the same result, or the same sentences repeated. A call whose
 //! result changes (polling a build) is progress and never counts.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -46,7 +46,7 @@ struct Seen {
 }
 
 impl LoopGuard {
-    /// A call is about to run; `true` if it would only repeat what was done before.
+    /// Checks a call before it runs; `true` if it would only repeat earlier ones.
     pub(crate) fn repeats(&mut self, name: &str, args: &JsonObject) -> bool {
         let call = hash(&[name.as_bytes(), &serde_json::to_vec(args).unwrap_or_default()]);
         self.calls.push_back(Seen { call, result: None });
@@ -64,12 +64,12 @@ impl LoopGuard {
         }
     }
 
-    /// A reply begins; what a void attempt said before it does not count.
+    /// A reply starts; the text of a discarded attempt does not count.
     pub(crate) fn reply_begins(&mut self) {
         self.text = TextWatch::default();
     }
 
-    /// A piece of text arrived; the repeated passage if the model chants.
+    /// Checks a piece of text; returns the repeated passage if the model loops.
     pub(crate) fn chants(&mut self, text: &str) -> Option<String> {
         self.text.push(text)
     }
@@ -81,7 +81,7 @@ impl LoopGuard {
         tail.iter().zip(tail.iter().skip(cycle)).all(|(earlier, later)| {
             let same_result = match (&earlier.result, &later.result) {
                 (Some(a), Some(b)) => a == b,
-                // The newest calls have not run; their results cannot speak against a loop.
+                // The newest calls have not run yet, so they have no results to compare.
                 _ => true,
             };
             earlier.call == later.call && same_result
@@ -89,7 +89,7 @@ impl LoopGuard {
     }
 }
 
-/// Looks for a passage that returns again and again. Structure (code, tables, lists, headings) repeats by
+/// Looks for a repeated passage. Structure (code, tables, lists, headings) repeats by
 /// nature and resets the watch.
 #[derive(Debug, Default)]
 struct TextWatch {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_sentence_again_and_again_is_a_chant_for_every_chunking() {
+    fn a_repeated_sentence_is_a_loop_for_every_chunking() {
         let text = "I will now read the file and then I will fix the bug in it. ".repeat(15);
         for piece in [1, 7, 60, 10_000] {
             assert!(chanting(&text, piece), "chunks of {piece}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_judged_without_what_a_void_attempt_said() {
+    fn a_discarded_attempt_does_not_count_towards_a_loop() {
         let mut guard = LoopGuard::default();
         assert_eq!(guard.chants("Look:\n```\nlet x"), None);
         guard.reply_begins();

@@ -17,26 +17,26 @@ pub struct PromptInputs {
     pub global_context: Option<String>,
     /// Private notes about this project, framed.
     pub project_memory: Option<String>,
-    /// What earlier sessions taught about the user's wishes.
+    /// Learnings from earlier sessions.
     pub learnings: Option<String>,
     pub in_git_repository: bool,
     /// What kind of sandbox the program runs in, if any.
     pub sandbox: Option<String>,
     /// Where a plan may be written; set by the session itself.
     pub plans_dir: PathBuf,
-    /// Sections switched off, by key.
+    /// Disabled sections, by key.
     pub disabled: BTreeSet<String>,
-    /// A prompt of the user's own that replaces all sections.
+    /// A custom prompt that replaces all sections.
     pub replacement: Option<String>,
-    /// The agents that can be asked: name and what it is for; set by the session itself.
+    /// The available agents with descriptions; set by the session itself.
     pub agents: Vec<(String, String)>,
     /// The skills that can be activated; set by the session itself.
     pub skills: Option<String>,
-    /// What stands behind everything but memory, for a session with rules of its own.
+    /// Additional rules at the end, before memory, for sub-agents.
     pub appendix: Option<String>,
 }
 
-/// The keys by which `GEMINI_PROMPT_<KEY>=0` switches a section off, in the order of the sections.
+/// The keys for disabling sections with `GEMINI_PROMPT_<KEY>=0`, in section order.
 pub const SECTION_KEYS: [&str; 9] = [
     "preamble",
     "coreMandates",
@@ -87,9 +87,9 @@ const SHELL: &str = "run_shell_command";
 
 fn preamble(inputs: &PromptInputs) -> String {
     let manner = if inputs.interactive {
-        "You work together with a person at a terminal, who can answer questions and approve steps."
+        "You work with a user at a terminal, who can answer questions and approve steps."
     } else {
-        "You run without a person at hand. Nobody can answer a question: decide, do the work, and report."
+        "You run unattended. Nobody can answer questions: decide, do the work, and report."
     };
     format!(
         "You are Pollux, a coding agent in a terminal. You help with software engineering, and you act through \
@@ -192,10 +192,10 @@ to several agents in one turn, as long as they do not change the same files. Jud
 
 fn guidelines(inputs: &PromptInputs, tools: &[&str]) -> String {
     let mut text = String::from(
-        "# Manner
+        "# Style
 - Be brief. A terminal is narrow: no preamble, no praise, no summary of what is visible anyway. Markdown is fine.
 - Tools are for doing, text is for telling. Do not put messages into commands or comments.
-- Calls that do not depend on each other belong into one turn.
+- Calls that do not depend on each other belong in one turn.
 - Paths given to tools may be relative to the project's root or absolute.",
     );
     if tools.contains(&SHELL) {
@@ -252,7 +252,7 @@ fn memory(inputs: &PromptInputs) -> String {
     if blocks.is_empty() { String::new() } else { format!("\n\n<loaded_context>\n{blocks}</loaded_context>") }
 }
 
-/// Fills the places that a user's own prompt may hold.
+/// Replaces the placeholders of a custom prompt.
 fn substituted(own: &str, inputs: &PromptInputs, tools: &[&str]) -> String {
     let list: Vec<String> = tools.iter().map(|name| format!("- `{name}`")).collect();
     let mut text = own

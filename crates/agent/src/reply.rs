@@ -1,4 +1,4 @@
-//! A reply taking shape: chunks are folded, then judged.
+//! Assembles a reply from chunks and validates it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use pollux_domain::event::Thought;
 use pollux_domain::model::{Citation, Finish, FinishReason, Origin, ReplyChunk, Usage};
 use pollux_domain::time::Timestamp;
 
-/// What one attempt has given so far.
+/// The reply of one attempt so far.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    /// Everything but reasoning that nobody wants back, in order; adjacent plain texts are one part.
+    /// All parts in order, except reasoning that is not sent back; adjacent plain texts are merged.
     pub(crate) parts: Vec<Part>,
     pub(crate) thoughts: Vec<(Thought, Timestamp)>,
     pub(crate) usage: Option<Usage>,
@@ -21,12 +21,12 @@ pub(crate) struct Reply {
     pub(crate) citations: Vec<Citation>,
 }
 
-/// A reply of no use.
+/// An unusable reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Upstream's word for it.
     pub(crate) kind: &'static str,
-    /// For people.
+    /// The message for the user.
     pub(crate) message: String,
 }
 
@@ -35,14 +35,14 @@ impl Fault {
         Self { kind, message: message.into() }
     }
 
-    /// Whether a hint to say something may help.
+    /// Whether a nudge may help.
     pub(crate) fn wants_nudge(&self) -> bool {
         matches!(self.kind, "THINKING_ONLY_RESPONSE" | "NO_RESPONSE_TEXT")
     }
 }
 
 impl Reply {
-    /// Adds what surrounds the parts of a chunk.
+    /// Adds the metadata of a chunk.
     pub(crate) fn absorb(&mut self, chunk: &ReplyChunk) {
         if chunk.usage.is_some() {
             self.usage = chunk.usage;
@@ -106,7 +106,7 @@ impl Reply {
             return Err(Fault::new("PROMPT_BLOCKED", format!("The model refused the prompt: {reason}.")));
         }
         let Some(finish) = &self.finish else {
-            return Err(Fault::new("NO_FINISH_REASON", "The reply stopped before its end."));
+            return Err(Fault::new("NO_FINISH_REASON", "The reply ended prematurely."));
         };
         let detail = finish.message.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
         match finish.reason {
@@ -130,7 +130,7 @@ impl Reply {
         match finish.reason {
             FinishReason::MaxTokens | FinishReason::ContextWindow => Err(Fault::new(
                 "MAX_TOKENS_EXCEEDED",
-                "The model used up its output limit before it said anything.",
+                "The model reached its output limit before producing any text.",
             )),
             FinishReason::Refusal(ref refusal) => {
                 let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
@@ -143,13 +143,13 @@ impl Reply {
                 Err(Fault::new("RECITATION_BLOCKED", "The reply was withheld because it recited a source."))
             }
             FinishReason::Unspecified | FinishReason::Paused => {
-                Err(Fault::new("OTHER_BLOCKED", "The model gave no reply and no reason."))
+                Err(Fault::new("OTHER_BLOCKED", "The model returned neither a reply nor a reason."))
             }
             _ if !self.thoughts.is_empty() => {
-                Err(Fault::new("THINKING_ONLY_RESPONSE", "The model thought but said nothing."))
+                Err(Fault::new("THINKING_ONLY_RESPONSE", "The model returned thoughts but no answer."))
             }
             _ if after_tools => Ok(()),
-            _ => Err(Fault::new("NO_RESPONSE_TEXT", "The model said nothing.")),
+            _ => Err(Fault::new("NO_RESPONSE_TEXT", "The model returned an empty reply.")),
         }
     }
 
@@ -160,7 +160,7 @@ impl Reply {
     }
 }
 
-/// Invisible characters and HTML comments are no answer.
+/// Invisible characters and HTML comments do not count as an answer.
 fn is_empty_text(text: &str) -> bool {
     let mut rest = text;
     let mut visible = String::new();

@@ -8,7 +8,7 @@ mod lock;
 
 pub use lock::{FileLock, LockError};
 
-/// No state or settings file is larger; whatever is, is not ours.
+/// Maximum size of state and settings files.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// More links than this in a row are a loop.
@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 40;
 pub enum Mode {
     /// Only the user (0600); missing folders are 0700.
     Private,
-    /// Whoever the user's umask lets.
+    /// According to the user's umask.
     Shared,
 }
 
@@ -36,7 +36,7 @@ pub enum FileError {
     CreateFolder { path: PathBuf, source: io::Error },
     #[error("could not write `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` is a link that leads to itself", path.display())]
+    #[error("`{}` is a symbolic link to itself", path.display())]
     LinkLoop { path: PathBuf },
 }
 
@@ -76,7 +76,7 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
     // Opening a pipe would wait for a writer that may never come.
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() || meta.is_dir() => {}
-        Ok(_) => return Err(read(io::Error::other("it is not a regular file"))),
+        Ok(_) => return Err(read(io::Error::other("not a regular file"))),
         Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(read(error)),
     }

@@ -1,13 +1,13 @@
-//! Whose the `.gemini` folder is, and who else may read or write it.
+//! Checks the owner and permissions of the `.gemini` folder.
 //!
-//! What it holds decides which commands run, so that a file by another user is a way to become this one. A folder
-//! that somebody else made is refused; rights that are too wide are taken back where they can be.
+//! Its content decides which commands run, so a file of another user would be a privilege escalation. A folder
+//! of another user is refused; permissions that are too wide are restricted where possible.
 
 use std::path::{Path, PathBuf};
 
 use crate::paths::Home;
 
-/// What decides which commands run, what the model is told and where requests go.
+/// Files that decide which commands run, what the model sees and where requests go.
 const DECIDING: &[&str] = &[
     "settings.json",
     ".env",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_foreign_as_what_it_leads_to_and_root_is_nobodys_enemy() {
+    fn a_link_is_as_foreign_as_its_target_and_root_is_trusted() {
         let scratch = Scratch::new();
         let theirs = scratch.write("theirs.json", "{}");
         fs::create_dir(scratch.path("home/.gemini")).unwrap();
@@ -205,7 +205,7 @@ mod tests {
             give_away(&link);
             assert_eq!(foreign(&scratch.home(), own).unwrap().path, link);
             fs::remove_file(&link).unwrap();
-            // Files of root's, and somebody else who runs the program.
+            // Files of root, with the program run by another user.
             assert_eq!(foreign(&scratch.home(), 4242), None);
         }
     }
@@ -234,7 +234,7 @@ mod tests {
         assert!(notes.iter().all(|note| note.contains("was writable by every user")), "{notes:?}");
         set(&folder, 0o1777);
         assert_eq!(tighten(&scratch.home()), Vec::<String>::new());
-        // Through a link nothing outside of the home is changed, whoever runs the program.
+        // Nothing outside the home is changed through a link.
         let outside = scratch.write("outside", "x");
         set(&outside, 0o666);
         let links = [("GEMINI.md", outside.as_path()), ("memory.md", Path::new("/dev/null"))];

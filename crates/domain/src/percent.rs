@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_encoding_stays() {
+    fn invalid_encodings_stay_unchanged() {
         for (text, expected) in
             [("50%", "50%"), ("%4", "%4"), ("%zz%41", "%zzA"), ("%+1", "%+1"), ("%%41", "%A")]
         {

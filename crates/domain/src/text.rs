@@ -1,4 +1,4 @@
-//! Texts cut to a length that people can read.
+//! Shortens texts for display.
 
 /// The first `most` characters, and `…` if there were more.
 pub fn shortened(text: &str, most: usize) -> String {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_too_long_is_cut_and_says_so() {
+    fn only_long_texts_are_cut_and_marked() {
         for (text, short, dots) in [
             ("", "", ""),
             ("größe", "größe", "größe"),

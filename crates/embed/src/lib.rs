@@ -1,4 +1,4 @@
-//! Vectors for texts: Gemini, any OpenAI-compatible server, or a model in a local folder.
+//! Text embeddings from Gemini, any OpenAI-compatible server, or a local model.
 //!
 //! Owns: the providers of [`pollux_domain::embedding::Embedder`], their batching and waiting, reading and
 //! installing local models. Does not own: what is embedded and where vectors are kept (`memory`).
@@ -13,6 +13,6 @@ pub mod install;
 mod local;
 mod remote;
 
-pub use choice::{Choice, EmbedSettings, Provider, Skipped, StartError, Surroundings, choose, start};
+pub use choice::{Choice, EmbedContext, EmbedSettings, Provider, Skipped, StartError, choose, start};
 pub use local::{LocalModel, ModelError};
 pub use remote::{Protocol, RemoteError, RemoteModel, RemoteOptions};

@@ -1,18 +1,18 @@
-//! How a run is printed: the style that settings and command line ask for, where paths are seen from, and what
-//! telemetry is told first.
+//! Output style from settings and command line, path display, and the start of telemetry.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_config::settings::Settings;
 use pollux_domain::failure::Colour;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::time::SystemClock;
 use pollux_host::request::{RawOutput, Request};
 use pollux_host::{Loaded, Prepared, VERSION};
 use pollux_output::telemetry::{Configuration, Identity};
 use pollux_output::{Console, Style};
-use pollux_tui::places::Places;
 use serde_json::Value;
 
 pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
@@ -27,7 +27,7 @@ pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
     }
 }
 
-/// The style as far as the command line and the environment tell, for failures before settings are read.
+/// The style from command line and environment alone, for failures before settings are read.
 pub fn early_style(options: &Request, env: &Env) -> Style {
     let flag = |key: &str| {
         let found = options.overrides.iter().find(|(known, _)| known == key);
@@ -42,7 +42,7 @@ pub fn stderr_colour(env: &Env) -> Colour {
     Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
 }
 
-/// Tells telemetry, if it is on, whose session this is and how it is set up.
+/// Opens telemetry, if it is enabled, with the identity and configuration of the session.
 pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
     let Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;
@@ -67,12 +67,17 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
     console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
-/// Where paths are seen from.
-pub(crate) fn places(loaded: &Loaded) -> Places {
+/// How paths are displayed in this project.
+pub fn path_display(loaded: &Loaded) -> PathDisplay {
     let root = loaded.project.root();
     let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
     let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
-    Places { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+    PathDisplay { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+}
+
+/// Whether a setting is true.
+pub fn is_on(settings: &Settings, key: &str) -> bool {
+    settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a hook ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum HookEnding {
     Exited(i32),
     Signalled(i32),
     TimedOut {
@@ -15,11 +15,11 @@ pub enum Ending {
     NotStarted(String),
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for HookEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "exit code {code}"),
-            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::Signalled(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::NotStarted(why) => write!(f, "not started: {why}"),

@@ -1,4 +1,4 @@
-//! Assembles the agent, and runs one prompt or a conversation.
+//! Assembles the agent with its tools and prompt, and runs one prompt or a conversation.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,12 +27,12 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::companion::Beside;
+use super::background_work::BackgroundWork;
 use super::conversation::{Conversation, Headless, Turned};
 use super::extension_updates::ExtensionUpdates;
-use super::memory::{self, OwnWords, Remembrance};
-use super::outside::Manner;
-use super::rewind::{self, Keeper};
+use super::memory::{self, MemoryRecorder, TypedText};
+use super::rewind::{self, ChangeRecorder};
+use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
@@ -41,8 +41,8 @@ use super::{
 };
 use crate::VERSION;
 
-pub use super::outside::Outside;
 pub use super::prompt::Expanded;
+pub use super::services::Services;
 pub use super::workspace::{context_files, workspace};
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
@@ -55,19 +55,19 @@ pub async fn run_turn(
     if built_in_prompts::wants_plan(turn.request.prompt.as_deref()) {
         turn.permission.approval = ApprovalMode::Plan;
     }
-    let outside = Outside::open(turn.loaded, Manner::Headless)?;
+    let services = Services::open(turn.loaded, Manner::Headless)?;
     if prompt.trim_start().starts_with('/') {
-        // It may be a server's prompt.
-        mcp::wait_for_tools(outside.servers.as_deref(), &cancel, sink).await;
+        // It may be an MCP prompt.
+        mcp::wait_for_tools(services.servers.as_deref(), &cancel, sink).await;
     }
-    let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
+    let Some(expanded) = services.expand_headless(&prompt, &turn, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
     let opening = Opening { begin: None, noticed: passed_over, cancel: cancel.clone() };
-    let mut conversation = assemble(&turn, outside, Manner::Headless, opening).await?;
+    let mut conversation = assemble(&turn, services, Manner::Headless, opening).await?;
     let session_file = conversation.session_file.clone();
-    mcp::wait_for_tools(conversation.outside.servers.as_deref(), &cancel, sink).await;
+    mcp::wait_for_tools(conversation.services.servers.as_deref(), &cancel, sink).await;
     let mut front = Headless { sink, cancel, stopped: false };
     let end = conversation.turn(Op::Prompt { parts, typed: prompt }, &mut front).await;
     front.finish(conversation).await;
@@ -77,29 +77,29 @@ pub async fn run_turn(
     }
 }
 
-/// Assembles the agent for a person who stays. A session that follows another one may begin with turns.
+/// Assembles the agent for an interactive conversation. A follow-up session may start with turns.
 pub async fn open_conversation(
     turn: &Prepared<'_>,
     begin: Option<&[Content]>,
 ) -> Result<Conversation, Failure> {
-    let outside = Outside::open(turn.loaded, Manner::Interactive)?;
+    let services = Services::open(turn.loaded, Manner::Interactive)?;
     let opening = Opening { begin, noticed: Vec::new(), cancel: CancellationToken::new() };
-    assemble(turn, outside, Manner::Interactive, opening).await
+    assemble(turn, services, Manner::Interactive, opening).await
 }
 
-/// How a conversation begins.
+/// How a conversation starts.
 struct Opening<'a> {
-    /// Turns of another one that it goes on with.
+    /// Turns carried over from another conversation.
     begin: Option<&'a [Content]>,
-    /// What was noticed before it was assembled.
+    /// Warnings from before the assembly.
     noticed: Vec<String>,
-    /// Cancelled when somebody is in a hurry.
+    /// Cancelled when the user asks to quit at once.
     cancel: CancellationToken,
 }
 
 async fn assemble(
     turn: &Prepared<'_>,
-    mut outside: Outside,
+    mut services: Services,
     manner: Manner,
     opening: Opening<'_>,
 ) -> Result<Conversation, Failure> {
@@ -107,14 +107,14 @@ async fn assemble(
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
     let model = models::client(turn)?;
-    let (workspace, background) = (Arc::clone(&outside.workspace), Arc::clone(&outside.background));
+    let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
     let mut context = context_files(loaded, &workspace);
     let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
-    warnings.append(&mut outside.unused);
+    warnings.append(&mut services.unused);
     warnings.extend(system_prompt::unused_system_prompt(loaded));
     let recall = memory::recall(turn, &mut warnings);
     prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
@@ -134,13 +134,18 @@ async fn assemble(
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
-    let sessions::Continued { mut recorder, history } = sessions::go_on(&turn.session, loaded)?;
+    let sessions::Continued { mut recorder, history } = sessions::resume_or_create(&turn.session, loaded)?;
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
     let general = &loaded.groups.general;
-    let keeper =
-        Arc::new(Keeper::new(&loaded.home, &loaded.project, &turn.session.id, &general.rewind, shadow));
+    let change_recorder = Arc::new(ChangeRecorder::new(
+        &loaded.home,
+        &loaded.project,
+        &turn.session.id,
+        &general.rewind,
+        shadow,
+    ));
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
     restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
@@ -161,11 +166,11 @@ async fn assemble(
         restored,
         roots: workspace.directories().to_vec(),
     };
-    let remembrance =
-        recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words(turn, interactive)));
-    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
+    let memory_recorder =
+        recall.map(|recall| MemoryRecorder::start(&recall, turn, &model, typed_text(turn, interactive)));
+    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&change_recorder) as Arc<dyn Changes>);
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-    let late_tools = late_tools(&outside);
+    let late_tools = late_tools(&services);
     let agents_port =
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
@@ -180,40 +185,40 @@ async fn assemble(
         checkers,
         changes,
         hooks: Some(hooks),
-        witness: remembrance.as_ref().map(Remembrance::witness),
+        observer: memory_recorder.as_ref().map(MemoryRecorder::observer),
         agents: agents_port,
     };
     let handle = open(spec, ports);
-    if let (Some(servers), Some(person)) = (&outside.servers, &handle.person) {
+    if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
-    let outside = Arc::new(outside);
-    let beside = Beside {
+    let services = Arc::new(services);
+    let beside = BackgroundWork {
         titles,
         updates,
-        remembrance,
-        ..Beside::new(manner, warnings, Arc::clone(&outside), cancel)
+        memory_recorder,
+        ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
     };
-    Conversation::new(handle.into(), Box::new(beside), outside, keeper, sandbox, session_file)
+    Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
 }
 
-/// Which words of prompts are the person's own.
-fn own_words(turn: &Prepared<'_>, interactive: bool) -> OwnWords {
-    if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) }
+/// Which part of a prompt the user typed.
+fn typed_text(turn: &Prepared<'_>, interactive: bool) -> TypedText {
+    if interactive { TypedText::AllTyped } else { TypedText::Only(turn.request.prompt.clone()) }
 }
 
-/// The tools that servers and skills bring, which come and go.
-fn late_tools(outside: &Outside) -> Option<Arc<dyn ToolSource>> {
-    let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
-    let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
+/// The tools of MCP servers and skills, which change over time.
+fn late_tools(services: &Services) -> Option<Arc<dyn ToolSource>> {
+    let servers = services.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let shelf = services.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
     ToolSources::join(servers.into_iter().chain(shelf))
 }
 
-/// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
+/// Tools from `tools.discoveryCommand`; warnings are about invalid declarations.
 async fn discovered(
     setup: &ToolSetup,
     loaded: &Loaded,
@@ -233,14 +238,13 @@ async fn discovered(
         sandbox: setup.sandbox.clone(),
     };
     let found = discover(&discovery, &CancellationToken::new()).await.map_err(|error| {
-        Failure::from_error(ExitKind::Config, &error)
-            .hint("`tools.discoveryCommand` names the command; correct it or remove the setting")
+        Failure::from_error(ExitKind::Config, &error).hint("fix or remove `tools.discoveryCommand`")
     })?;
     warnings.extend(found.ignored);
     Ok(found.tools)
 }
 
-/// Every tool there is; which of them the model sees is decided by the policy.
+/// All tools; the policy decides which of them the model sees.
 pub fn all_tools(
     setup: ToolSetup,
     loaded: &Loaded,
@@ -259,7 +263,7 @@ pub fn all_tools(
     tools.push(web_fetch);
     tools.push(google_web_search(Arc::clone(model)));
     tools.push(save_memory(loaded.home.global_context_file("GEMINI.md")));
-    // As upstream: only the models that need the reminder get the list.
+    // As in upstream, only some models get the todo tool.
     let wants_list = model.resolve(&loaded.groups.model.name).caps.wants_todo_list;
     if wants_list && !matches!(loaded.settings.get("useWriteTodos"), Some((Value::Bool(false), _))) {
         tools.push(write_todos());
@@ -267,7 +271,7 @@ pub fn all_tools(
     Ok(tools)
 }
 
-/// What is wrong with extensions, and which of them somebody changed.
+/// Warnings about invalid and changed extensions.
 fn extension_warnings(loaded: &Loaded) -> Vec<String> {
     let found = extensions::of(loaded).warnings.iter().cloned();
     found.chain(extensions::context_files(loaded).1).chain(extensions::changed(loaded)).collect()

@@ -107,7 +107,7 @@ async fn main() -> ExitCode {
     if report.status == Status::Connected || empty { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The `oauth` block that somebody with these credentials would write.
+/// The `oauth` block for these credentials.
 fn oauth(context: &Value) -> Value {
     let scenario = context.get("name").and_then(Value::as_str).unwrap_or_default();
     let grant = match scenario {

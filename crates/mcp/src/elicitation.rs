@@ -1,4 +1,4 @@
-//! A server's question to the person: its form as questions, and the answers as what it asked for.
+//! Elicitation: turns a server's form into questions for the user, and the answers into its response.
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::offer::bounded;
 
 /// Fields of a form; nobody answers more.
-const MOST_FIELDS: usize = 20;
-const MOST_CHOICES: usize = 50;
+const MAX_FIELDS: usize = 20;
+const MAX_CHOICES: usize = 50;
 
 /// Asks, and gives the server what was answered.
 pub(crate) async fn ask(
@@ -22,7 +22,7 @@ pub(crate) async fn ask(
     cancel: &CancellationToken,
 ) -> ElicitResult {
     let fields = fields(schema);
-    if fields.len() > MOST_FIELDS {
+    if fields.len() > MAX_FIELDS {
         return ElicitResult::new(ElicitationAction::Decline);
     }
     let questions = questions(server, message, &fields);
@@ -49,8 +49,8 @@ pub(crate) async fn show(
 ) -> ElicitResult {
     let Some((url, host)) = address(url) else { return ElicitResult::new(ElicitationAction::Decline) };
     let text = format!(
-        "The MCP server `{server}` says: {}\nIt wants you to open this address, at `{host}`, in a browser:\n\n{url}\n\n\
-         Go on only if you expect this and know the host. Do you agree?",
+        "The MCP server `{server}` says: {}\nIt asks you to open this URL at `{host}` in a browser:\n\n{url}\n\n\
+         Continue only if you expect this and know the host. Do you agree?",
         bounded(message, 2000)
     );
     let question = Question { header: server.to_owned(), text, form: QuestionForm::YesNo };
@@ -153,7 +153,7 @@ fn options(property: &Value) -> Vec<(String, String)> {
         let title = option.get("title").and_then(Value::as_str).unwrap_or(value);
         Some((value.to_owned(), title.to_owned()))
     });
-    plain.chain(titled).take(MOST_CHOICES).collect()
+    plain.chain(titled).take(MAX_CHOICES).collect()
 }
 
 fn questions(server: &str, message: &str, fields: &[Field]) -> Vec<Question> {
@@ -162,7 +162,7 @@ fn questions(server: &str, message: &str, fields: &[Field]) -> Vec<Question> {
     if fields.is_empty() {
         return vec![Question {
             header: server.to_owned(),
-            text: format!("{says} Go on?"),
+            text: format!("{says} Continue?"),
             form: QuestionForm::YesNo,
         }];
     }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_shown_with_its_host_and_opened_by_nobody_but_the_person() {
+    async fn a_url_is_shown_with_its_host_and_never_opened_automatically() {
         let shown = async |url: &str, answer: Answer| {
             let person = Scripted(answer, Mutex::default());
             let result = show(&person, "srv", "Pay here", url, &CancellationToken::new()).await;

@@ -1,4 +1,4 @@
-//! What a server may ask of us, and what it tells.
+//! Handles requests and notifications from a server.
 
 #![expect(deprecated, reason = "roots and logging are old, and servers use them")]
 
@@ -27,7 +27,7 @@ impl ClientHandler for Handler {
         let mut roots = RootsCapabilities::default();
         roots.list_changed = Some(true);
         capabilities.roots = Some(roots);
-        // Only where somebody can answer.
+        // Only in interactive sessions.
         capabilities.elicitation = common.interactive.then(|| {
             let mut elicitation = ElicitationCapability::default();
             elicitation.form = Some(FormElicitationCapability::default());

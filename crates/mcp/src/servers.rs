@@ -1,4 +1,4 @@
-//! All servers of a run, and the thread that serves them.
+//! All MCP servers of a run, and the thread that serves them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::cache::Cache;
 use crate::config::ServerConfig;
-use crate::connection::{self, Reach};
+use crate::connection::{self, ConnectionContext};
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
 use crate::resource;
-use crate::server::{Common, Report, Server, Status};
+use crate::server::{Report, Server, SharedContext, Status};
 
 /// How long all servers together may take to end.
 const END: Duration = Duration::from_secs(1);
 /// The tools that read the resources of all servers.
 const RESOURCE_TOOLS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
-/// How long the start of many programs is put off, so that a request which is just being sent has the machine.
+/// Delay before starting servers, so that they do not slow down the first request.
 const HEAD_START: Duration = Duration::from_millis(30);
 
-/// A server and how one signs in to it.
+/// A server and its credentials.
 #[derive(Clone)]
 pub struct Entry {
     pub config: ServerConfig,
     pub access: Option<Arc<dyn Access>>,
 }
 
-/// What servers are started with.
+/// The configuration for starting servers.
 #[derive(Clone)]
 pub struct Setup {
     pub entries: Vec<Entry>,
@@ -56,11 +56,11 @@ pub struct Setup {
     pub http: ClientOptions,
     /// Our version.
     pub version: String,
-    /// Whether a person is there to be asked.
+    /// Whether a user can be asked.
     pub interactive: bool,
     /// The declared name of a server's tool.
     pub name_tool: fn(&str, &str) -> String,
-    /// How long after their start somebody waits for servers of which nothing is known yet.
+    /// How long after their start to wait for servers with unknown tools.
     pub first_wait: Duration,
     /// Where declarations are kept from one run to the next.
     pub cache: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Setup {
 /// The servers of a run. They end with it.
 pub struct Servers {
     servers: Arc<[Arc<Server>]>,
-    common: Arc<Common>,
+    common: Arc<SharedContext>,
     /// Servers may be started.
     go: CancellationToken,
     /// They are waited for, so that nothing else needs the machine first.
@@ -88,10 +88,11 @@ impl Servers {
         servers
     }
 
-    /// Servers that are started by [`Self::begin`], or when somebody needs one.
+    /// Servers that are started by [`Self::begin`] or on first use.
     pub fn prepare(mut setup: Setup) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
-        let common = Arc::new(Common::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
+        let common =
+            Arc::new(SharedContext::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
         let servers: Arc<[Arc<Server>]> = setup
             .entries
             .into_iter()
@@ -101,7 +102,7 @@ impl Servers {
                 Server::new(config, access, Arc::clone(&common), cache)
             })
             .collect();
-        let reach = Arc::new(Reach {
+        let reach = Arc::new(ConnectionContext {
             env: setup.env,
             redaction: setup.redaction,
             directory: setup.directory,
@@ -122,9 +123,7 @@ impl Servers {
             })
         };
         if let Err(error) = started {
-            servers
-                .iter()
-                .for_each(|server| server.gone(format!("no thread could be started: {error}"), None));
+            servers.iter().for_each(|server| server.gone(format!("could not start a thread: {error}"), None));
         }
         Self { servers, common, go, at_once, first_wait: setup.first_wait, stop, done }
     }
@@ -137,7 +136,7 @@ impl Servers {
         }
     }
 
-    /// Starts servers now if there is one of which nothing is known, because somebody is going to wait for it.
+    /// Starts servers now if one has unknown tools, because it will be waited for.
     pub fn begin_unknown(&self) {
         if !self.first_wait.is_zero() && self.servers.iter().any(|server| server.is_unknown()) {
             self.at_once.store(true, Ordering::Release);
@@ -167,7 +166,7 @@ impl Servers {
         self.common.introduce(person);
     }
 
-    /// How every server stands.
+    /// The status of all servers.
     pub fn reports(&self) -> Vec<Report> {
         self.servers.iter().map(|server| server.report()).collect()
     }
@@ -294,7 +293,7 @@ impl ToolSource for Servers {
         let starting = self.unknown();
         if !starting.is_empty() {
             text.push_str(&format!(
-                "MCP servers that are still starting: {}. Their tools join as soon as they are ready.\n",
+                "MCP servers still starting: {}. Their tools become available as soon as they are ready.\n",
                 sealed(&starting.join(", "))
             ));
         }
@@ -332,7 +331,7 @@ impl ToolSource for Servers {
         if RESOURCE_TOOLS.contains(&name) {
             let why: Vec<String> = self.servers.iter().filter_map(|server| server.absence()).collect();
             return (!why.is_empty())
-                .then(|| format!("No MCP server that is connected has resources. {}", why.join(" ")));
+                .then(|| format!("No connected MCP server has resources. {}", why.join(" ")));
         }
         let why: Vec<String> = self.owners(name).filter_map(|server| server.absence()).collect();
         (!why.is_empty()).then(|| why.join(" "))
@@ -342,14 +341,14 @@ impl ToolSource for Servers {
 /// Serves all connections until told to stop.
 fn serve(
     servers: &Arc<[Arc<Server>]>,
-    reach: &Arc<Reach>,
+    reach: &Arc<ConnectionContext>,
     (go, at_once): (&CancellationToken, &AtomicBool),
     stop: &CancellationToken,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let problem = format!("the event loop could not be started: {error}");
+            let problem = format!("could not start the event loop: {error}");
             return servers.iter().for_each(|server| server.gone(problem.clone(), None));
         }
     };

@@ -1,4 +1,4 @@
-//! Vectors: their bytes, small copies of them, and the nearest among many.
+//! Vectors: encoding, quantisation and nearest-neighbour search.
 
 mod dot;
 
@@ -106,7 +106,7 @@ impl Collection {
             let others: Vec<_> =
                 parts.map(|(rows, values)| scope.spawn(move || near(rows, values))).collect();
             let mut found = first.map_or_else(Vec::new, |(rows, values)| near(rows, values));
-            // A thread that panicked had nothing to say.
+            // A panicked thread contributes no results.
             found.extend(others.into_iter().filter_map(|worker| worker.join().ok()).flatten());
             found
         });
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn small_copies_find_what_the_vectors_would() {
+    fn quantised_vectors_find_the_same_neighbours() {
         let vectors: Vec<Vec<f32>> = (0..3000).map(|seed| random(seed + 1, 100)).collect();
         let mut collection = Collection::default();
         for (number, vector) in vectors.iter().enumerate() {

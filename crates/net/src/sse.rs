@@ -1,4 +1,4 @@
-//! Server-sent events, as bytes arrive.
+//! An incremental parser for server-sent events.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub enum Item {
 pub enum SseError {
     #[error("incomplete JSON segment at the end of the stream")]
     Incomplete,
-    #[error("an event of the stream is longer than {} MB", MAX_EVENT_BYTES / 1024 / 1024)]
+    #[error("a stream event exceeds {} MB", MAX_EVENT_BYTES / 1024 / 1024)]
     TooLong,
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_with_every_line_ending_and_without_what_is_no_data() {
+    fn events_are_read_with_every_line_ending_and_without_comments() {
         let cases: &[(&str, Vec<Item>)] = &[
             ("data: {\"a\":1}\n\n", vec![data("{\"a\":1}")]),
             ("data: 1\r\n\r\ndata: 2\r\n\r\n", vec![data("1"), data("2")]),

@@ -1,4 +1,4 @@
-//! What a failed transfer means, in words for people and without addresses that could hold secrets.
+//! Describes failed transfers for users, without URLs that could contain secrets.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
         return TransportFailure { message: certificate, may_pass: false };
     }
     if error.is_builder() {
-        return TransportFailure { message: innermost(&causes, "the request is not valid"), may_pass: false };
+        return TransportFailure { message: innermost(&causes, "invalid request"), may_pass: false };
     }
     let message = if error.is_timeout() {
         "the connection timed out".to_owned()
@@ -52,7 +52,7 @@ fn certificate_problem(cause: &(dyn Error + 'static)) -> Option<String> {
     match tls {
         rustls::Error::InvalidCertificate(problem) => Some(format!(
             "the server's certificate was refused ({problem:?}); behind a proxy that inspects TLS, \
-             name its certificate file in `NODE_EXTRA_CA_CERTS`"
+             set `NODE_EXTRA_CA_CERTS` to its certificate file"
         )),
         rustls::Error::General(text) => Some(text.clone()),
         _ => None,

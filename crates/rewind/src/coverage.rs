@@ -1,4 +1,4 @@
-//! What a rewind could not bring back, in words.
+//! Reports the files that a rewind cannot restore.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,11 @@ pub enum Reason {
     TreeFull,
     /// The store of old contents is full.
     StoreFull,
-    /// The workspace has more entries than are looked at.
+    /// The workspace has more entries than the limit.
     TooMany,
     /// No permission to read it.
     Unreadable,
-    /// It kept changing while it was read.
+    /// It kept changing while being read.
     Changing,
     /// A socket, pipe or device.
     Special,
@@ -41,12 +41,12 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::TooLarge => "too large",
             Self::TreeFull => "the workspace is larger than the limit",
-            Self::StoreFull => "the store of old contents is full",
+            Self::StoreFull => "the backup store is full",
             Self::TooMany => "too many files",
             Self::Unreadable => "not readable",
-            Self::Changing => "changed while it was read",
+            Self::Changing => "changed while being read",
             Self::Special => "not a file, folder or link",
-            Self::Skipped => "left out by the settings",
+            Self::Skipped => "excluded by the settings",
             Self::OtherFileSystem => "on another file system",
             Self::Outside => "outside the workspace",
         })
@@ -61,12 +61,12 @@ pub struct Uncovered {
     pub reason: Reason,
 }
 
-/// What a snapshot covers.
+/// The coverage of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Files and folders that were seen.
+    /// The number of files and folders scanned.
     pub entries: usize,
-    /// What would not come back, sorted by path.
+    /// Paths that would not be restored, sorted.
     pub uncovered: Vec<Uncovered>,
     /// Whether the uncovered things differ from those of the snapshot before.
     pub is_news: bool,
@@ -88,11 +88,7 @@ impl Coverage {
         let named: Vec<String> =
             told.iter().take(NAMED).map(|thing| format!("`{}`", thing.path.display())).collect();
         let rest = if told.len() > NAMED { ", …" } else { "" };
-        Some(format!(
-            "a rewind cannot bring back everything ({}): {}{rest}",
-            why.join(", "),
-            named.join(", ")
-        ))
+        Some(format!("a rewind cannot restore everything ({}): {}{rest}", why.join(", "), named.join(", ")))
     }
 }
 
@@ -101,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notice_counts_by_reason_and_leaves_out_what_was_asked_for() {
+    fn the_notice_counts_by_reason_and_omits_configured_exclusions() {
         let thing = |path: &str, reason| Uncovered { path: path.into(), reason };
         let mut coverage = Coverage {
             entries: 9,
@@ -110,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             coverage.notice().as_deref(),
-            Some("a rewind cannot bring back everything (1 too large): `big`")
+            Some("a rewind cannot restore everything (1 too large): `big`")
         );
         coverage.is_news = false;
         assert_eq!(coverage.notice(), None);

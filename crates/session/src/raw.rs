@@ -1,7 +1,7 @@
-//! Looking at JSON without building it: values stay the text they are until somebody asks.
+//! Navigates JSON text without parsing all of it: values stay text until they are needed.
 //!
-//! Only brackets and quotes are followed, which costs a fraction of parsing; whoever builds a value learns
-//! whether it is JSON.
+//! Only brackets and quotes are followed, which is much faster than parsing; whether a value is valid JSON
+//! shows when it is decoded.
 
 use std::borrow::Cow;
 
@@ -189,7 +189,7 @@ impl<'a> Cursor<'a> {
 /// Where a string whose quote was read ends: the number of bytes up to and with its last quote. If it does
 /// not end here, `Err` says whether its last byte escapes what comes next. `escaped` is that of before.
 pub(crate) fn string_end(bytes: &[u8], escaped: bool) -> Result<usize, bool> {
-    // Quotes are rarer than escapes: those are looked at only where it matters.
+    // Quotes are rarer than escapes, so escapes are checked only at quotes.
     let mut quotes = memchr::memchr_iter(b'"', bytes);
     let end = quotes.find(|quote| !ends_in_escape(bytes.get(..*quote).unwrap_or_default(), escaped));
     end.map(|quote| quote + 1).ok_or_else(|| ends_in_escape(bytes, escaped))
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_object_is_refused() {
+    fn truncated_or_non_object_input_is_refused() {
         let whole = r#"{"a":"x\\","b":[{"c":1}]}"#;
         for cut in 0..whole.len() {
             assert!(fields(whole.get(..cut).unwrap()).is_none(), "{cut}");

@@ -1,4 +1,4 @@
-//! `get_internal_docs`: the program's own handbook.
+//! The tool `get_internal_docs`: pages of the embedded documentation.
 
 use std::sync::Arc;
 
@@ -46,6 +46,7 @@ const PAGES: &[(&str, &str)] = pages![
     "sessions.md",
     "settings.md",
     "skills.md",
+    "style.md",
     "telemetry.md",
     "terminal.md",
     "tools.md",
@@ -147,9 +148,7 @@ fn page(path: &str) -> Result<(&'static str, &'static str), String> {
     let wanted = parts.join("/");
     let is_wanted = |name: &str| name == wanted || name.strip_suffix(".md") == Some(wanted.as_str());
     let found = PAGES.iter().find(|(name, _)| is_wanted(name));
-    found
-        .copied()
-        .ok_or_else(|| format!("There is no documentation page `{wanted}`. Call without a path for a list."))
+    found.copied().ok_or_else(|| format!("No documentation page `{wanted}`. Call without a path for a list."))
 }
 
 #[cfg(test)]
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_found_and_nothing_else() {
+    fn only_documentation_pages_are_found() {
         assert_eq!(page("settings.md").unwrap().0, "settings.md");
         assert_eq!(page("./a/../settings").unwrap().0, "settings.md");
         for path in ["../Cargo.toml", "/etc/passwd", "a/../../x", "~/x", "\\x"] {

@@ -1,6 +1,6 @@
-//! The terminal itself: every call that changes its state, and the way back.
+//! The terminal: every change of its state, and its restoration.
 //!
-//! Whatever ends the program, also a panic, leaves the terminal as it was found.
+//! The terminal is restored however the program ends, also after a panic.
 
 pub mod background;
 
@@ -8,8 +8,6 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
     KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
@@ -18,31 +16,28 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{cursor, execute};
 use pollux_domain::terminal_text::one_line;
 
-/// Whether the terminal is ours at the moment, and whether its other screen is.
+/// Whether the terminal is taken over, and whether the alternate screen is in use.
 static OURS: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 /// Whether the window has a name of ours.
 static TITLED: AtomicBool = AtomicBool::new(false);
 static ON_PANIC: Once = Once::new();
 
-/// The wheel and buttons are told to us, in the form that has no limit of columns.
+/// Mouse reporting with SGR coordinates, which have no column limit.
 pub const MOUSE_ON: &str = "\x1b[?1002h\x1b[?1006h";
 pub const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1002l";
 
-/// The terminal while it is ours. Dropping gives it back.
+/// The terminal while it is taken over. Dropping restores it.
 #[derive(Debug)]
 pub struct Terminal {
     alternate: bool,
 }
 
 impl Terminal {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub fn open(alternate: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return Err(io::Error::new(
-                io::ErrorKind::NotConnected,
-                "standard input and output are no terminal",
-            ));
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "stdin and stdout are not a terminal"));
         }
         give_back_on_panic();
         let terminal = Self { alternate };
@@ -50,7 +45,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Takes the terminal again, such as after an editor had it.
+    /// Takes over the terminal again, such as after an editor.
     pub fn resume(&self) -> io::Result<()> {
         enable_raw_mode()?;
         OURS.store(true, Ordering::SeqCst);
@@ -64,7 +59,7 @@ impl Terminal {
         execute!(out, EnableBracketedPaste, EnableFocusChange, PushKeyboardEnhancementFlags(flags))
     }
 
-    /// Gives the terminal to somebody else for a while.
+    /// Gives the terminal to another program for a while.
     pub fn suspend(&self) {
         give_back();
     }
@@ -86,7 +81,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Undoes everything; does nothing when there is nothing to undo.
+/// Restores the terminal, if it is taken over.
 fn give_back() {
     if !OURS.swap(false, Ordering::SeqCst) {
         return;
@@ -116,14 +111,15 @@ fn give_back_on_panic() {
     });
 }
 
-/// The sequence that names the window. What it says cannot end it; the name goes when the terminal is given back.
+/// The sequence that sets the window title. The text cannot end the sequence; the title is reset when the terminal is
+/// given back.
 pub fn title(text: &str) -> String {
     TITLED.store(true, Ordering::SeqCst);
     let shown: String = one_line(text).chars().filter(|character| !character.is_control()).take(80).collect();
     format!("\x1b]0;{shown:80}\x07")
 }
 
-/// The sequence that asks the terminal to tell somebody who looks elsewhere.
+/// The sequence for a desktop notification.
 pub fn notification(how: Notify, title: &str, body: &str) -> String {
     let short = |text: &str, most: usize| -> String {
         one_line(text)
@@ -140,25 +136,12 @@ pub fn notification(how: Notify, title: &str, body: &str) -> String {
     }
 }
 
-/// How a terminal is asked for attention.
+/// The kind of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notify {
     Osc9,
     Osc777,
     Bell,
-}
-
-/// The longest text that a terminal takes for its clipboard, with the sequence around it.
-const MOST_COPIED: usize = 100_000;
-
-/// The sequence that puts a text on the clipboard of the terminal's machine; `None` if it is too long.
-pub fn copy(text: &str, in_tmux: bool) -> Option<String> {
-    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
-    let sequence = match in_tmux {
-        true => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
-        false => sequence,
-    };
-    (sequence.len() <= MOST_COPIED).then_some(sequence)
 }
 
 #[cfg(test)]
@@ -170,13 +153,5 @@ mod tests {
         let sequence = title("a\u{7}b\u{1b}\\c\nd");
         assert_eq!(sequence.matches(['\u{7}', '\u{1b}']).count(), 2, "{sequence:?}");
         assert!(sequence.starts_with("\u{1b}]0;") && sequence.ends_with('\u{7}'));
-    }
-
-    #[test]
-    fn what_is_copied_is_whole_or_refused() {
-        assert_eq!(copy("hello", false).as_deref(), Some("\u{1b}]52;c;aGVsbG8=\u{7}"));
-        assert_eq!(copy("ab", false).as_deref(), Some("\u{1b}]52;c;YWI=\u{7}"));
-        assert_eq!(copy("abc", true).as_deref(), Some("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;YWJj\u{7}\u{1b}\\"));
-        assert_eq!(copy(&"x".repeat(100_000), false), None);
     }
 }

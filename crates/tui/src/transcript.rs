@@ -1,7 +1,7 @@
-//! What was said and done, as it is shown.
+//! The transcript of a conversation, as it is shown.
 //!
 //! Events are folded into items. An item that can no longer change leaves as lines for the terminal's scrollback, in
-//! the order in which things began; what still changes is drawn in the live area.
+//! the order in which things began; items that still change are drawn in the live area.
 
 mod activity;
 mod item;
@@ -14,25 +14,23 @@ use std::time::Instant;
 use pollux_domain::JsonObject;
 use pollux_domain::event::{CompressionStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
 pub use item::{Item, Look};
 pub(crate) use panel::cut_to_width;
-pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
-pub use tool_box::about;
 
 use crate::markdown::Stream;
-use crate::places::Places;
 
 /// The call that stands for a command of the person's; no model's call is named so.
 const SHELL: &str = "!";
 
-/// What is shown of a conversation.
+/// The visible part of a conversation.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// What is not printed yet, oldest first. Only the last can be [`Open::Answer`].
+    /// Items that are not printed yet, oldest first. Only the last can be [`Open::Answer`].
     open: VecDeque<Open>,
     /// The model's last answer as it wrote it, for copying.
     answer: String,
@@ -42,12 +40,12 @@ pub struct Transcript {
     thought: Option<String>,
     /// Commands of the person's so far.
     shells: usize,
-    /// The call that left last, to be shown whole if somebody asks.
+    /// The call that was printed last, to show in full on request.
     last: Option<Box<ToolBox>>,
     /// Thoughts are part of the conversation.
     pub thoughts: bool,
-    /// Where paths are seen from.
-    pub places: Places,
+    /// How paths are displayed.
+    pub paths: PathDisplay,
     /// The questions that stand, and since when the first of them does.
     asked: (usize, Option<Instant>),
 }
@@ -93,7 +91,7 @@ impl Transcript {
         let mut args = JsonObject::new();
         args.insert("command".to_owned(), command.into());
         self.shells += 1;
-        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.places, now);
+        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.paths, now);
         self.open.push_back(Open::Call(Box::new(shell)));
     }
 
@@ -114,7 +112,7 @@ impl Transcript {
         }
     }
 
-    /// What the model is thinking about, in a few words.
+    /// The subject of the current thought.
     pub fn thought(&self) -> Option<&str> {
         self.thought.as_deref()
     }
@@ -148,13 +146,13 @@ impl Transcript {
             Event::AttemptDiscarded(discarded) => {
                 self.end_answer();
                 if discarded.text_was_shown {
-                    self.push(Item::warning("The answer above is replaced; the model is asked again."));
+                    self.push(Item::warning("Answer discarded; retrying."));
                 }
             }
             Event::CallRequested(request) => {
                 self.end_answer();
                 let (name, args) = (&request.name, &request.args);
-                let call = ToolBox::new(request.call.clone(), name, args, &self.places, now);
+                let call = ToolBox::new(request.call.clone(), name, args, &self.paths, now);
                 self.open.push_back(Open::Call(Box::new(call)));
             }
             Event::ApprovalWanted(request) => {
@@ -263,7 +261,7 @@ impl Transcript {
         })
     }
 
-    /// What can no longer change, since the last time.
+    /// The items that have become final since the last call.
     pub(crate) fn settled(&mut self) -> Vec<Past> {
         let mut past = Vec::new();
         while let Some(open) = self.open.pop_front() {
@@ -308,7 +306,7 @@ impl Transcript {
         }
     }
 
-    /// What still changes.
+    /// The items that still change.
     pub fn live(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let lines = self.open.iter().flat_map(|open| match open {
             Open::Done(item) => item.lines(look),
@@ -336,10 +334,10 @@ fn compressed(before: u64, after: u64, status: CompressionStatus) -> Item {
         }
         CompressionStatus::Nothing => Item::info("Nothing to compress."),
         CompressionStatus::Inflated => {
-            Item::warning("The summary would not have been shorter; the conversation stays as it is.")
+            Item::warning("The summary would not be shorter; conversation unchanged.")
         }
         CompressionStatus::Failed | CompressionStatus::EmptySummary => {
-            Item::warning("The conversation could not be summarised and stays as it is.")
+            Item::warning("Compression failed; conversation unchanged.")
         }
     }
 }

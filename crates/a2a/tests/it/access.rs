@@ -18,7 +18,7 @@ fn guarded(header: &'static str, value: &'static str) -> FakeHttp {
 }
 
 #[tokio::test]
-async fn every_way_to_sign_in_with_a_value_is_understood() {
+async fn every_static_credential_type_is_supported() {
     let text = |text: &str| text.to_owned();
     let cases = [
         (RemoteAuth::ApiKey { key: text("$AGENT_KEY"), header: None }, "x-api-key", "from-env"),
@@ -37,7 +37,7 @@ async fn every_way_to_sign_in_with_a_value_is_understood() {
 }
 
 #[tokio::test]
-async fn a_value_that_a_command_gives_is_asked_for_again_when_it_is_refused() {
+async fn a_rejected_command_credential_is_requested_again() {
     let server = guarded("authorization", "Bearer key-1");
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "!rotate".into() }));
@@ -56,7 +56,7 @@ async fn a_value_that_a_command_gives_is_asked_for_again_when_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_value_that_stays_the_same_is_not_sent_again() {
+async fn an_unchanged_credential_is_not_resent() {
     let server = guarded("authorization", "Bearer never");
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "fixed".into() }));
@@ -69,13 +69,13 @@ async fn missing_credentials_are_named() {
     let server = guarded("authorization", "Bearer x");
     let url = format!("{}/card.json", server.url());
     for (auth, why) in [
-        (None, "asks for credentials (HTTP 401)"),
+        (None, "requires credentials (HTTP 401)"),
         (Some(RemoteAuth::Bearer { token: "$NOT_SET".into() }), "Environment variable 'NOT_SET' is not set"),
         (Some(RemoteAuth::Bearer { token: "! ".into() }), "Empty command in auth value"),
         (Some(RemoteAuth::Bearer { token: "!silent".into() }), "printed nothing"),
         (Some(RemoteAuth::Bearer { token: "!broken".into() }), "failed: exit code 1"),
-        (Some(RemoteAuth::Bearer { token: "a\nb".into() }), "cannot carry the credential"),
-        (Some(RemoteAuth::OAuth(Box::default())), "nobody has signed in"),
+        (Some(RemoteAuth::Bearer { token: "a\nb".into() }), "not allowed in the header"),
+        (Some(RemoteAuth::OAuth(Box::default())), "not signed in to"),
     ] {
         let error = call(&*agent(&url, auth), "go").await.0.unwrap_err();
         assert!(matches!(&error, RemoteError::SignIn(text) if text.contains(why)), "{error}");
@@ -91,9 +91,9 @@ async fn credentials_stay_with_the_origin_of_the_card() {
     let bearer = || Some(RemoteAuth::Bearer { token: "secret".into() });
     let fetched = agent(&format!("{}/card.json", server.url()), bearer());
     let error = call(&*fetched, "go").await.0.unwrap_err();
-    assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are for")), "{error}");
+    assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are only")), "{error}");
     assert_eq!(other.requests().len(), 0);
-    // Who wrote the card into the definition has said where they go.
+    // With the card in the definition, the user has chosen the destination.
     let written = card(&server.url(), &json!({"url": other.url()})).to_string();
     assert_eq!(call(&*with(CardSource::Json(written), bearer()), "go").await.0.as_deref(), Ok("stolen"));
     assert_eq!(other.requests()[0].header("authorization"), Some("Bearer secret"));
@@ -110,6 +110,6 @@ async fn a_redirect_to_another_server_is_not_followed() {
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "secret".into() }));
     let error = call(&*agent, "go").await.0.unwrap_err().to_string();
-    assert!(error.contains("HTTP 307: it points to another server"), "{error}");
+    assert!(error.contains("HTTP 307: redirect to another server"), "{error}");
     assert_eq!(other.requests().len(), 0);
 }

@@ -13,19 +13,19 @@ async fn answered(answer: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Re
 }
 
 #[tokio::test]
-async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
+async fn an_oversized_or_invalid_card_is_refused() {
     for (body, why) in [
-        (vec![b' '; 2 * 1024 * 1024], "larger than can be taken"),
+        (vec![b' '; 2 * 1024 * 1024], "exceeds the size limit"),
         (b"<html>".to_vec(), "not valid JSON"),
-        (b"{\"name\": \"x\"}".to_vec(), "names no address"),
-        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "GRPC only"),
+        (b"{\"name\": \"x\"}".to_vec(), "missing the URL"),
+        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "only GRPC"),
     ] {
         let server = FakeHttp::start(move |_| HttpAnswer::status(200).body(body.clone()));
         let error = agent(&format!("{}/c.json", server.url()), None).about().await.unwrap_err();
         assert!(matches!(&error, RemoteError::Card(text) if text.contains(why)), "{error}");
     }
     for (source, why) in [
-        (CardSource::Url("ftp://x".into()), "is no address"),
+        (CardSource::Url("ftp://x".into()), "is not a valid URL"),
         (CardSource::Url("http://127.0.0.1:1/card".into()), "could not reach http://127.0.0.1:1"),
         (CardSource::Json("{".into()), "not valid JSON"),
     ] {
@@ -35,7 +35,7 @@ async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
 }
 
 #[tokio::test]
-async fn an_event_without_end_is_refused() {
+async fn an_endless_event_is_refused() {
     let error = answered(|| {
         let mut body = b"data: ".to_vec();
         body.resize(9 * 1024 * 1024, b'x');
@@ -43,11 +43,11 @@ async fn an_event_without_end_is_refused() {
     })
     .await
     .unwrap_err();
-    assert!(error.to_string().contains("larger than can be taken"), "{error}");
+    assert!(error.to_string().contains("exceeds the size limit"), "{error}");
 }
 
 #[tokio::test]
-async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous() {
+async fn a_protocol_violation_is_an_error_without_control_characters() {
     let error = answered(|| {
         stream(&[
             json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no\u{1b}[2J task"}}),
@@ -57,12 +57,12 @@ async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous()
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the agent 'helper' cannot be called: the agent answered with an error: no task (-32001)"
+        "could not call the agent 'helper': the agent answered with an error: no task (-32001)"
     );
     let error = answered(|| {
         HttpAnswer::status(200).header("content-type", "text/event-stream").body("data: {oops\n\n")
     });
-    assert!(error.await.unwrap_err().to_string().contains("no JSON"));
+    assert!(error.await.unwrap_err().to_string().contains("not valid JSON"));
     let error = answered(|| HttpAnswer::status(500).body(r#"{"detail": "broken"}"#)).await.unwrap_err();
     assert!(error.to_string().contains("HTTP 500: broken"), "{error}");
     let error = answered(|| stream(&[])).await.unwrap_err();
@@ -70,7 +70,7 @@ async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous()
 }
 
 #[tokio::test]
-async fn nothing_after_the_end_is_listened_to() {
+async fn events_after_the_final_one_are_ignored() {
     let said = answered(|| {
         stream(&[result(&status("completed", "done", true)), result(&status("working", "and on", false))])
     })
@@ -79,7 +79,7 @@ async fn nothing_after_the_end_is_listened_to() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_an_error_is_kept() {
+async fn output_before_an_error_is_kept() {
     let error = answered(|| {
         stream(&[result(&status("working", "half", false)), json!({"error": {"message": "gone"}})])
     })

@@ -1,4 +1,4 @@
-//! Turns that tell of a person's own command.
+//! Turns that report a user shell command.
 
 use pollux_domain::content::{Content, Part};
 
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_about_a_command_is_told_from_a_prompt() {
+    fn a_shell_turn_is_distinguished_from_a_prompt() {
         assert!(is_told(&Content::user_text(format!("{OPENING}\n```sh\nls\n```"))));
         assert!(!is_told(&Content::user_text("hello")));
     }

@@ -1,4 +1,4 @@
-//! Hooks that learn of a question to a person.
+//! Hooks for questions to the user.
 
 use pollux_domain::approval::{ApprovalRequest, Subject};
 use pollux_hooks::{Notification, PermissionDetails};
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Hooked;
 
-/// Somebody is about to be asked.
+/// The user is about to be asked.
 pub(crate) async fn notify(hooked: &Hooked, request: &ApprovalRequest, cancel: &CancellationToken) {
     hooked.fire(|| notification(request), cancel).await;
 }

@@ -1,4 +1,4 @@
-//! `complete_task`: how a sub-agent hands over its result, and the only way to its goal.
+//! `complete_task`: submits a sub-agent's result, the only way to finish.
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ impl CompleteTask {
         let (name, schema) = match &output {
             Some(output) => (output.name.as_str(), described(output)),
             None => {
-                let description =
-                    "Everything that whoever gave you the task needs to know; nothing else reaches them.";
+                let description = "Everything the caller needs to know; nothing else reaches the caller.";
                 ("result", json!({"type": "string", "description": description}))
             }
         };
@@ -33,7 +32,7 @@ impl CompleteTask {
             name: COMPLETE_TASK.to_owned(),
             display_name: "Complete Task".to_owned(),
             description:
-                "Hands over your result and ends the task. Call it when you are done, alone in its turn; it \
+                "Submits your result and ends the task. Call it when you are done, alone in its turn; it \
                           is the only way to finish."
                     .to_owned(),
             kind: ToolKind::Other,
@@ -44,7 +43,7 @@ impl CompleteTask {
         Self { spec: Arc::new(spec), output, run }
     }
 
-    /// The output as whoever asked reads it; the words are upstream's.
+    /// The output as the caller reads it, in upstream's words.
     fn checked(&self, args: &JsonObject) -> Result<String, String> {
         let Some(output) = &self.output else {
             return match args.get("result") {

@@ -1,4 +1,4 @@
-//! What a sub-agent hands over, and when it is given up on.
+//! Validates a sub-agent's result, and limits invalid attempts.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -66,7 +66,7 @@ impl Goal {
         (same_again || state.invalid >= MAX_INVALID).then(|| TurnEnd::InvalidReply {
             kind: INVALID_OUTPUT.to_owned(),
             message: format!(
-                "The agent handed over a result that is not valid {} times ({}).",
+                "The agent submitted an invalid result {} times ({}).",
                 state.invalid,
                 ToolErrorKind::InvalidToolParams.as_str()
             ),

@@ -1,4 +1,4 @@
-//! What makes a session a sub-agent's: a goal, and another view from outside.
+//! A sub-agent run: its goal, and the reduced events that others see.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl SubagentRun {
         })
     }
 
-    /// What others learn of an event: requests count like any other, words stay inside.
+    /// The events visible to others: requests are counted, text stays private.
     pub(crate) fn outward(&self, event: Event) -> Vec<Event> {
         match event {
             Event::RequestSent(_)
@@ -78,7 +78,7 @@ impl SubagentRun {
                 }));
                 events
             }
-            // These are about the turn of whoever gave the task, and that goes on.
+            // These concern the caller's turn, which continues.
             Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 vec![self.error(message, ActivityError::Generic)]
             }

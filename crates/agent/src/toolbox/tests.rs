@@ -47,7 +47,7 @@ impl Tool for Named {
     }
 }
 
-/// One server, and the names that somebody waited for.
+/// One server, and the names that were waited for.
 #[derive(Default)]
 struct Late(Mutex<Vec<String>>);
 
@@ -97,7 +97,7 @@ fn told(toolbox: &Toolbox, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn only_names_that_are_nobodys_are_waited_for() {
+async fn only_unknown_names_are_waited_for() {
     let late = Arc::new(Late::default());
     let toolbox = toolbox(&late, ApprovalMode::Default, true);
     let cancel = CancellationToken::new();
@@ -111,10 +111,10 @@ async fn only_names_that_are_nobodys_are_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_called_is_answered_with_the_reason() {
+fn unavailable_tools_are_answered_with_the_reason() {
     let toolbox = toolbox(&Arc::default(), ApprovalMode::Default, false);
     assert_eq!(told(&toolbox, "glob"), "found glob");
-    assert!(told(&toolbox, "write_file").contains("needs approval"), "{}", told(&toolbox, "write_file"));
+    assert!(told(&toolbox, "write_file").contains("requires approval"), "{}", told(&toolbox, "write_file"));
     assert!(told(&toolbox, "exit_plan_mode").contains("is not available: settings, a policy rule"));
     assert_eq!(told(&toolbox, "mcp_dead_x"), "MCP server 'dead' is not connected: it ended");
     assert!(told(&toolbox, "invented").starts_with("Tool \"invented\" not found."));
@@ -131,6 +131,6 @@ fn a_server_gets_no_calls_of_a_tool_that_is_kept_from_the_model() {
     let mut headless = self::toolbox(&Arc::default(), ApprovalMode::Default, false);
     // As if a rule let the server's tools run.
     headless.tools.push(tool("mcp_srv_write_file", ToolKind::Other, Some("srv"), false));
-    assert!(told(&headless, "write_file").contains("needs approval"), "{}", told(&headless, "write_file"));
+    assert!(told(&headless, "write_file").contains("requires approval"), "{}", told(&headless, "write_file"));
     assert_eq!(told(&headless, "srv__write_file"), "found mcp_srv_write_file");
 }

@@ -29,7 +29,7 @@ async fn a_call_is_answered_in_the_next_request_and_recorded_with_its_result() {
 }
 
 #[tokio::test]
-async fn unknown_tools_and_bad_arguments_are_answered_and_the_turn_goes_on() {
+async fn unknown_tools_and_bad_arguments_are_answered_and_the_turn_continues() {
     let lines = vec![calls(&[("ecko", json!({})), ("echo", json!({"n": "x"}))]), says("sorry")];
     let mut scene = Scene::new(lines);
     assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
@@ -48,7 +48,7 @@ async fn calls_that_only_read_run_together() {
     let waits = tool("meet", ToolKind::Read, Effect::Read(vec![]), move |_, _| {
         let barrier = Arc::clone(&barrier);
         Box::pin(async move {
-            // Two calls one after the other would wait for ever.
+            // Two sequential calls would wait forever.
             barrier.wait().await;
             ToolOutcome::text("met", Display::Nothing)
         })
@@ -94,7 +94,7 @@ async fn a_tool_that_would_have_to_ask_is_not_there_without_anyone_to_ask() {
     let declared: Vec<String> =
         scene.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(declared, ["glob"]);
-    let told = "Tool \"replace\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+    let told = "Tool \"replace\" requires approval, which a headless run cannot ask for. To allow it, use \
         --approval-mode auto_edit, --allowed-tools replace or a policy rule.";
     assert_eq!(scene.answers(1), [json!({"error": told})]);
 }
@@ -208,7 +208,7 @@ async fn context_near_a_file_comes_with_the_first_look_at_it() {
 }
 
 #[tokio::test]
-async fn a_model_that_uses_one_id_for_every_call_gets_answers_that_can_be_told_apart() {
+async fn duplicate_call_ids_of_a_model_get_distinct_answers() {
     let call = |n: u64| {
         let args = json!({"n": n}).as_object().unwrap().clone();
         Part::call(FunctionCall::new(Some("call_1".into()), "echo", args))
@@ -230,7 +230,7 @@ async fn a_model_that_uses_one_id_for_every_call_gets_answers_that_can_be_told_a
 }
 
 #[tokio::test]
-async fn a_result_is_told_and_on_disk_before_the_next_call_begins() {
+async fn a_result_is_reported_and_on_disk_before_the_next_call_starts() {
     let dir = tempfile::tempdir().unwrap();
     let chats = dir.path().join("chats");
     let look = tool("look", ToolKind::Edit, Effect::Edit("/w/a".into()), move |_, _| {
@@ -262,7 +262,7 @@ async fn a_call_that_does_not_heed_a_cancel_does_not_hold_the_turn() {
 }
 
 #[tokio::test]
-async fn a_call_whose_arguments_are_no_json_is_answered_and_never_run() {
+async fn a_call_with_invalid_json_arguments_is_answered_and_never_run() {
     let bad = Part::call(FunctionCall::from_text(Some("1".into()), "echo", "{\"n\": 1"));
     let good = Part::call(FunctionCall::from_text(Some("2".into()), "echo", "{\"n\": 2}"));
     let lines = vec![ends(vec![bad, good], FinishReason::Stop), says("done")];

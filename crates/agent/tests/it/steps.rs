@@ -91,7 +91,7 @@ async fn the_turn_limit_ends_the_run_before_the_next_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_waits_for_the_model_is_cancelled_at_once_and_the_session_goes_on() {
+async fn a_turn_that_waits_for_the_model_is_cancelled_at_once_and_the_session_continues() {
     let mut scene = Scene::new(vec![]);
     scene.send("hi").await;
     scene.until(|event| matches!(event, Event::RequestSent(_))).await;
@@ -102,14 +102,14 @@ async fn a_turn_that_waits_for_the_model_is_cancelled_at_once_and_the_session_go
 }
 
 #[tokio::test]
-async fn a_model_that_chants_is_told_once_and_then_stopped() {
+async fn a_model_that_repeats_itself_is_told_once_and_then_stopped() {
     let chant = "I will now look at the file and then I will look at the file. ".repeat(30);
     let mut scene = Scene::new(vec![says(&chant), says(&chant), says("never asked")]);
     assert!(matches!(scene.prompt("hi").await, TurnEnd::Loop(_)));
     assert_eq!(scene.request_count(), 2);
     let last = scene.turns(1).pop().unwrap();
     assert!(last["parts"][0]["text"].as_str().unwrap().contains("repeated the same passage"));
-    // Each chant is a reply of its own for whoever watches.
+    // Each repetition is a separate reply for observers.
     assert_eq!(scene.events.iter().filter(|event| matches!(event, Event::StepCommitted)).count(), 2);
 }
 

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::scene::{Options, Scene, calls, says};
 
 #[tokio::test]
-async fn every_operation_is_acknowledged_once_to_whoever_asked() {
+async fn every_operation_is_acknowledged_once_to_its_sender() {
     let mut scene = Scene::new(vec![says("hello")]);
     let call = CallId::from_file("nobody");
     let cases = [
@@ -123,7 +123,7 @@ impl Terminals for Counting {
 }
 
 #[tokio::test]
-async fn a_command_of_the_persons_own_is_told_whole_and_the_model_learns_of_it() {
+async fn a_user_command_is_reported_completely_and_reaches_the_model() {
     let terminals = Some(Arc::new(Counting) as Arc<dyn Terminals>);
     let mut scene = Scene::with(Options { lines: vec![says("seen")], terminals, ..Options::default() });
     scene.handle.ops.send(Op::Shell { command: "count".to_owned() }).await.unwrap();

@@ -88,7 +88,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn an_agent_reaches_its_goal_and_the_report_goes_to_whoever_asked() {
+async fn an_agent_reaches_its_goal_and_reports_to_the_caller() {
     let lines = vec![
         calls(&[ask("scout", "find the door")]),
         look(1),
@@ -229,7 +229,10 @@ async fn an_invalid_result_is_sent_back_and_the_same_one_twice_ends_the_work() {
     assert!(scene.told(3).ends_with("Termination Reason: GOAL\nResult:\n{\n  \"where\": \"cellar\"\n}"));
     assert_eq!(scene.told(5), "Missing required argument 'report' for completion.");
     let told = scene.told(7);
-    assert!(told.contains("Termination Reason: ERROR\n") && told.contains("not valid 3 times"), "{told}");
+    assert!(
+        told.contains("Termination Reason: ERROR\n") && told.contains("invalid result 3 times"),
+        "{told}"
+    );
     assert!(told.contains("attic"), "what it handed over is not lost: {told}");
     assert_eq!(scene.request_count(), 8, "nothing is asked a fourth time");
 }
@@ -270,7 +273,7 @@ async fn a_cancel_reaches_the_agent_and_its_call_ends_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_tool_that_it_was_not_given_is_answered_and_it_goes_on() {
+async fn a_tool_that_was_not_granted_is_answered_and_the_agent_continues() {
     let text = SCOUT.replace("max_turns", "tools: [read_file]\nmax_turns");
     let lines = vec![
         calls(&[ask("scout", "look")]),
@@ -285,7 +288,7 @@ async fn a_tool_that_it_was_not_given_is_answered_and_it_goes_on() {
     assert_eq!(scene.told(3), "Unauthorized tool call: 'invoke_agent' is not available to this agent.");
     assert!(scene.told(4).ends_with("Result:\nall I could"));
     let warned = scene.events.iter().any(
-        |event| matches!(event, Event::Notice { message, .. } if message == "scout: there are no tools named read_file"),
+        |event| matches!(event, Event::Notice { message, .. } if message == "scout: unknown tools: read_file"),
     );
     assert!(warned, "a name that fits nothing is said");
 }
@@ -318,7 +321,7 @@ async fn several_in_one_reply_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_rule_for_one_agent_binds_that_agent_and_nobody_else() {
+async fn a_rule_for_one_agent_applies_only_to_that_agent() {
     let mut options = Options {
         lines: vec![look(1), calls(&[ask("scout", "look")]), look(2), done("could not"), says("ok")],
         ..Options::default()
@@ -391,7 +394,7 @@ async fn a_person_who_stops_an_agent_stops_the_turn() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_told_and_the_parent_goes_on() {
+async fn a_failing_model_is_reported_and_the_parent_continues() {
     let error = ModelError::new(ModelErrorKind::QuotaExhausted, Some(429), "no more today");
     let lines = vec![calls(&[ask("scout", "look")]), breaks(vec![], error), says("ok")];
     let mut scene = scene(&[SCOUT], lines);

@@ -127,7 +127,7 @@ fn a_bus_without_a_keychain_leads_to_the_file() {
     let status = parse(&run.stdout);
     assert_eq!(status["storage"]["backend"], "encrypted_file");
     let reason = status["storage"]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("no keychain answers"), "{reason}");
+    assert!(reason.starts_with("no keychain is available"), "{reason}");
 }
 
 /// A bus that takes connections and never says anything.
@@ -164,7 +164,9 @@ fn a_logout_says_when_a_keychain_could_not_be_asked() {
     for all in [false, true] {
         let run = logout(Some(&silent), all);
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
-        assert!(run.stderr.contains("could not reach the keychain") && run.stderr.contains("did not answer"));
+        assert!(
+            run.stderr.contains("could not reach the keychain") && run.stderr.contains("did not respond")
+        );
     }
     // An earlier session in this home stored a key in a keychain that this one has not got.
     let known = scene.home.gemini_dir().join("keychain_entries.json");

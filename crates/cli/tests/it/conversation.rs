@@ -74,12 +74,7 @@ fn an_edit_is_shown_as_a_diff_and_for_the_session_means_auto_edit() {
     let home = TestHome::new().file("a.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt"), write("b.txt"), reply().text("done")]);
     let mut terminal = at_terminal(&scene, &["-i", "edit them"]);
-    terminal
-        .expect("wants to change")
-        .expect("-old")
-        .expect("+new")
-        .expect("mode auto_edit")
-        .expect("Answer");
+    terminal.expect("wants to edit").expect("-old").expect("+new").expect("auto_edit mode").expect("Answer");
     terminal
         .say("2")
         .expect("Mode auto_edit")
@@ -98,7 +93,11 @@ fn saved_answers_hold_in_the_next_conversation_and_in_headless_runs() {
     let touch = || reply().call("run_shell_command", json!({"command": "touch made.txt"}));
     let scene = Scene::with(home, [touch(), reply().text("one"), touch(), reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "go"]);
-    terminal.expect("from now on: commands that begin with `touch").expect("Answer").say("4").expect("one");
+    terminal
+        .expect("for all future sessions: commands that begin with `touch")
+        .expect("Answer")
+        .say("4")
+        .expect("one");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let saved = fs::read_to_string(scene.home.gemini_dir().join("policies/auto-saved.toml")).unwrap();
@@ -132,7 +131,7 @@ fn questions_of_the_model_are_answered_by_number_or_words() {
     let mut terminal = at_terminal(&scene, &["-i", "go"]);
     terminal
         .expect("Which colour?")
-        .expect("own): ")
+        .expect("own text): ")
         .say("2")
         .expect("Why?")
         .expect("Answer: ")
@@ -159,7 +158,7 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
         .expect("User: ")
         .say("go")
         .expect("wants to run");
-    terminal.expect("1. Yes, this once\n  5. Run another command instead\n  6. No").expect("Answer").say("6");
+    terminal.expect("1. Yes, this once\n  5. Edit the command\n  6. No").expect("Answer").say("6");
     terminal.expect("instead").say("").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }
@@ -195,7 +194,7 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     let wild = fs::read_to_string(&settings).unwrap().replace("tame", "wild");
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("Do you trust").expect("What changed").expect("tame").expect("wild").expect("Answer");
+    terminal.expect("Do you trust").expect("Changes:").expect("tame").expect("wild").expect("Answer");
     terminal
         .say("")
         .expect("no longer what was trusted")
@@ -257,7 +256,7 @@ fn lines_say_who_speaks_what_was_done_and_what_would_be_lost() {
     terminal.expect("User: ").say("go").expect("Model: I look.").expect("Read src/cart.py");
     terminal.expect("wants to run, in the workspace").expect("Warning: Deletes build and everything in it");
     terminal.expect("1. ").expect("6. No").expect("Answer").say("");
-    terminal.expect("Answer with a number").say("leave it alone").expect("Ran rm -rf build: not run");
+    terminal.expect("Answer with a number").say("leave it alone").expect("Ran rm -rf build: cancelled");
     terminal
         .expect("Ran cat nothing.txt: failed (exit 1)")
         .expect("Model: That is all.")

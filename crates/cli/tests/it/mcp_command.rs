@@ -142,7 +142,7 @@ fn a_test_tells_what_is_there_or_why_not() {
     assert!(good.contains("Prompts: 1 (greet someone)\n  Resources: 1\n"), "{good}");
     let bad = run(&home, &["test", "bad"]);
     assert_eq!(bad.code, Some(1));
-    for words in ["'bad' is disconnected", "exit code 3", "cannot find my configuration"] {
+    for words in ["'bad' is disconnected", "exited with code 3", "cannot find my configuration"] {
         assert!(bad.stderr.contains(words), "{words}: {}", bad.stderr);
     }
     assert_eq!(run(&home, &["test", "nosuch"]).code, Some(1));
@@ -217,7 +217,7 @@ fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
     let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).on_terminal();
     terminal.expect("Requested scopes: read, write").expect("browser now? [Y/n]").say("n");
     terminal.expect("paste the address").say("http://localhost/?what=this");
-    terminal.expect("not the answer to the present sign-in").say("pasted-code-1234");
+    terminal.expect("does not belong to the current sign-in").say("pasted-code-1234");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("Successfully authenticated with MCP server 'web'"), "{screen}");
@@ -247,7 +247,7 @@ fn scripts_paste_through_standard_input_and_programs_need_nobody() {
     let piped = |text: &str| home.command(binary(), ["mcp", "auth", "web"]).stdin(text.to_owned()).run();
     let wrong = piped("code=x&state=y\n");
     assert_eq!(wrong.code, Some(41), "{}", wrong.stderr);
-    assert!(wrong.stderr.contains("not the answer to the present sign-in"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("does not belong to the current sign-in"), "{}", wrong.stderr);
     let right = piped("scripts-code-1\n");
     assert_eq!(right.code, Some(0), "{}", right.stderr);
     assert_eq!(right.stdout, "Successfully authenticated with MCP server 'web'\n");

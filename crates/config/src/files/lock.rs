@@ -1,4 +1,4 @@
-//! One writer at a time, across threads and processes.
+//! File locks: one writer at a time, across threads and processes.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -43,7 +43,9 @@ impl LockError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::TimedOut { .. } => Some("end the other process, or remove the lock if none is running"),
+            Self::TimedOut { .. } => {
+                Some("stop the other process, or delete the lock if no process is using it")
+            }
             Self::Unusable { .. } | Self::Folder(_) => None,
         }
     }
@@ -80,7 +82,7 @@ impl FileLock {
         let unusable = |source| LockError::Unusable { path: path.to_owned(), source };
         let file = match OpenOptions::new().create(true).truncate(false).write(true).open(path) {
             Ok(file) => file,
-            // Upstream locks some files with a folder of this name: somebody holds it.
+            // Upstream locks some files with a folder of this name: it is held.
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(None),
             // The folder vanished and came back, or Windows is still deleting the last lock.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,7 +98,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Removed while held: whoever waits on this inode sees that the name is gone and starts over.
+        // Removed while held: waiters on this inode see that the name is gone and start over.
         #[cfg(unix)]
         let _ = fs::remove_file(&self.path);
     }

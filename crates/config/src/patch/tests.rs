@@ -69,7 +69,7 @@ fn a_new_key_goes_after_the_last_one() {
 }
 
 #[test]
-fn nothing_is_put_below_a_value_that_is_no_object() {
+fn nothing_can_be_set_below_a_non_object() {
     let mut patch = Patch::open("{\"a\": {\"b\": 1}}").unwrap();
     assert_eq!(patch.set(&["a", "b", "c"], &json!(1)), Err(Blocked { key: "a.b".to_owned() }));
     assert_eq!(patch.into_text(), "{\"a\": {\"b\": 1}}");

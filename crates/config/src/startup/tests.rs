@@ -94,7 +94,7 @@ fn a_folder_is_kept_at_its_first_use_and_a_later_change_is_not_applied() {
 }
 
 #[test]
-fn new_names_of_old_keys_are_no_change_of_the_folder() {
+fn renaming_deprecated_keys_does_not_change_trust() {
     let scratch = Scratch::new();
     trusted(&scratch);
     scratch.write(PROJECT, "{\"hideTips\": true, \"model\": {\"name\": \"m\"}}");
@@ -127,7 +127,7 @@ fn a_projects_own_file_may_name_what_its_env_offers_and_the_users_may_not() {
 }
 
 #[test]
-fn without_a_home_or_with_somebody_elses_nothing_starts() {
+fn start_up_fails_without_a_home_or_with_another_users() {
     let scratch = Scratch::new();
     let env = Env::new([("HOME".to_owned(), "relative".to_owned())], scratch.path("work"));
     let request = StartRequest { env, root: scratch.path("work"), ..StartRequest::default() };

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_object_are_bad_and_written_as_none() {
+    fn non_object_arguments_are_bad_and_written_as_none() {
         let read = |args: Value| {
             let value = json!({"functionCall": {"name": "ls", "args": args}});
             Part::from_json(value).unwrap().as_call().unwrap().clone()

@@ -72,7 +72,7 @@ impl ActivityKind {
         }
     }
 
-    /// Its data, without secrets and not longer than anybody reads.
+    /// Its data, shortened and without secrets.
     pub fn data(&self) -> Value {
         let mut data = match self {
             Self::CallStarted { call, name, display_name, description, args } => json!({
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_activity_is_told_without_secrets_and_in_short() {
+    fn an_activity_is_short_and_contains_no_secrets() {
         let args = json!({"command": "login --password hunter2 now", "text": "x".repeat(9_000)});
         let activity = Activity {
             call: CallId::new("invoke_agent", "1"),

@@ -7,7 +7,7 @@ use super::Event;
 pub enum EventClass {
     /// The session itself: that it exists, its title, mode and model.
     Session,
-    /// The result of somebody's operation; of no interest to others.
+    /// The result of an operation, for its sender only.
     Acknowledgement,
     /// The beginning and end of a turn.
     Turn,

@@ -78,14 +78,14 @@ pub enum OpResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: RefusalCode,
-    /// For people.
+    /// The display.
     pub message: String,
 }
 
 /// Why an operation was not done, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalCode {
-    /// No call waits for this answer, or somebody else answered first.
+    /// No call waits for this answer, or another front end answered first.
     NotWaiting,
     /// The answer is none of those that were offered.
     NotOffered,

@@ -153,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_laid_over_wins_and_what_it_does_not_name_stays() {
+    fn overrides_win_and_unset_values_stay() {
         let words = |value: Value| match value {
             Value::Object(words) => words,
             _ => JsonObject::new(),

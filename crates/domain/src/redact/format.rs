@@ -54,7 +54,7 @@ const CAPITALS_LENGTH: usize = 16;
 /// What these words stand before is a credential when it is as long as one.
 const SCHEMES: &[&str] = &["bearer ", "basic "];
 const CREDENTIAL: usize = 16;
-/// An address that lets anybody post.
+/// A webhook URL, which lets anyone post.
 const WEBHOOK: &str = "hooks.slack.com/services/";
 
 /// So much of a token tells whether it is a key.

@@ -75,7 +75,7 @@ fn values_that_look_like_chance_are_secrets_behind_telling_names() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn text_without_secrets_stays_unchanged() {
     for text in [
         "ls -la src",
         "max_tokens=100",

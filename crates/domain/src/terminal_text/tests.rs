@@ -30,7 +30,7 @@ fn control_sequences_are_removed() {
 }
 
 #[test]
-fn readers_that_are_no_terminal_lose_sequences_only() {
+fn non_terminal_readers_lose_only_sequences() {
     let cases = [
         ("10%\r20%\u{8}\0\n", "10%\r20%\u{8}\0\n"),
         ("\u{1b}[31mred\u{1b}[0m\u{9b}1m", "red"),
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_plain_stays_plain(text in hostile()) {
+    fn plain_text_stays_unchanged(text in hostile()) {
         let once = plain(&text).into_owned();
         prop_assert_eq!(plain(&once), once.as_str());
     }

@@ -1,7 +1,7 @@
-//! From text to the numbers of tokens, as a model's `tokenizer.json` describes it.
+//! Converts text to token ids according to a model's `tokenizer.json`.
 //!
 //! The two kinds that small embedding models use are here: WordPiece and SentencePiece's byte pairs. Truncation and
-//! padding settings of the file are not followed: they belong to whoever made it, not to the text.
+//! padding settings of the file are ignored: they belong to its author's use, not to the text.
 
 mod packed;
 mod pairs;

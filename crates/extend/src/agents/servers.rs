@@ -1,4 +1,4 @@
-//! MCP servers in an agent's definition, in the words that settings have for them.
+//! MCP servers in an agent definition, translated to the keys of the settings file.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use super::definition_file::{self, Owner};
 use super::{Definition, Kind};
 
-/// Keys that definitions write their own way.
+/// Keys with a different spelling in definitions.
 const WORDS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
 /// A key that only the program itself writes.
 const OWN: &str = "extension";
 
-/// The servers as settings would have them; the reason if one of them cannot be meant.
+/// The servers in the format of settings; an error if one of them is invalid.
 pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> {
     let read = |(name, entry): (String, Value)| {
         let entry = server(entry).map_err(|why| format!("mcp_servers.{name}: {why}"))?;
@@ -26,7 +26,7 @@ pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> 
 }
 
 fn server(written: Value) -> Result<JsonObject, String> {
-    let Value::Object(written) = written else { return Err("it has to be keys with values".to_owned()) };
+    let Value::Object(written) = written else { return Err("must be a mapping".to_owned()) };
     let mut entry = JsonObject::new();
     for (key, value) in written {
         if key == "auth" {
@@ -45,7 +45,7 @@ fn server(written: Value) -> Result<JsonObject, String> {
 /// `auth: {type: oauth, client_id: …}` and `auth: {type: google-credentials, scopes: […]}`.
 fn auth(written: Value) -> Result<JsonObject, String> {
     let Value::Object(mut written) = written else {
-        return Err("auth has to be keys with values".to_owned());
+        return Err("`auth` must be a mapping".to_owned());
     };
     let kind = written.shift_remove("type");
     let mut entry = JsonObject::new();
@@ -56,7 +56,7 @@ fn auth(written: Value) -> Result<JsonObject, String> {
         Some("oauth") => {
             entry.insert("oauth".to_owned(), json!({"enabled": true}));
         }
-        _ => return Err("auth.type has to be oauth or google-credentials".to_owned()),
+        _ => return Err("`auth.type` must be oauth or google-credentials".to_owned()),
     }
     if !written.is_empty() {
         let oauth = entry.entry("oauth").or_insert_with(|| Value::Object(Map::new()));
@@ -79,7 +79,7 @@ fn camel(key: &str) -> String {
     })
 }
 
-/// The servers that the agents of a file would start, with the agents' names, for people to look at beforehand.
+/// The servers that the agents of a file would start, with the agents' names, for review before installation.
 pub fn servers_in(file: &Path) -> Vec<(String, String, Value)> {
     let found = definition_file::read(file, &Owner::User).unwrap_or_default();
     let of = |definition: Definition| {
@@ -113,11 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_be_meant_is_told() {
+    fn an_invalid_server_is_reported() {
         for (entry, expected) in [
-            (json!("db"), "mcp_servers.s: it has to be keys with values"),
+            (json!("db"), "mcp_servers.s: must be a mapping"),
             (json!({"comand": "db"}), "mcp_servers.s: unknown field `comand`"),
-            (json!({"url": "u", "auth": {"type": "basic"}}), "mcp_servers.s: auth.type has to be oauth or"),
+            (json!({"url": "u", "auth": {"type": "basic"}}), "mcp_servers.s: `auth.type` must be oauth or"),
         ] {
             let error = as_in_settings(JsonObject::from_iter([("s".to_owned(), entry)])).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -54,7 +54,7 @@ fn left_out(skills: &Skills) -> Vec<String> {
 }
 
 #[test]
-fn whoever_comes_later_wins_and_the_other_is_named() {
+fn the_later_skill_wins_and_the_conflict_is_reported() {
     let scene = Scene::new();
     let old = scene.skill("user/a", "same");
     let new = scene.skill("work/.agents/skills/b", "same");
@@ -80,7 +80,7 @@ fn whoever_comes_later_wins_and_the_other_is_named() {
 }
 
 #[test]
-fn the_roots_own_file_and_one_level_below_are_looked_at() {
+fn the_root_and_one_level_below_are_searched() {
     let scene = Scene::new();
     scene.skill("user", "root");
     scene.skill("user/one", "one");
@@ -128,7 +128,7 @@ fn names_are_made_harmless_or_refused() {
     let said = left_out(&found).join("\n");
     for wanted in [
         "control characters (`x\\u{1b}[31m`)",
-        "its name is empty",
+        "the name is empty",
         "longer than 128",
         "description",
         "front matter",
@@ -157,7 +157,7 @@ fn hostile_front_matters_are_refused_by_name() {
         "{said:?}"
     );
     assert!(
-        said.iter().any(|line| line.contains("bomb/SKILL.md") && line.contains("grows beyond all bounds")),
+        said.iter().any(|line| line.contains("bomb/SKILL.md") && line.contains("expands beyond the limit")),
         "{said:?}"
     );
 }
@@ -184,7 +184,7 @@ fn skills_of_an_extension_have_their_variables_filled() {
 }
 
 #[test]
-fn a_skill_is_switched_off_whatever_the_case() {
+fn a_skill_is_disabled_case_insensitively() {
     let scene = Scene::new();
     scene.skill("user/a", "Loud");
     let off = ["lOUD".to_owned(), "review-change".to_owned()];
@@ -230,13 +230,13 @@ fn context() -> ToolContext {
     }
 }
 
-fn shelf(scene: &Scene, admitted: &Arc<std::sync::Mutex<Vec<PathBuf>>>) -> Shelf {
+fn shelf(scene: &Scene, admitted: &Arc<std::sync::Mutex<Vec<PathBuf>>>) -> SkillRegistry {
     let admitted = Arc::clone(admitted);
-    let admit: Admit = Arc::new(move |folder: &Path| admitted.lock().unwrap().push(folder.to_owned()));
-    Shelf::new(discover(&scene.places()), admit)
+    let admit: GrantRead = Arc::new(move |folder: &Path| admitted.lock().unwrap().push(folder.to_owned()));
+    SkillRegistry::new(discover(&scene.places()), admit)
 }
 
-async fn call(shelf: &Shelf, name: &str) -> (Effect, Option<String>, ToolOutcome) {
+async fn call(shelf: &SkillRegistry, name: &str) -> (Effect, Option<String>, ToolOutcome) {
     let tool = shelf.tools().pop().unwrap();
     let args = json!({"name": name}).as_object().unwrap().clone();
     let call = tool.prepare(&args).unwrap();
@@ -278,7 +278,7 @@ async fn activating_gives_instructions_and_opens_the_folder() {
 }
 
 #[tokio::test]
-async fn a_built_in_skill_asks_for_nothing_and_an_unknown_one_names_those_there_are() {
+async fn a_built_in_skill_needs_no_approval_and_an_unknown_one_lists_the_known() {
     let admitted = Arc::default();
     let shelf = shelf(&Scene::new(), &admitted);
     let (effect, consent, outcome) = call(&shelf, "review-change").await;
@@ -294,7 +294,7 @@ async fn a_built_in_skill_asks_for_nothing_and_an_unknown_one_names_those_there_
 }
 
 #[test]
-fn a_person_calls_a_skill_by_its_word() {
+fn a_user_activates_a_skill_by_its_command_name() {
     let scene = Scene::new();
     scene.skill("user/a", "two words");
     let admitted = Arc::default();
@@ -306,7 +306,7 @@ fn a_person_calls_a_skill_by_its_word() {
 }
 
 #[test]
-fn looking_anew_says_what_came_and_went() {
+fn reloading_counts_added_and_removed_skills() {
     let scene = Scene::new();
     scene.skill("user/a", "one");
     let shelf = shelf(&scene, &Arc::default());
@@ -323,11 +323,11 @@ fn looking_anew_says_what_came_and_went() {
 }
 
 #[test]
-fn what_the_specification_forbids_is_found() {
+fn violations_of_the_skill_specification_are_reported() {
     let scene = Scene::new();
     let cases: [(&str, &str, &[&str]); 9] = [
         ("good", "---\nname: good\ndescription: d\nlicense: MIT\nmetadata:\n  a: 1\n---\nbody", &[]),
-        ("other", "---\nname: good\ndescription: d\n---\nbody", &["folder `other` must have the name"]),
+        ("other", "---\nname: good\ndescription: d\n---\nbody", &["folder `other` must have the same name"]),
         ("Loud", "---\nname: Loud\ndescription: d\n---\nbody", &["lower case"]),
         (
             "-a--b",
@@ -335,14 +335,18 @@ fn what_the_specification_forbids_is_found() {
             &["begin or end with a hyphen", "two hyphens"],
         ),
         ("a_b", "---\nname: a_b\ndescription: d\n---\nbody", &["letters, digits and hyphens"]),
-        ("bare", "---\nlicense: MIT\n---\nbody", &["no `name`", "no `description`"]),
-        ("keys", "---\nname: keys\ndescription: d\nversion: 1\n---\nbody", &["does not know: version"]),
+        ("bare", "---\nlicense: MIT\n---\nbody", &["missing `name`", "missing `description`"]),
+        (
+            "keys",
+            "---\nname: keys\ndescription: d\nversion: 1\n---\nbody",
+            &["unknown keys in the front matter: version"],
+        ),
         (
             "list",
             "---\nname: list\ndescription: d\nallowed-tools: [a]\n---\nbody",
-            &["`allowed-tools` must be a text"],
+            &["`allowed-tools` must be a string"],
         ),
-        ("none", "body", &["must begin with a front matter"]),
+        ("none", "body", &["must begin with front matter"]),
     ];
     for (folder, text, wanted) in cases {
         scene.write(&format!("{folder}/SKILL.md"), text);

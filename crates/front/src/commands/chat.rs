@@ -4,18 +4,26 @@ use pollux_domain::content::Content;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 
-use super::{Anew, Then};
+use super::{CommandOutcome, NewSession};
 use crate::Front;
 
 impl Front<'_, '_> {
-    /// `/chat`, `/resume`: the browser, or what a word says.
-    pub(super) async fn chats(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    /// `/chat`, `/resume`: the browser, or a subcommand.
+    pub(super) async fn chats(
+        &mut self,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         if rest.is_empty() { self.browse().await } else { self.chat(rest, conversation).await }
     }
 
-    pub(super) async fn chat(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    pub(super) async fn chat(
+        &mut self,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        // Older releases put them below another word.
+        // Older releases used another level.
         if matches!(word, "checkpoint" | "checkpoints") {
             return Box::pin(self.chat(rest.trim(), conversation)).await;
         }
@@ -30,16 +38,16 @@ impl Front<'_, '_> {
             ("delete", tag) => self.turn.delete_chat(tag),
             ("resume" | "load", tag) => match self.turn.load_chat(tag) {
                 Ok(turns) => {
-                    let note = format!("Going on with the conversation saved as {tag}, in a new session.");
-                    return Then::Anew(Anew { turns, note, ..Anew::default() });
+                    let note = format!("Resuming the conversation saved as {tag} in a new session.");
+                    return CommandOutcome::NewSession(NewSession { turns, note, ..NewSession::default() });
                 }
                 Err(text) => Err(text),
             },
             _ => Err("Usage: /chat save|resume|delete <tag>, /chat list, /chat share [file]".to_owned()),
         };
         let (Ok(text) | Err(text)) = said;
-        self.face.note(&text);
-        Then::GoOn
+        self.ui.note(&text);
+        CommandOutcome::Continue
     }
 
     fn saved_chats(&self) -> String {
@@ -62,7 +70,7 @@ impl Front<'_, '_> {
             let tag = one_line(tag);
             let question =
                 format!("A checkpoint with the tag {tag} already exists. Do you want to overwrite it?");
-            if !self.face.agrees(&question).await {
+            if !self.ui.confirm(&question).await {
                 return Err("Nothing was saved.".to_owned());
             }
         }
@@ -84,7 +92,7 @@ impl Front<'_, '_> {
         Ok(format!("Conversation shared to {}", path.display()))
     }
 
-    /// The turns, if anything was said.
+    /// The turns, if there are any.
     async fn turns(&mut self, conversation: &mut pollux_host::Conversation) -> Option<Vec<Content>> {
         let view = self.view(conversation).await.filter(|view| view.contents.len() > 1)?;
         Some(view.contents.iter().map(|turn| Content::clone(turn)).collect())

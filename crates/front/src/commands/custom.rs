@@ -15,22 +15,22 @@ impl Front<'_, '_> {
             "list" => {
                 let list = conversation.commands(self.turn.loaded);
                 let text = lines(&list);
-                self.face.note(if text.is_empty() { NONE } else { text.trim_end() });
+                self.ui.note(if text.is_empty() { NONE } else { text.trim_end() });
             }
             "reload" | "refresh" => {
                 conversation.reload_commands();
-                self.face.note("Custom commands reloaded successfully.");
+                self.ui.note("Custom commands reloaded successfully.");
             }
-            _ => self.face.note(USAGE),
+            _ => self.ui.note(USAGE),
         }
     }
 
-    /// Whether a word that is none of ours is a command of somebody else's.
+    /// Whether a word names a custom command or a prompt of an MCP server.
     pub(crate) fn knows(&self, word: &str, conversation: &Conversation) -> bool {
         conversation.has_prompt(word) || conversation.has_command(word, self.turn.loaded)
     }
 
-    /// The command, once a person agrees to what it would run; `None` if not. One question for all of it.
+    /// Asks once before a custom command runs shell commands; `None` if refused.
     pub(crate) async fn confirmed(
         &mut self,
         invocation: Invocation,
@@ -42,9 +42,9 @@ impl Front<'_, '_> {
         let rows =
             [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
         let mut choice = Choice::of("This command wants to run:", rows);
-        choice.manner.unbidden = true;
+        choice.options.unrequested = true;
         choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
-        let chosen = self.face.choose(choice).await?;
+        let chosen = self.ui.choose(choice).await?;
         match chosen.key.as_str() {
             "once" => Some(invocation),
             "session" => {
@@ -56,7 +56,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// What `/help` says of them; nothing where there are none.
+/// Their section of `/help`; empty if there are none.
 pub(super) fn help(list: &CommandList) -> String {
     let text = lines(list);
     if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }

@@ -1,12 +1,11 @@
-//! `/model`: which model answers.
+//! `/model`: choose the model.
 
 use pollux_domain::event::Op;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::request::Scope;
-use pollux_tui::dialog::{Manner, TAB};
 
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Chosen, Letter};
+use crate::choice::{Choice, ChoiceRow, Chosen, ListKey, ListOptions, RowAction};
 
 const USAGE: &str = "Usage: /model set <name> [--persist]";
 const AUTO: &str = "auto";
@@ -21,7 +20,7 @@ impl Front<'_, '_> {
             (Some("set"), Some(name), kept @ (None | Some("--persist"))) if !name.starts_with('-') => {
                 self.set_model(name, kept.is_some(), conversation).await;
             }
-            _ => self.face.note(USAGE),
+            _ => self.ui.note(USAGE),
         }
     }
 
@@ -34,8 +33,8 @@ impl Front<'_, '_> {
         let is_auto = self.model.starts_with(AUTO);
         let now = if is_auto { String::new() } else { format!(" ({})", one_line(&self.model)) };
         let first = vec![
-            row(AUTO, format!("Auto: chosen by rules, now {stands_for}")),
-            row(MANUAL, format!("Manual{now}: choose one yourself")),
+            row(AUTO, format!("Auto: selected by rules, currently {stands_for}")),
+            row(MANUAL, format!("Manual{now}: choose a model")),
         ];
         let mut kept = false;
         let marked = if is_auto { AUTO } else { MANUAL };
@@ -56,7 +55,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// A list in which Tab says whether the choice is kept.
+    /// A list in which Tab toggles whether the choice is saved.
     async fn remembering(
         &mut self,
         title: &str,
@@ -74,16 +73,16 @@ impl Front<'_, '_> {
             let choice = Choice {
                 title: title.to_owned(),
                 rows: rows.iter().map(row).collect(),
-                letters: vec![Letter { letter: TAB, about: "remember it or not", grave: false }],
+                actions: vec![RowAction { key: ListKey::Tab, about: "toggle remembering", confirm: false }],
                 marked: Some(marked),
                 foot: vec![format!("Remember model for future sessions: {kept} (Press Tab to toggle)")],
                 hint: Some("(Use Enter to select, Esc to close)".to_owned()),
-                manner: Manner { numbered: true, ..Manner::default() },
+                options: ListOptions { numbered: true, ..ListOptions::default() },
                 ..Choice::default()
             };
-            match self.face.choose(choice).await? {
-                Chosen { key, letter: None } => return Some(key),
-                Chosen { key, letter: Some(_) } => {
+            match self.ui.choose(choice).await? {
+                Chosen { key, action: None } => return Some(key),
+                Chosen { key, action: Some(_) } => {
                     *kept = !*kept;
                     marked = key;
                 }
@@ -91,7 +90,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Another model from the next request on, and if wished for later conversations too.
+    /// Sets the model from the next request on, and saves it if `kept`.
     async fn set_model(&mut self, name: &str, kept: bool, conversation: &mut pollux_host::Conversation) {
         if conversation.ask(Op::SetModel(name.to_owned())).is_err() {
             return;
@@ -104,10 +103,10 @@ impl Front<'_, '_> {
         let stands_for = id.filter(|id| id != name).map(|id| format!(" ({id})")).unwrap_or_default();
         let remembered = kept && self.keep_setting("model.name", name, Scope::User);
         let kept = if remembered { ", and in future sessions" } else { "" };
-        self.face.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
+        self.ui.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
     }
 
-    /// The model and how full its window is.
+    /// The model and the used share of its context window.
     pub(super) async fn model_line(&mut self, conversation: &mut pollux_host::Conversation) -> String {
         let Some(view) = self.view(conversation).await else { return String::new() };
         let stands_for = match view.resolved_model == view.model {

@@ -1,29 +1,28 @@
-//! `/settings`: looking at the settings and changing them.
+//! `/settings`: show and change settings.
 
 use pollux_config::settings::schema::{self, Key, Kind};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Scope;
 use pollux_host::settings::{Row, SettingsFiles, bare};
-use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, ListKey, ListOptions, RowAction};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
 
-/// Where a change goes.
+/// The settings file that a change goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     File(Scope),
-    /// Settings of the machine, which are only looked at.
+    /// System settings, read-only.
     System,
 }
 
 impl Front<'_, '_> {
     /// `/settings`
-    pub(super) async fn settings(&mut self) -> Then {
+    pub(super) async fn settings(&mut self) -> CommandOutcome {
         let mut target = Target::File(Scope::User);
         let mut marked = None;
         let mut changed: Vec<&'static Key> = Vec::new();
@@ -31,12 +30,12 @@ impl Front<'_, '_> {
             let mut files = match pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env) {
                 Ok(files) => files,
                 Err(failure) => {
-                    self.face.complain(&failure.message());
+                    self.ui.error(&failure.message());
                     break;
                 }
             };
             let rows = files.rows();
-            let Some(chosen) = self.face.choose(dialog(&files, &rows, target, marked, &changed)).await else {
+            let Some(chosen) = self.ui.choose(dialog(&files, &rows, target, marked, &changed)).await else {
                 break;
             };
             marked = Some(chosen.key.clone());
@@ -45,19 +44,19 @@ impl Front<'_, '_> {
             else {
                 continue;
             };
-            let scope = match (chosen.letter, target) {
-                (Some(TAB), _) => {
+            let scope = match (chosen.action, target) {
+                (Some(ListKey::Tab), _) => {
                     target = target.next();
                     continue;
                 }
                 (_, Target::System) => {
-                    self.face.complain("Settings of the machine are changed by whoever looks after it.");
+                    self.ui.error("System settings are read-only here.");
                     continue;
                 }
                 (_, Target::File(scope)) => scope,
             };
-            let done = match chosen.letter {
-                Some(RESET) => files.reset(key.path, scope),
+            let done = match chosen.action {
+                Some(ListKey::Reset) => files.reset(key.path, scope),
                 _ => match self.new_value(key, row, files.written(key.path, scope)).await {
                     Some(text) => files.set(key.path, &text, scope).map(drop),
                     None => continue,
@@ -68,16 +67,16 @@ impl Front<'_, '_> {
                     if !changed.iter().any(|known| known.path == key.path) {
                         changed.push(key);
                     }
-                    self.face.look_anew(self.turn, &self.model);
+                    self.ui.reload_settings(self.turn, &self.model);
                 }
-                Err(failure) => self.face.complain(&failure.message()),
+                Err(failure) => self.ui.error(&failure.message()),
             }
         }
-        self.face.close();
+        self.ui.close_list();
         reopened(&changed)
     }
 
-    /// The value that follows: the other one, the next word, or what is typed.
+    /// The new value: toggled, the next choice, or typed.
     async fn new_value(&mut self, key: &Key, row: &Row, written: Option<Value>) -> Option<String> {
         let now = written.unwrap_or_else(|| row.value.clone());
         match key.kind {
@@ -90,12 +89,12 @@ impl Front<'_, '_> {
             _ => {
                 let now = bare(&row.shown()).replace('\n', " ");
                 let question = format!("{} ({}), now {now}: ", key.path, key.kind.name());
-                self.face.line(&question).await.filter(|text| !text.trim().is_empty())
+                self.ui.ask_line(&question).await.filter(|text| !text.trim().is_empty())
             }
         }
     }
 
-    /// Writes one setting; whether it could be.
+    /// Writes one setting; returns whether it succeeded.
     pub(super) fn keep_setting(&mut self, key: &str, text: &str, scope: Scope) -> bool {
         let set = |text: &str| -> Result<(), Failure> {
             let mut files = pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env)?;
@@ -104,7 +103,7 @@ impl Front<'_, '_> {
         match set(text) {
             Ok(()) => true,
             Err(failure) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 false
             }
         }
@@ -128,7 +127,7 @@ impl Target {
     }
 }
 
-/// A line that says where a change goes.
+/// The line that shows the selected scope.
 pub(super) fn apply_to(scopes: &[(&str, bool)]) -> Vec<String> {
     let names = scopes.iter().map(|(name, chosen)| format!("{} {name}", if *chosen { "●" } else { " " }));
     vec![format!("Apply To (Tab): {}", names.collect::<Vec<_>>().join("  "))]
@@ -160,7 +159,7 @@ fn dialog(
     let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };
         let value = short(&bare(&row.shown()));
-        let restart = if key.restart { " · counts from the next start" } else { "" };
+        let restart = if key.restart { " · requires restart" } else { "" };
         ChoiceRow {
             key: row.key.clone(),
             columns: vec![row.key.clone(), format!("{value}{star}"), key.about.to_owned()],
@@ -181,20 +180,20 @@ fn dialog(
     if !waiting.is_empty() {
         foot.push(format!("To see changes, Pollux must be restarted: {}", waiting.join(", ")));
     }
-    let letter = |letter, about| Letter { letter, about, grave: false };
+    let action = |key, about| RowAction { key, about, confirm: false };
     Choice {
         title: "Settings".to_owned(),
         rows,
-        letters: vec![letter(TAB, "change where it goes"), letter(RESET, "take it out of the file")],
+        actions: vec![action(ListKey::Tab, "change the scope"), action(ListKey::Reset, "reset it")],
         marked,
         foot,
         hint: Some(HINT.to_owned()),
-        manner: Manner { typed: true, stays: true, ..Manner::default() },
+        options: ListOptions { type_to_search: true, stays_open: true, ..ListOptions::default() },
         ..Choice::default()
     }
 }
 
-/// Groups in the order in which people look for them; the others follow.
+/// Groups that are listed first.
 const FIRST: [&str; 6] = ["general", "ui", "model", "context", "tools", "security"];
 /// Characters of a value that are shown.
 const VALUE: usize = 24;
@@ -204,12 +203,12 @@ fn rank(key: &Key) -> usize {
     FIRST.iter().position(|first| *first == group).unwrap_or(FIRST.len())
 }
 
-/// Some values come from elsewhere than a settings file.
+/// Some values do not come from a settings file.
 fn is_changeable(key: &Key) -> bool {
     !key.secret && !key.path.starts_with("admin.")
 }
 
-/// A value in one line; nothing for one that is not set.
+/// A value in one line; empty if it is not set.
 fn short(value: &str) -> String {
     let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(VALUE) {
@@ -219,15 +218,15 @@ fn short(value: &str) -> String {
     }
 }
 
-/// What only the screen follows is in force already; for anything else the conversation is opened again.
-fn reopened(changed: &[&Key]) -> Then {
+/// Settings about appearance are already applied; others need the conversation reopened.
+fn reopened(changed: &[&Key]) -> CommandOutcome {
     let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
     let others: Vec<&str> = changed.iter().filter(|key| !is_look(key)).map(|key| key.path).collect();
     if others.is_empty() {
-        return Then::GoOn;
+        return CommandOutcome::Continue;
     }
-    let note = format!("In force from now on: {}.", others.join(", "));
-    Then::Reopen(Reopen { note, ..Reopen::default() })
+    let note = format!("Applied: {}.", others.join(", "));
+    CommandOutcome::Reopen(Reopen { note, ..Reopen::default() })
 }
 
 #[cfg(test)]
@@ -247,10 +246,10 @@ mod tests {
     #[test]
     fn only_what_the_screen_cannot_follow_opens_the_conversation_again() {
         let key = |path| schema::find(path).expect("a setting");
-        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), Then::GoOn));
-        let Then::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
+        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), CommandOutcome::Continue));
+        let CommandOutcome::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
             panic!("the model is another one");
         };
-        assert_eq!(reopen.note, "In force from now on: model.name.");
+        assert_eq!(reopen.note, "Applied: model.name.");
     }
 }

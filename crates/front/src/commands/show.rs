@@ -1,4 +1,4 @@
-//! Commands that only tell.
+//! Commands that only show something: `/about`, `/tools`, `/hooks`, `/policies`, `/export-session`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,30 +6,30 @@ use std::path::PathBuf;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::VERSION;
-use pollux_tui::app::Facts;
 use serde_json::Value;
 
 use crate::Front;
+use crate::front_end::SessionFacts;
 use crate::input::Input;
 
-/// The hooks of a conversation are those that it began with.
-const NEXT_TIME: &str = "This counts from the next conversation on.";
+/// Hooks are loaded when a session starts.
+const NEXT_TIME: &str = "The change applies to new sessions.";
 
 impl Front<'_, '_> {
-    /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
-    pub(crate) fn beside(&mut self, typed: String) {
+    /// Handles a line typed while a turn runs: some commands run at once, the rest waits.
+    pub(crate) fn during_turn(&mut self, typed: String) {
         match typed.trim() {
             "/stats" | "/usage" => self.show_stats(""),
-            "/help" | "/?" => self.face.note(&super::help()),
+            "/help" | "/?" => self.ui.note(&super::help()),
             "/vim" => self.vim(),
-            _ => self.face.put_back(Input::Said(typed)),
+            _ => self.ui.defer(Input::Said(typed)),
         }
     }
 
-    /// A conversation has begun: the screen learns what there is.
-    pub(crate) async fn settle_in(&mut self, conversation: &mut pollux_host::Conversation) {
-        self.face.offer(conversation, self.turn.loaded);
-        if !self.face.is_screen() {
+    /// Shows facts about a new session on the screen.
+    pub(crate) async fn show_session_facts(&mut self, conversation: &mut pollux_host::Conversation) {
+        self.ui.set_offers(conversation, self.turn.loaded);
+        if !self.ui.is_screen() {
             return;
         }
         let window = self.view(conversation).await.map_or(0, |view| view.window);
@@ -43,16 +43,16 @@ impl Front<'_, '_> {
         ];
         let parts = counted.into_iter().filter(|(count, _)| *count > 0);
         let parts = parts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
-        let facts = Facts {
+        let facts = SessionFacts {
             context: parts.collect::<Vec<_>>().join(" · "),
             window,
             session: self.turn.session.id.to_string(),
             auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
         };
-        self.face.show_facts(facts);
+        self.ui.show_facts(facts);
     }
 
-    /// What this is, for people and for reports.
+    /// `/about`
     pub(super) async fn about(&mut self, conversation: &mut pollux_host::Conversation) -> String {
         let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
@@ -100,8 +100,8 @@ impl Front<'_, '_> {
         let output = output.to_string_lossy();
         let done = self.subcommand(&["sessions", "export", &id, "--source", "gemini", "--output", &output]);
         match done.result {
-            Ok(()) => self.face.note(done.out.trim_end()),
-            Err(failure) => self.face.complain(&failure.message()),
+            Ok(()) => self.ui.note(done.out.trim_end()),
+            Err(failure) => self.ui.error(&failure.message()),
         }
     }
 
@@ -121,7 +121,7 @@ impl Front<'_, '_> {
             }
         };
         if names.is_empty() {
-            return "There are no hooks.".to_owned();
+            return "No hooks configured.".to_owned();
         }
         let switch = if word.starts_with("enable") { "enable" } else { "disable" };
         let mut text = String::new();
@@ -141,14 +141,14 @@ impl Front<'_, '_> {
         let done = self.subcommand(&["policy", "list", "--approval-mode", &mode]);
         match done.result {
             Ok(()) => {
-                format!("{}{}Answers given for this session are not in this list.", done.err, done.out)
+                format!("{}{}Approvals for this session are not listed.", done.err, done.out)
             }
             Err(failure) => failure.message(),
         }
     }
 }
 
-/// The names of hooks in what `hooks list --json` prints, each once; one without a name is called by its command.
+/// The hook names in the output of `hooks list --json`; a hook without a name is identified by its command.
 fn hook_names(listed: &str) -> BTreeSet<String> {
     let listed: Value = serde_json::from_str(listed).unwrap_or_default();
     let hooks = listed.get("hooks").and_then(Value::as_array).into_iter().flatten();

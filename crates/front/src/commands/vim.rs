@@ -1,14 +1,14 @@
-//! `/vim`: prompts as in vim, or no longer.
+//! `/vim`: toggle vim mode.
 
 use pollux_host::request::Scope;
 
 use crate::Front;
-use crate::screen::is_on;
+use crate::presentation::is_on;
 
 const KEY: &str = "general.vimMode";
 
 impl Front<'_, '_> {
-    /// Turns it around, now and for later conversations.
+    /// Toggles vim mode, now and in later sessions.
     pub(super) fn vim(&mut self) {
         let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let changed = pollux_host::load_settings(options, env).and_then(|loaded| {
@@ -17,8 +17,8 @@ impl Front<'_, '_> {
             Ok(on)
         });
         match changed {
-            Ok(on) => self.face.set_vim(on),
-            Err(failure) => self.face.complain(&failure.message()),
+            Ok(on) => self.ui.set_vim(on),
+            Err(failure) => self.ui.error(&failure.message()),
         }
     }
 }

@@ -105,7 +105,7 @@ fn waiting(event: &Event) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_session_is_drained_though_nobody_looks_and_outlives_its_front_ends() {
+async fn a_session_is_drained_without_readers_and_outlives_its_front_ends() {
     let (done, finished) = tokio::sync::oneshot::channel();
     let hosted = start(scripted(|mut stage| async move {
         for number in 0..10_000 {
@@ -143,7 +143,7 @@ async fn prompts_wait_their_turn_and_can_be_taken_back() {
     let Event::QueueChanged(queue) = &*seen.last().unwrap().event else { panic!() };
     let owner = WaitingPrompt { id: second.clone(), by: FrontId::new("two"), typed: "second".into() };
     assert_eq!(queue.first(), Some(&owner));
-    // Anybody who drives may take it out; whoever sent it is told.
+    // Any front end with the right to drive may remove it; its sender is told.
     one.ask(Op::Withdraw { prompt: second.clone() }).unwrap();
     let missing = one.ask(Op::Withdraw { prompt: RequestId::new("nonsense") }).unwrap_err();
     assert_eq!(missing.code, RefusalCode::NotFound);
@@ -195,7 +195,7 @@ async fn rights_come_from_the_server() {
 }
 
 #[tokio::test]
-async fn a_session_that_panics_is_over_and_the_others_go_on() {
+async fn a_session_that_panics_ends_and_the_others_continue() {
     let hub = Hub::default();
     let (bad, good) = (SessionId::from_file("bad"), SessionId::from_file("good"));
     let doomed = scripted(|mut stage| async move {
@@ -258,7 +258,7 @@ fn no_library_changes_the_folder_or_the_environment_of_the_process() {
 }
 
 #[tokio::test]
-async fn what_nobody_holds_ends() {
+async fn an_unreferenced_session_ends() {
     let (gone, ended) = tokio::sync::oneshot::channel::<()>();
     let hosted = start(scripted(|mut stage| async move {
         while stage.prompted().await.is_some() {}

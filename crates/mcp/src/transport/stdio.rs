@@ -1,4 +1,4 @@
-//! A server that is a program: a message per line, whatever else it prints.
+//! The stdio transport: one message per line; tolerates other output.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const MAX_NOISE: usize = 1 << 20;
 /// Bytes of a message that is too long which are read past, until the server is given up.
 const MAX_SKIPPED: usize = 64 << 20;
 /// Messages waiting to be written. While it is full nothing is read: a server that asks and never listens to
-/// answers must not fill the memory.
+/// responses must not exhaust memory.
 const WRITE_QUEUE: usize = 64;
 /// How much of both ends of a line that is too long is kept to find the request that it answers.
 const ENDS: usize = 256;
@@ -36,7 +36,7 @@ pub(crate) struct StdioTransport<R> {
 }
 
 impl<R: AsyncRead + Unpin> StdioTransport<R> {
-    /// The transport, and the work of writing, which somebody has to run.
+    /// The transport, and the writer future, which the caller must run.
     pub(crate) fn new<W>(
         output: R,
         input: W,
@@ -79,13 +79,13 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
             }
             self.output.consume(taken);
             if self.skipped > MAX_SKIPPED {
-                self.log.push("[a message without an end: the connection was closed]");
+                self.log.push("[unterminated message: the connection was closed]");
                 return None;
             }
             if newline.is_none() {
                 // A line that cannot become a message is noise already.
                 if self.skipped == 0 && self.line.len() > MAX_NOISE && self.line.first() != Some(&b'{') {
-                    self.log.push("[output that is no message: the connection was closed]");
+                    self.log.push("[output that is not a message: the connection was closed]");
                     return None;
                 }
                 continue;
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
                     return Some(message);
                 }
                 None if self.noise > MAX_NOISE => {
-                    self.log.push("[too much output that is no message: the connection was closed]");
+                    self.log.push("[too much output that is not a message: the connection was closed]");
                     return None;
                 }
                 None => {}
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
         if std::mem::take(&mut self.skipped) > 0 {
             let tail = std::mem::take(&mut self.tail);
             let id = id_in(&tail).or_else(|| id_in(&self.line))?;
-            let text = format!("the answer is longer than {} MB", MAX_MESSAGE >> 20);
+            let text = format!("the response exceeds {} MB", MAX_MESSAGE >> 20);
             let error = ErrorData::internal_error(text, None);
             return Some(ServerJsonRpcMessage::error(error, Some(NumberOrString::Number(id))));
         }

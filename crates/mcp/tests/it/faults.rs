@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_its_own_limit_and_nobody_elses() {
+async fn a_silent_server_costs_only_its_own_timeout() {
     let mut silent = server_entry("silent");
     silent["timeout"] = json!(300);
     let stage = Stage::of(vec![("a", silent), ("b", server_entry("plain"))], None);
@@ -19,7 +19,7 @@ async fn a_server_that_never_answers_costs_its_own_limit_and_nobody_elses() {
     let stage = stage.settled().await;
     let report = stage.report("a");
     assert_eq!(report.status, Status::Disconnected);
-    assert!(report.problem.unwrap().ends_with("did not answer within 0.3 s"));
+    assert!(report.problem.unwrap().ends_with("did not respond within 0.3 s"));
     assert_eq!(stage.call("mcp_b_echo", json!({})).await.0, "<echo {}>");
 }
 
@@ -28,7 +28,7 @@ async fn a_server_that_cannot_start_says_why() {
     let gone = json!({"command": "/nonexistent/server"});
     let stage = Stage::of(vec![("crash", server_entry("crashes")), ("gone", gone)], None).settled().await;
     let crash = stage.report("crash");
-    assert!(crash.problem.unwrap().ends_with("ended with exit code 3 before it was connected"));
+    assert!(crash.problem.unwrap().ends_with("exited with code 3 before it connected"));
     assert_eq!(crash.log.last().unwrap(), "cannot find my configuration");
     let problem = stage.report("gone").problem.unwrap();
     assert!(
@@ -39,11 +39,11 @@ async fn a_server_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
+async fn a_server_that_dies_in_a_call_is_reported_and_restarted() {
     let stage = Stage::with(&[("s", "dies")]).settled().await;
     let (said, _) = stage.call("mcp_s_echo", json!({})).await;
     assert!(
-        said.starts_with("mcp_tool_error: MCP tool 'echo' could not be called: MCP server 's' ended"),
+        said.starts_with("mcp_tool_error: MCP tool 'echo' could not be called: MCP server 's' exited"),
         "{said}"
     );
     assert!(said.contains("out of memory"), "{said}");
@@ -61,11 +61,10 @@ async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
 #[tokio::test]
 async fn floods_are_cut_off() {
     let stage = Stage::with(&[("line", "floods-a-line"), ("many", "floods")]).settled().await;
-    for (name, why) in [("many", "too much output that is no message"), ("line", "a message without an end")]
-    {
+    for (name, why) in [("many", "too much output that is not a message"), ("line", "unterminated message")] {
         let before = memory();
         let (said, _) = stage.call(&format!("mcp_{name}_echo"), json!({})).await;
-        assert!(said.contains("ended before it answered") && said.contains(why), "{said}");
+        assert!(said.contains("exited before it responded") && said.contains(why), "{said}");
         let grown = memory().saturating_sub(before);
         assert!(grown < 150 << 20, "{grown} bytes more than before");
     }
@@ -112,7 +111,7 @@ async fn tools_that_change_their_names_are_found_under_the_new_ones() {
     stage.until("it is renamed", |stage| stage.names().contains(&"mcp_s_tool1".to_owned())).await;
     assert!(!stage.names().contains(&"mcp_s_tool0".to_owned()));
     assert!(stage.servers.version() > version);
-    // Whoever holds the old one still belongs to the same server.
+    // Holders of the old one still belong to the same server.
     assert_eq!(old.server(), Some("s"));
 }
 

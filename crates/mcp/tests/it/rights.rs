@@ -98,7 +98,7 @@ async fn browse(url: &str, to_the_end: bool) -> String {
     next
 }
 
-/// Somebody at the terminal, with a way of answering.
+/// A user at the terminal with scripted answers.
 struct Somebody {
     way: Way,
     heard: Mutex<Vec<String>>,
@@ -136,7 +136,7 @@ impl Person for Somebody {
     }
 }
 
-/// A server that somebody has signed in to for its lists.
+/// A server with a sign-in that covers its lists.
 async fn signed_in(office: &FakeHttp, entry: &Value) -> (Stage, tempfile::TempDir, SignIn, ServerConfig) {
     let folder = tempfile::tempdir().unwrap();
     let sign_in = sign_in(folder.path());
@@ -169,7 +169,7 @@ fn asked_for(office: &FakeHttp) -> usize {
 }
 
 #[tokio::test]
-async fn a_call_that_wants_wider_rights_asks_the_person_and_goes_on() {
+async fn a_call_that_needs_more_scopes_asks_the_user_and_continues() {
     for way in [Way::Browser, Way::Paste] {
         let office = office(false);
         let entry = json!({"httpUrl": format!("{}/mcp", office.url())});
@@ -186,8 +186,8 @@ async fn a_call_that_wants_wider_rights_asks_the_person_and_goes_on() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_twice_for_the_same_rights() {
-    // Somebody says no; the sign-in does not help.
+async fn the_user_is_not_asked_twice_for_the_same_scopes() {
+    // The user declines; the sign-in does not help.
     for (never, way) in [(false, Way::No), (true, Way::Browser)] {
         let office = office(never);
         let entry = json!({"httpUrl": format!("{}/mcp", office.url())});
@@ -196,7 +196,7 @@ async fn nobody_is_asked_twice_for_the_same_rights() {
         stage.servers.introduce(somebody.clone());
         for _ in 0..3 {
             let (said, _) = stage.call("mcp_s_t", json!({})).await;
-            assert!(said.contains("wider rights"), "{said}");
+            assert!(said.contains("additional OAuth scopes"), "{said}");
         }
         assert_eq!(somebody.heard.lock().unwrap().len(), 1);
     }
@@ -227,7 +227,13 @@ async fn a_program_widens_its_own_rights_within_its_settings() {
     let mut limited = entry.clone();
     limited["oauth"]["scopes"] = json!(["read"]);
     let (stage, _folder, _, _) = signed_in(&office, &limited).await;
-    assert!(stage.call("mcp_s_t", json!({})).await.0.contains("wider rights were not granted"));
+    assert!(
+        stage
+            .call("mcp_s_t", json!({}))
+            .await
+            .0
+            .contains("requires additional OAuth scopes, which were not granted")
+    );
     let mut wrong = entry;
     wrong["oauth"]["clientSecret"] = json!("");
     let config = ServerConfig::parse("s", &wrong).unwrap();

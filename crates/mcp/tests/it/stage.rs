@@ -68,7 +68,7 @@ impl Stage {
         Self { servers, folder }
     }
 
-    /// One server whose declarations are kept in a folder; it is started when somebody needs it.
+    /// One server with cached declarations; it is started on first use.
     pub(crate) fn prepared(name: &str, entry: &Value, first_wait: Duration, cache: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let env = Env::new([("PATH".to_owned(), "/usr/bin:/bin".to_owned())], "/".into());

@@ -49,7 +49,7 @@ fn carried_lines_are_not_counted_again_as_upstream() {
 }
 
 #[test]
-fn v2_begins_anew_at_headings_and_items_and_knows_their_trail() {
+fn v2_starts_chunks_at_headings_and_items_and_keeps_their_trail() {
     let text = "# Home\nintro\n## Ports\n- [2026-01-02] web 8080\n- db 5432\n```\n# no heading\n```";
     let curated = cut(text, "MEMORY.md", ChunkMode::V2, 400, 80);
     assert_eq!(places(&curated), [(1, 2), (3, 3), (4, 4), (5, 6), (7, 8)]);

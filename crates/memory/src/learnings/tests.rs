@@ -48,7 +48,7 @@ fn sections_stand_in_their_order_whatever_comes_first() {
 }
 
 #[test]
-fn what_is_known_gets_a_new_date_at_four_fifths_and_not_below() {
+fn a_known_learning_gets_a_new_date_at_four_fifths_similarity() {
     let (_folder, learnings) = learnings("2026-02-03");
     files::replace(
         &learnings.file,
@@ -109,7 +109,7 @@ fn a_category_keeps_two_hundred_and_drops_the_least_sure_and_oldest() {
 }
 
 #[test]
-fn rules_hear_what_the_person_says_and_nothing_else() {
+fn rules_learn_only_from_the_users_own_text() {
     let of = |user: &str| {
         extract(&Turn {
             user,

@@ -1,4 +1,4 @@
-//! Transcripts as documents: who said what, one message on one line.
+//! Transcripts as documents, one message per line.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -196,7 +196,7 @@ mod tests {
     use pollux_config::files::{Mode, replace};
 
     #[test]
-    fn only_what_was_said_is_read_and_lines_keep_their_numbers() {
+    fn only_messages_are_read_and_lines_keep_their_numbers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.jsonl");
         let long = "word ".repeat(300);

@@ -58,7 +58,7 @@ fn old_names_of_fields_are_read() {
 }
 
 #[test]
-fn what_is_no_store_is_kept_aside() {
+fn an_invalid_store_is_moved_aside() {
     for text in ["[1]", "{half", "\u{0}"] {
         let (_folder, _, store) = store();
         plant(&store, text);

@@ -7,7 +7,7 @@ use pollux_memory::{IndexError, Level, Scope};
 use crate::scratch::{Scratch, WAIT, ask, paths, sync};
 
 #[tokio::test]
-async fn a_damaged_index_is_kept_aside_and_built_anew() {
+async fn a_damaged_index_is_set_aside_and_rebuilt() {
     let scratch = Scratch::new();
     scratch.note("MEMORY.md", "still here");
     scratch.synced().await;
@@ -90,7 +90,7 @@ async fn a_state_directory_that_is_a_file_is_an_error_with_its_path() {
 }
 
 #[tokio::test]
-async fn a_full_disk_keeps_what_was_there() {
+async fn a_full_disk_keeps_the_existing_index() {
     let scratch = Scratch::without_vectors();
     scratch.note("MEMORY.md", "the first fact");
     let (memory, _) = scratch.synced().await;

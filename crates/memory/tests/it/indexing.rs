@@ -94,7 +94,7 @@ async fn vectors_are_made_once_for_a_text() {
 }
 
 #[tokio::test]
-async fn another_model_or_another_way_to_cut_makes_the_index_anew_with_the_cache() {
+async fn another_model_or_chunking_rebuilds_the_index_with_the_cache() {
     let mut scratch = Scratch::new();
     scratch.note("MEMORY.md", "alpha beta");
     scratch.synced().await;
@@ -172,7 +172,7 @@ async fn the_indexer_follows_notes_and_transcripts() {
 }
 
 #[tokio::test]
-async fn what_was_told_to_the_indexer_before_it_was_stopped_is_indexed() {
+async fn triggers_before_the_stop_are_still_indexed() {
     let scratch = Scratch::new();
     scratch.note("memory/a.md", "first");
     scratch.said("s1", &[("user", "one")]);

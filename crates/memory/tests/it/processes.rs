@@ -23,7 +23,7 @@ pub(crate) fn child(test: &str, input: &str) -> Child {
     child
 }
 
-/// What a parent wants; nothing when somebody runs the ignored tests by hand.
+/// The parent's request; `None` if the ignored tests are run by hand.
 pub(crate) fn job() -> Option<Vec<String>> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).unwrap();
@@ -44,7 +44,7 @@ fn child_updates() {
     for number in 0..count.parse::<usize>().unwrap() {
         let key = SessionKey::session(&AgentId::default(), &format!("{name}-{number}"));
         store.upsert(&key, pollux_domain::JsonObject::new()).unwrap();
-        // Reading in between must not lose anybody's writes.
+        // Reading in between must not lose writes.
         assert!(store.read().unwrap().contains_key(key.as_str()));
     }
 }

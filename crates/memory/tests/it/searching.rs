@@ -7,7 +7,7 @@ fn seed(query: &str) -> Request {
 }
 
 #[tokio::test]
-async fn every_part_of_a_score_is_told_and_they_sum_to_it() {
+async fn the_parts_of_a_score_are_reported_and_sum_to_it() {
     let scratch = Scratch::new();
     for (day, text) in [("2026-06-01", "tea is in the kitchen"), ("2025-01-01", "coffee is in the cellar")] {
         scratch.note(&format!("memory/{day}.md"), text);

@@ -76,7 +76,7 @@ async fn rows_go_where_they_came_from_and_vectors_are_kept() {
 }
 
 #[tokio::test]
-async fn what_nobody_claimed_yet_is_not_shown_as_of_nowhere() {
+async fn unclaimed_rows_are_not_shown_as_unassigned() {
     let (a, _) = old().await;
     let nowhere = a.with_space(Space::Unassigned).memory();
     assert_eq!(everything(&nowhere, "kumquat durian lychee").await, ["MEMORY.md", "sessions/lost.jsonl"]);
@@ -86,7 +86,7 @@ async fn what_nobody_claimed_yet_is_not_shown_as_of_nowhere() {
 }
 
 #[tokio::test]
-async fn a_note_that_is_not_the_same_word_by_word_is_left_to_nobody() {
+async fn a_note_that_differs_is_left_unassigned() {
     let (_, b) = old().await;
     b.note("MEMORY.md", "the durian costs one");
     let (in_b, synced) = b.synced().await;
@@ -158,7 +158,7 @@ async fn a_damaged_old_index_is_left_alone_and_named() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_gone_from_the_old_index_too() {
+async fn forgotten_content_is_removed_from_the_old_index_too() {
     let (a, _) = old().await;
     let (memory, _) = a.synced().await;
     memory.forget(Forget::Phrase("kumquat".into()), false).await.unwrap();

@@ -25,7 +25,7 @@ async fn exported(memory: &Memory) -> String {
 }
 
 #[tokio::test]
-async fn what_was_said_and_noted_in_one_is_not_found_in_another() {
+async fn memory_of_one_workspace_is_not_found_in_another() {
     let (a, b) = two();
     a.said("s1", &[("user", "the kumquat is ripe")]);
     a.note("MEMORY.md", "the kumquat costs nine");
@@ -115,7 +115,7 @@ async fn a_link_to_a_folder_is_the_same_workspace() {
 }
 
 #[tokio::test]
-async fn a_moved_folder_begins_anew_and_can_bring_everything_over() {
+async fn a_moved_folder_starts_empty_and_can_adopt_its_old_memory() {
     let (a, b) = two();
     a.said("s1", &[("user", "the kumquat is ripe")]);
     learnings(&a).add(Category::Correction, "wrong, it should be port 8080", Confidence::High).unwrap();
@@ -141,7 +141,7 @@ async fn a_moved_folder_begins_anew_and_can_bring_everything_over() {
 }
 
 #[tokio::test]
-async fn what_is_learned_about_a_project_stays_with_it() {
+async fn project_learnings_stay_with_the_project() {
     let (a, b) = two();
     let said = [
         (Category::Preference, "I prefer concise responses", true),

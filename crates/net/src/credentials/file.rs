@@ -107,7 +107,7 @@ pub(super) fn restrict(path: &Path) {
         let Some(place) = place else { continue };
         let Ok(meta) = std::fs::metadata(place) else { continue };
         if meta.permissions().mode() & 0o077 != 0 {
-            // Somebody else's folder stays as it is; what is in the file is encrypted all the same.
+            // A folder of another user stays unchanged; the file is encrypted anyway.
             let _ = std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode));
         }
     }

@@ -1,4 +1,4 @@
-//! The system's keychain, asked on a thread of its own so that one that hangs cannot hang the program.
+//! The system's keychain, accessed on a separate thread, so that a hanging keychain cannot block the program.
 
 #[cfg(all(feature = "keychain", target_os = "macos"))]
 mod macos;
@@ -17,26 +17,26 @@ use pollux_domain::sync::Locked as _;
 use crate::random;
 
 /// How long the keychain may take for one answer; upstream's number.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Accounts of the probe begin with this; upstream's word.
 pub(super) const PROBE_PREFIX: &str = "__keychain_test__";
 
-/// Why the keychain was of no use.
+/// Why the keychain could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
-    #[error("this build has no support for a keychain")]
+    #[error("this build has no keychain support")]
     Unsupported,
-    #[error("there is no D-Bus session")]
+    #[error("no D-Bus session is available")]
     NoSession,
-    #[error("no keychain answers ({0})")]
+    #[error("no keychain is available ({0})")]
     Unreachable(String),
     #[error("the keychain is locked")]
     Locked,
-    #[error("the keychain did not answer within {} s", .0.as_secs_f32())]
+    #[error("the keychain did not respond within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     #[error("the keychain failed ({0})")]
     Failed(String),
-    #[error("the keychain did not give back what was put into it")]
+    #[error("the keychain returned a different value than was stored")]
     Forgetful,
 }
 
@@ -139,13 +139,13 @@ impl TimedKeychain {
         let (sender, answer) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |keychain| {
             let result = keychain.map_err(|error| error.clone()).and_then(work);
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = sender.send(result);
         });
         // Held while waiting: one question at a time is all that the thread can answer.
         let mut state = self.state.locked();
         let line = open(&mut state)?;
-        let gone = || KeychainError::Failed("its thread ended".to_owned());
+        let gone = || KeychainError::Failed("its worker thread ended".to_owned());
         let result = match line.send(job) {
             Ok(()) => answer.recv_timeout(self.patience).map_err(|error| match error {
                 RecvTimeoutError::Timeout => KeychainError::TimedOut(self.patience),

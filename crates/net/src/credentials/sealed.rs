@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_again_and_only_with_its_key() {
+    fn sealed_data_opens_only_with_its_key() {
         let key = Key::derive("build-host", "alice").unwrap();
         let text = seal("{\"a\": \"é\"}".as_bytes(), &key, [7; 12]).unwrap();
         assert_eq!(open(&text, &key).unwrap(), "{\"a\": \"é\"}".as_bytes());

@@ -284,7 +284,7 @@ fn a_keychain_that_hangs_costs_one_wait_and_then_none() {
 }
 
 #[test]
-fn a_locked_keychain_is_told_of_when_nothing_else_has_the_key() {
+fn a_locked_keychain_is_reported_if_no_other_source_has_the_key() {
     let scene = Scene::new(&[]);
     let store = scene.with_keychain(Box::new(|| Ok(Box::new(Locked))));
     assert!(matches!(store.api_key(), Err(CredentialError::Keychain(KeychainError::Locked))));

@@ -144,7 +144,7 @@ async fn a_machine_of_google_asks_its_metadata_server() {
 }
 
 #[tokio::test]
-async fn somebody_elses_token_is_exchanged_and_then_used_to_impersonate() {
+async fn an_external_token_is_exchanged_and_used_to_impersonate() {
     let scene = Scene::new(|request| match request.path.as_str() {
         "/sts" => HttpAnswer::json(&json!({"access_token": "federated", "expires_in": 3600})),
         "/impersonate" => HttpAnswer::json(
@@ -218,10 +218,7 @@ fn credentials_are_looked_for_in_googles_order() {
     scene.write("gcloud/application_default_credentials.json", "{}");
     let bad = scene.env(&[("CLOUDSDK_CONFIG", "gcloud")]);
     let error = find_credentials(&bad, scene.folder.path()).unwrap_err().to_string();
-    assert!(
-        error.contains("gcloud/application_default_credentials.json` cannot be used: it has no `type`"),
-        "{error}"
-    );
+    assert!(error.contains("gcloud/application_default_credentials.json`: `type` is missing"), "{error}");
     scene.write("sa.json", &service_account("https://t.example/t").to_string());
     let both = scene.env(&[("CLOUDSDK_CONFIG", "gcloud"), ("GOOGLE_APPLICATION_CREDENTIALS", "sa.json")]);
     let found = find_credentials(&both, scene.folder.path()).unwrap();

@@ -180,7 +180,7 @@ async fn a_person_signs_in_with_the_browser_and_the_token_is_kept() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_browser_the_address_is_pasted() {
+async fn without_a_browser_the_url_is_pasted() {
     let scene = Scene::new(Ways { methods: vec!["client_secret_basic"], ..Ways::default() });
     let (oauth, server) = (scene.oauth(), scene.server());
     let login = oauth.begin_login(&server, None).await.unwrap();
@@ -201,7 +201,7 @@ async fn where_there_is_no_browser_the_address_is_pasted() {
 }
 
 #[tokio::test]
-async fn a_token_near_its_end_is_renewed_and_keeps_what_the_answer_leaves_out() {
+async fn a_token_near_expiry_is_refreshed_and_keeps_omitted_fields() {
     for rotates in [false, true] {
         let scene = Scene::new(Ways { rotates, ..Ways::default() });
         scene.signed_in(301);

@@ -14,7 +14,7 @@ use super::token::{self, Grant, TokenEndpointError};
 use super::{GrantType, OAuth, OAuthServer, TokenError, scopes};
 use crate::credentials::OAuthCredentials;
 use crate::jwt::{self, KeyError};
-use crate::random::{self, NoRandomness};
+use crate::random::{self, RandomnessError};
 
 /// How long a signed assertion is good for, in seconds.
 const ASSERTION_LIFE: i64 = 300;
@@ -28,7 +28,7 @@ pub struct IdentityProvider {
     pub client_secret: Option<Secret>,
     /// Its word on who the user is.
     pub id_token: Option<Secret>,
-    /// The same, read anew each time.
+    /// The same, read again each time.
     pub id_token_file: Option<PathBuf>,
 }
 
@@ -45,22 +45,22 @@ pub enum UnattendedError {
     NoIdentity,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("there is nothing in `{}`", path.display())]
+    #[error("`{}` is empty", path.display())]
     EmptyFile { path: PathBuf },
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("could not find out where to ask for a token")]
+    #[error("could not discover the token URL")]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    #[error("the identity provider vouches for nobody here")]
+    #[error("the identity provider refused the token exchange")]
     Exchange(#[source] TokenEndpointError),
-    #[error("the identity provider gave a token of another kind than it was asked for")]
+    #[error("the identity provider returned a token of an unexpected type")]
     OtherToken,
-    #[error("there is no token for this client")]
+    #[error("the server refused to issue a token to this client")]
     Refused(#[source] TokenEndpointError),
     #[error(transparent)]
-    Randomness(#[from] NoRandomness),
+    Randomness(#[from] RandomnessError),
 }
 
 impl OAuth {

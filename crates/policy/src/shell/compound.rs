@@ -1,4 +1,4 @@
-//! The grammar: groups, conditions, loops, functions.
+//! Parses compound commands: groups, conditions, loops and functions.
 
 use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};
@@ -117,7 +117,7 @@ impl Parser<'_, '_> {
         } else {
             let name = self.word(Mode::Plain)?;
             let Some(name) = name.text().filter(|text| is_name(text)) else {
-                return Err(Problem::syntax("`for` needs a name"));
+                return Err(Problem::syntax("`for` needs a variable name"));
             };
             self.assigned(name, None);
             self.skip_blank_lines()?;
@@ -224,7 +224,7 @@ impl Parser<'_, '_> {
                 (Some('(' | ')'), _) if mode == Mode::Plain => self.skip(1),
                 (Some(_), _) => {
                     let mut word = self.word(mode)?;
-                    // An operator may be broken over two lines. In quotes it is none, whatever becomes of it.
+                    // An operator may be split over two lines. In quotes it is not an operator.
                     word.raw = word.raw.replace("\\\n", "");
                     let closes = word.raw == "]]";
                     mode = if word.raw == "=~" { Mode::Regex } else { Mode::Plain };
@@ -259,7 +259,7 @@ impl Parser<'_, '_> {
     }
 
     pub(super) fn function_after(&mut self, words: &[Word]) -> Result<(), Problem> {
-        let [name] = words else { return Err(Problem::syntax("a parenthesis stands in the wrong place")) };
+        let [name] = words else { return Err(Problem::syntax("misplaced parenthesis")) };
         self.skip(1);
         self.skip_blanks();
         self.expect(')')?;

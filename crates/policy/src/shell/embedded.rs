@@ -1,10 +1,10 @@
-//! Commands hidden in the arguments of programs that are not wrappers by trade.
+//! Commands in the arguments of programs that are not wrappers, such as `find -exec` or `tar -I`.
 
-use super::Found;
+use super::Findings;
 use super::word::Word;
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
-/// Programs that start what their arguments name, in ways not followed here.
+/// Programs that start programs named in their arguments, in ways not analysed here.
 const OPAQUE: &[&str] = &[
     "parallel",
     "ssh",
@@ -165,7 +165,7 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Looks for commands in the arguments of a program.
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         "find" | "gfind" => find(call, found),
         "fd" | "fdfind" => fd(call, found),
@@ -176,12 +176,12 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     .is_some_and(|t| t.starts_with('+') || t.starts_with("-k") || t.starts_with("--lesskey"))
             }) =>
         {
-            found.doubt(format!("`{}` is told to do something at start", call.name));
+            found.doubt(format!("`{}` runs commands at startup", call.name));
         }
         "vim" | "vi" | "nvim" | "view"
             if call.arguments.iter().any(|w| w.text().is_some_and(|t| t.starts_with('+'))) =>
         {
-            found.doubt("an editor is told to do something at start");
+            found.doubt("an editor runs commands at startup");
         }
         "tar" | "gtar" if short_cluster_has(call, &['I', 'F']) => {
             found.doubt("`tar` runs a program named in its arguments")
@@ -193,7 +193,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     .is_some_and(|(n, _)| matches!(n.as_str(), "SHELL" | "MAKE" | "CC" | "CXX"))
             }) =>
         {
-            found.doubt("`make` is told which program to use");
+            found.doubt("an argument sets the program that `make` runs");
         }
         "cargo"
             if call.arguments.iter().skip_while(|w| w.text() != Some("--")).filter_map(Word::text).any(
@@ -205,7 +205,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                 },
             ) && call.has(&["rustc", "rustdoc", "clippy", "check", "build"]) =>
         {
-            found.doubt("the compiler is told which program to run");
+            found.doubt("an argument sets the program that the compiler runs");
         }
         "rsync" if short_cluster_has(call, &['e']) => {
             found.doubt("`rsync` runs a program named in its arguments")
@@ -216,7 +216,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
     options(call, found);
 }
 
-fn find(call: &Call<'_>, found: &mut Found) {
+fn find(call: &Invocation<'_>, found: &mut Findings) {
     let mut at = 0;
     while let Some(word) = call.arguments.get(at) {
         at += 1;
@@ -227,7 +227,7 @@ fn find(call: &Call<'_>, found: &mut Found) {
         let end = rest.iter().position(|w| matches!(w.text(), Some(";" | "+"))).unwrap_or(rest.len());
         let inner: Vec<Word> = rest.iter().take(end).map(run_time_if_placeholder).collect();
         if inner.is_empty() {
-            found.doubt("`find` runs nothing that can be read");
+            found.doubt("the command that `find` runs cannot be determined");
         } else {
             call.runs(&inner, found);
         }
@@ -239,7 +239,7 @@ fn run_time_if_placeholder(word: &Word) -> Word {
     if word.raw.contains("{}") { Word::unknown(&word.raw) } else { word.clone() }
 }
 
-fn fd(call: &Call<'_>, found: &mut Found) {
+fn fd(call: &Invocation<'_>, found: &mut Findings) {
     let place =
         call.arguments.iter().position(|w| matches!(w.text(), Some("-x" | "-X" | "--exec" | "--exec-batch")));
     if let Some(place) = place {
@@ -255,8 +255,8 @@ fn fd(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-/// `watch` hands its arguments to `sh -c`.
-fn watch(call: &Call<'_>, found: &mut Found) {
+/// `watch` passes its arguments to `sh -c`.
+fn watch(call: &Invocation<'_>, found: &mut Findings) {
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
         match text {
@@ -269,12 +269,12 @@ fn watch(call: &Call<'_>, found: &mut Found) {
         call.arguments.get(at..).unwrap_or_default().iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("watch"), found),
-        None => found.doubt("what `watch` runs is only known at run time"),
+        None => found.doubt("the command that `watch` runs is only known at run time"),
     }
 }
 
-fn opaque(call: &Call<'_>, found: &mut Found) {
-    found.doubt(format!("`{}` starts programs in a way that is not followed", call.name));
+fn opaque(call: &Invocation<'_>, found: &mut Findings) {
+    found.doubt(format!("`{}` starts programs in a way that cannot be analysed", call.name));
     // Guesses for deny rules: the first words that may be a program.
     let candidates: Vec<usize> = call
         .arguments
@@ -295,7 +295,7 @@ fn opaque(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn short_cluster_has(call: &Call<'_>, letters: &[char]) -> bool {
+fn short_cluster_has(call: &Invocation<'_>, letters: &[char]) -> bool {
     call.arguments.iter().enumerate().any(|(i, word)| {
         word.text().is_some_and(|text| {
             let dashed = text.starts_with('-') && !text.starts_with("--");
@@ -305,14 +305,17 @@ fn short_cluster_has(call: &Call<'_>, letters: &[char]) -> bool {
     })
 }
 
-fn options(call: &Call<'_>, found: &mut Found) {
+fn options(call: &Invocation<'_>, found: &mut Findings) {
     let Some((_, options)) = COMMAND_OPTIONS.iter().find(|(name, _)| *name == call.name) else { return };
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         let Some(text) = word.text() else {
             // A file may be named like an option.
             if word.pattern.as_ref().is_some_and(|pattern| pattern.starts_with(['*', '?', '['])) {
-                found.doubt(format!("a file that the pattern finds may be an option of `{}`", call.name));
+                found.doubt(format!(
+                    "a file name that the pattern matches may be taken as an option of `{}`",
+                    call.name
+                ));
             }
             continue;
         };
@@ -321,14 +324,14 @@ fn options(call: &Call<'_>, found: &mut Found) {
         }
         let hit = options.iter().find(|option| {
             let long = option.starts_with("--");
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             if long { given.len() > 4 && option.starts_with(given) } else { text.starts_with(*option) }
         });
         if hit.is_none() {
             continue;
         }
-        found.doubt(format!("`{text}` makes `{}` run a program of its own", call.name));
+        found.doubt(format!("`{text}` makes `{}` run another program", call.name));
         let value = match text.split_once('=') {
             Some((_, value)) => Some(value),
             None => arguments.next().and_then(Word::text),

@@ -1,4 +1,4 @@
-//! `$…`, backticks and process substitution.
+//! Parses `$…`, backticks and process substitution.
 
 use super::parser::{Parser, Problem};
 use super::run;
@@ -6,12 +6,12 @@ use super::value::{Piece, Value};
 use super::word::{Draft, Mode, Word};
 
 impl Parser<'_, '_> {
-    /// `$` and what follows it.
+    /// Parses `$` and the expansion after it.
     pub(super) fn dollar(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
         match self.peek_at(1) {
             // Bash joins the lines first, so this may be any expansion.
             Some('\\') if self.peek_at(2) == Some('\n') => {
-                Err(Problem::syntax("a line is continued after `$`"))
+                Err(Problem::syntax("line continuation after `$`"))
             }
             Some('(') => {
                 if self.peek_at(2) == Some('(') && self.arithmetic_at(3)? {
@@ -29,13 +29,13 @@ impl Parser<'_, '_> {
                 draft.unknown(piece);
                 Ok(())
             }
-            Some('[') => Err(Problem::syntax("`$[` arithmetic is not read")),
+            Some('[') => Err(Problem::syntax("`$[` arithmetic is not supported")),
             Some('\'') if !in_quotes => {
                 self.next();
                 self.ansi_quoted(draft)
             }
             Some('"') if !in_quotes => {
-                self.doubt("a translated string may say anything");
+                self.doubt("a translated string may contain anything");
                 self.next();
                 self.double_quoted(draft)
             }
@@ -49,7 +49,7 @@ impl Parser<'_, '_> {
                 draft.unknown(self.variable(name, in_quotes));
                 Ok(())
             }
-            // Always a small number, so it stands for itself.
+            // Always a small number, so it represents itself.
             Some('?') => {
                 self.skip(2);
                 draft.quoted('$');
@@ -106,10 +106,10 @@ impl Parser<'_, '_> {
     /// The inside of `${…}`.
     fn parameter(&mut self, in_quotes: bool) -> Result<Piece, Problem> {
         if self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '|')) {
-            return Err(Problem::syntax("`${ …}` is not read"));
+            return Err(Problem::syntax("`${ …}` is not supported"));
         }
         if self.peek() == Some('!') {
-            self.doubt("a variable is named by another one");
+            self.doubt("indirect expansion of a variable");
         }
         self.enter()?;
         let start = self.position();
@@ -146,7 +146,7 @@ impl Parser<'_, '_> {
                 }
                 None => return Err(Problem::syntax("`${` is not closed")),
                 Some('\\') if self.peek_at(1) == Some('\n') => {
-                    return Err(Problem::syntax("a line is continued inside `${`"));
+                    return Err(Problem::syntax("line continuation inside `${`"));
                 }
                 Some('\\') => self.skip(2),
                 Some('\'') if !in_quotes => self.single_quoted(&mut ignored)?,
@@ -165,7 +165,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The name in `${…}`, with the `#` of a length or the `!` of an indirection.
+    /// The name in `${…}`, with the `#` of a length or the `!` of an indirect expansion.
     fn parameter_name(&mut self) {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if matches!(self.peek(), Some('#' | '!')) {
@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `${x[…]}`: bash computes the subscript.
+    /// `${x[…]}`: bash evaluates the subscript.
     fn subscript(&mut self) {
         let inside: String =
             (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != ']').take(200).collect();
@@ -203,7 +203,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Old style substitution: the text is unescaped once and read anew.
+    /// Backtick substitution: the text is unescaped once and parsed again.
     pub(super) fn backticks(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
         draft.unknown(Piece::Output { quoted: in_quotes, sample: None });
         self.next();
@@ -243,7 +243,7 @@ impl Parser<'_, '_> {
             return Err(Problem::syntax("a `$'` quote is not UTF-8"));
         };
         if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\x1b' | '\r')) {
-            self.doubt("a `$'` quote spells control characters");
+            self.doubt("a `$'` quote contains control characters");
         }
         if text.is_empty() {
             draft.quoted(' ');
@@ -289,7 +289,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Up to `most` digits; `None` if there is none.
+    /// Up to `most` digits; `None` if there are none.
     fn digits(&mut self, radix: u32, most: usize, before: u32) -> Option<u32> {
         let mut value = before;
         let mut count = 0;
@@ -302,7 +302,7 @@ impl Parser<'_, '_> {
         (count > 0).then_some(value)
     }
 
-    /// Reads the words of a `for … in` until something that is no word.
+    /// Parses the words of a `for … in` up to the first token that is not a word.
     pub(super) fn words(&mut self) -> Result<Vec<Word>, Problem> {
         let mut words = Vec::new();
         loop {

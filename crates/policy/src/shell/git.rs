@@ -1,8 +1,8 @@
-//! Commands that git is made to run.
+//! Programs that git runs because of its arguments, settings or aliases.
 
-use super::Found;
+use super::Findings;
 use super::word::Word;
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
 /// Configuration that starts nothing.
 const TAME_SECTIONS: &[&str] = &[
@@ -54,7 +54,7 @@ const KNOWN: &[&str] = &[
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
-    // An address of that kind runs a program, and a template brings hooks.
+    // Such a URL runs a program, and a template contains hooks.
     if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {
         return false;
     }
@@ -64,7 +64,7 @@ fn is_tame(key: &str, value: Option<&str>) -> bool {
     TAME_KEYS.contains(&key.as_str()) || TAME_SECTIONS.iter().any(|section| key.starts_with(section))
 }
 
-/// Splits `git`'s own options from the subcommand: the place of the latter.
+/// Splits git's own options from the subcommand; returns the index of the latter.
 pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     let mut at = 1;
     while let Some(Some(word)) = words.get(at) {
@@ -80,14 +80,14 @@ pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     at
 }
 
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     if call.name != "git" {
         return;
     }
     let mut at = 0;
     while let Some(word) = call.arguments.get(at) {
         let Some(text) = word.text() else {
-            found.doubt("what git does is only known at run time");
+            found.doubt("the arguments of `git` are only known at run time");
             return;
         };
         if !text.starts_with('-') {
@@ -113,7 +113,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             | "--no-replace-objects"
             | "--bare" => {}
             _ => {
-                found.doubt(format!("`{text}` changes what git runs or where it works"));
+                found.doubt(format!("`{text}` changes which programs git runs or where it works"));
                 if matches!(
                     text,
                     "--git-dir"
@@ -133,7 +133,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
 }
 
 /// `-c key=value`.
-fn configured(call: &Call<'_>, word: Option<&Word>, found: &mut Found) {
+fn configured(call: &Invocation<'_>, word: Option<&Word>, found: &mut Findings) {
     let Some(text) = word.and_then(Word::text) else {
         found.doubt("a git setting is only known at run time");
         return;
@@ -149,11 +149,11 @@ fn configured(call: &Call<'_>, word: Option<&Word>, found: &mut Found) {
     }
 }
 
-fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found: &mut Found) {
+fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], found: &mut Findings) {
     let texts: Vec<&str> = arguments.iter().filter_map(Word::text).collect();
     let has = |wanted: &[&str]| {
         texts.iter().any(|text| {
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             wanted
                 .iter()
@@ -161,7 +161,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         })
     };
     if !KNOWN.contains(&subcommand) {
-        found.doubt(format!("`git {subcommand}` may be an alias for anything"));
+        found.doubt(format!("`git {subcommand}` may be an alias"));
     }
     if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
         strategy(&texts, found);
@@ -198,7 +198,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 .collect();
             super::run(&rest.join(" "), &call.context.behind("git"), found);
             if texts.len() != arguments.len() {
-                found.doubt("what git runs is only known at run time");
+                found.doubt("the command that `git` runs is only known at run time");
             }
         }
         "config" => config(arguments, &texts, found),
@@ -223,14 +223,14 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 "--ex",
             ]) || subcommand == "clone" && has(&["-u", "-c"])
             {
-                found.doubt(format!("`git {subcommand}` is told which program to run"));
+                found.doubt(format!("an argument sets the program that `git {subcommand}` runs"));
             }
             if texts.iter().any(|t| {
                 t.contains("ext::")
                     || t.starts_with("fd::")
                     || t.split("::").nth(1).is_some() && !t.contains('=')
             }) {
-                found.doubt("a git address runs a program");
+                found.doubt("a git URL runs a program");
             }
         }
         "maintenance" if has(&["start", "register"]) => found.doubt("`git maintenance` schedules jobs"),
@@ -239,7 +239,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "interpret-trailers" => found.doubt("`git interpret-trailers` may run commands"),
         "init" if has(&["--template", "--separate-git-dir"]) => {
-            found.doubt("git copies hooks from elsewhere")
+            found.doubt("git copies hooks from another directory")
         }
         "lfs"
             if !texts.first().is_some_and(|t| {
@@ -252,8 +252,8 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
     }
 }
 
-/// A way to merge that git does not bring along is a program.
-fn strategy(texts: &[&str], found: &mut Found) {
+/// A merge strategy that is not built into git is a program.
+fn strategy(texts: &[&str], found: &mut Findings) {
     for (at, text) in texts.iter().enumerate() {
         let attached = text
             .strip_prefix("--strategy=")
@@ -265,12 +265,12 @@ fn strategy(texts: &[&str], found: &mut Found) {
         if value
             .is_some_and(|v| !matches!(v, "ort" | "recursive" | "resolve" | "octopus" | "ours" | "subtree"))
         {
-            found.doubt("a way to merge may be a program");
+            found.doubt("a merge strategy may run a program");
         }
     }
 }
 
-fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
+fn config(arguments: &[Word], texts: &[&str], found: &mut Findings) {
     if texts.iter().any(|t| {
         matches!(*t, "--global" | "--system" | "-f" | "--worktree")
             || t.starts_with("--file")
@@ -280,7 +280,7 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
             || t.starts_with("--blob")
     }) && !texts.iter().any(|t| t.starts_with("--get") || matches!(*t, "get" | "list" | "--list" | "-l"))
     {
-        found.doubt("git settings outside this repository change");
+        found.doubt("it changes git settings outside this repository");
     }
     let reads = texts.iter().any(|t| {
         matches!(
@@ -301,7 +301,7 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
             || matches!(*t, "unset" | "rename-section" | "remove-section")
     }) && operands.iter().any(|key| *key != "unset" && !is_tame(key, None))
     {
-        found.doubt("a git setting is taken away");
+        found.doubt("a git setting is removed");
     }
     if !reads
         && operands.len() > 1

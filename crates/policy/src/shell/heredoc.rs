@@ -1,9 +1,9 @@
-//! Here-documents.
+//! Parses here-documents.
 
 use super::parser::{Parser, Problem};
 use super::word::{Draft, Word};
 
-/// A here-document whose body has not come yet.
+/// A here-document whose body has not been parsed yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     delimiter: Option<String>,
@@ -13,7 +13,7 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn new(delimiter: &Word, strips_tabs: bool) -> Self {
-        // Only quotes are removed from a delimiter: one that holds an expansion is not worth following.
+        // Only quotes are removed from a delimiter; expansions in it are not followed.
         Self { delimiter: delimiter.literal.clone(), expands: !delimiter.quoted, strips_tabs }
     }
 }
@@ -23,7 +23,7 @@ impl Parser<'_, '_> {
     pub(super) fn heredocs(&mut self) -> Result<(), Problem> {
         for pending in std::mem::take(&mut self.pending) {
             let Some(delimiter) = &pending.delimiter else {
-                return Err(Problem::syntax("a here-document's delimiter is odd"));
+                return Err(Problem::syntax("unusual here-document delimiter"));
             };
             let body = self.heredoc_body(delimiter, &pending)?;
             if pending.expands {

@@ -1,13 +1,13 @@
-//! Builtins, shells and interpreters that run text given to them.
+//! Shell builtins, shells and interpreters that run text passed to them.
 
-use super::Found;
+use super::Findings;
 use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
 /// Looks for text that the command runs as shell or program code.
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         name if SHELLS.contains(&name) => shell(call, found),
         "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
@@ -15,26 +15,26 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             if call.has(&["-c", "-Command", "-command", "/c", "/C", "-e", "-EncodedCommand", "--command"])
                 || call.arguments.is_empty()
             {
-                found.doubt(format!("`{}` runs text in another language", call.name));
+                found.doubt(format!("`{}` runs code in another language", call.name));
             }
         }
         "eval" => eval(call, found),
-        "." | "source" => found.doubt("it runs a file inside this shell"),
+        "." | "source" => found.doubt("it sources a file"),
         "trap" => trap(call, found),
         "alias" if !call.arguments.is_empty() && !call.has(&["-p"]) => found.doubt("it defines an alias"),
         "enable" | "fc" | "bind" if !call.arguments.is_empty() => {
             found.doubt(format!("`{}` changes the shell itself", call.name))
         }
-        "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is read"),
+        "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is parsed"),
         "set" => set(call, found),
-        "hash" if call.has(&["-p"]) => found.doubt("`hash -p` makes a name stand for another program"),
+        "hash" if call.has(&["-p"]) => found.doubt("`hash -p` maps a name to another program"),
         "complete" | "compgen" | "mapfile" | "readarray" if call.has(&["-C", "-F"]) => {
-            found.doubt(format!("`{}` runs a command of its own", call.name));
+            found.doubt(format!("`{}` runs a command given in its arguments", call.name));
         }
         "jobs" if call.has(&["-x"]) || call.arguments.iter().any(|word| word.text().is_none()) => {
             found.doubt("`jobs -x` runs a command");
         }
-        "let" => found.doubt("`let` computes with the contents of variables"),
+        "let" => found.doubt("`let` evaluates the contents of variables"),
         "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
         "read" => read(call, found),
         "unset" => {
@@ -47,7 +47,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         }
         "printf" if call.arguments.first().is_some_and(|w| w.text().is_none_or(|t| t.starts_with("-v"))) => {
             if call.arguments.first().is_some_and(|word| word.text().is_none()) {
-                found.doubt("what `printf` does is only known at run time");
+                found.doubt("the arguments of `printf` are only known at run time");
             }
             call.arguments.iter().take(2).for_each(|word| names_variable(word, &Value::Unknown, found));
         }
@@ -62,9 +62,9 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     (None, None) => true,
                 }
             });
-            // One piece may vanish, and another one bring `-v` and the subscript.
+            // One piece may become empty, and another one contain `-v` and the subscript.
             if subscript || call.arguments.iter().any(|word| word.splitting() > 1) {
-                found.doubt("a test computes a subscript");
+                found.doubt("a test evaluates an array subscript");
             }
         }
         _ => interpreter(call, found),
@@ -73,16 +73,16 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
 
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
 
-/// Whether the command does nothing but run text that is read here, so that its parts speak for it.
-pub(super) fn is_transparent(call: &Call<'_>) -> bool {
+/// Whether the command only runs text that is analysed here, so that its parts are sufficient.
+pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
     let literal = call.arguments.iter().all(|word| word.text().is_some());
     literal
         && !call.arguments.is_empty()
         && (call.name == "eval" || SHELLS.contains(&call.name) && shell_command(call).is_some())
 }
 
-/// The place of the text that `sh -c` and the like run.
-fn shell_command(call: &Call<'_>) -> Option<usize> {
+/// The index of the text that `sh -c` and the like run.
+fn shell_command(call: &Invocation<'_>) -> Option<usize> {
     let mut wanted = false;
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
@@ -102,9 +102,9 @@ fn shell_command(call: &Call<'_>) -> Option<usize> {
     (wanted && at < call.arguments.len()).then_some(at)
 }
 
-fn shell(call: &Call<'_>, found: &mut Found) {
+fn shell(call: &Invocation<'_>, found: &mut Findings) {
     if call.has(&["--rcfile", "--init-file"]) {
-        found.doubt("a shell reads a start file");
+        found.doubt("a shell reads a startup file");
     }
     if let Some(at) = shell_command(call) {
         found.variables.parameters |= call.arguments.len() > at + 1;
@@ -122,19 +122,19 @@ fn shell(call: &Call<'_>, found: &mut Found) {
         .any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('s'));
     match script.map(Word::text) {
         Some(Some(file)) if !reads && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
-        _ => found.doubt(format!("what `{}` runs is only known at run time", call.name)),
+        _ => found.doubt(format!("the command that `{}` runs is only known at run time", call.name)),
     }
 }
 
-fn eval(call: &Call<'_>, found: &mut Found) {
+fn eval(call: &Invocation<'_>, found: &mut Findings) {
     let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
-        None => found.doubt("what `eval` runs is only known at run time"),
+        None => found.doubt("the command that `eval` runs is only known at run time"),
     }
 }
 
-fn trap(call: &Call<'_>, found: &mut Found) {
+fn trap(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments;
     if arguments.first().and_then(Word::text) == Some("--") {
         arguments = arguments.get(1..).unwrap_or_default();
@@ -146,8 +146,8 @@ fn trap(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn read(call: &Call<'_>, found: &mut Found) {
-    // A whole line of a list of files is the name of a file.
+fn read(call: &Invocation<'_>, found: &mut Findings) {
+    // A complete line of a file list is the name of a file.
     let value = match (&call.context.stdin, call.arguments) {
         (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
             Value::Pattern(pattern.to_string())
@@ -157,20 +157,20 @@ fn read(call: &Call<'_>, found: &mut Found) {
     call.arguments.iter().for_each(|word| names_variable(word, &value, found));
 }
 
-fn set(call: &Call<'_>, found: &mut Found) {
+fn set(call: &Invocation<'_>, found: &mut Findings) {
     let all = call.arguments.iter().filter_map(Word::text).any(|text| {
         text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
     });
     if all || call.has(&["posix", "keyword", "history", "histexpand"]) {
-        found.doubt("`set` changes how the rest is read");
+        found.doubt("`set` changes how the rest is parsed");
     }
     let is_option =
         |word: &Word| word.text().is_some_and(|text| text.starts_with(['-', '+']) && text != "--");
     found.variables.parameters |= !call.arguments.iter().all(is_option);
 }
 
-fn declaration(call: &Call<'_>, found: &mut Found) {
-    // `-u` and the like change what is assigned.
+fn declaration(call: &Invocation<'_>, found: &mut Findings) {
+    // `-u` and similar options change the assigned value.
     let plain = !call
         .arguments
         .iter()
@@ -186,7 +186,7 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
         match word.text() {
             Some(text) if text.starts_with(['-', '+']) => {
                 if text.contains(['n', 'i']) && call.name != "export" {
-                    found.doubt("a variable gets a special meaning");
+                    found.doubt("a variable gets a special attribute");
                 }
                 if text.contains('f') && call.name == "export" {
                     found.doubt("it exports a function");
@@ -203,13 +203,15 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
                     found.variables.give(text, if plain { nothing } else { Value::Unknown });
                 }
             },
-            None => found.doubt(format!("what `{}` declares is only known at run time", call.name)),
+            None => {
+                found.doubt(format!("the variables that `{}` declares are only known at run time", call.name))
+            }
         }
     }
 }
 
 /// An argument that may be the name of a variable to be set.
-fn names_variable(word: &Word, value: &Value, found: &mut Found) {
+fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
     match word.text() {
         Some(text) => {
             let name = text.trim_start_matches("-v");
@@ -217,13 +219,13 @@ fn names_variable(word: &Word, value: &Value, found: &mut Found) {
                 found.variables.give(name, value.clone());
             }
             if variables::is_risky(name, None) {
-                found.doubt(format!("it sets `{name}`, which changes what programs do"));
+                found.doubt(format!("it sets `{name}`, which changes how programs behave"));
             }
             if name.contains('[') && name.contains(['$', '`']) {
-                found.doubt("a subscript is computed");
+                found.doubt("an array subscript is evaluated");
             }
         }
-        None => found.doubt("which variable is set is only known at run time"),
+        None => found.doubt("the variable that it sets is only known at run time"),
     }
 }
 
@@ -270,7 +272,7 @@ const INLINE: &[(&str, &[&str])] = &[
     ("emacs", &["--eval", "-eval", "-l", "--load", "-f"]),
 ];
 
-fn interpreter(call: &Call<'_>, found: &mut Found) {
+fn interpreter(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         "sed" | "gsed" => return sed(call, found),
         "awk" | "gawk" | "mawk" | "nawk" => return awk(call, found),
@@ -313,18 +315,18 @@ fn interpreter(call: &Call<'_>, found: &mut Found) {
         }
     }
     if !names_script && !matches!(stem, "bun" | "deno" | "ghc" | "emacs" | "R") {
-        found.doubt(format!("`{}` runs code that is not named here", call.name));
+        found.doubt(format!("`{}` runs code that is not part of the command line", call.name));
     }
 }
 
 /// `sed` scripts may run commands (`e`) and write files (`w`).
-fn sed(call: &Call<'_>, found: &mut Found) {
+fn sed(call: &Invocation<'_>, found: &mut Findings) {
     let mut script_seen = false;
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         let Some(text) = word.text() else {
             if !script_seen {
-                found.doubt("what `sed` does is only known at run time");
+                found.doubt("the `sed` script is only known at run time");
             }
             script_seen = true;
             continue;
@@ -361,7 +363,7 @@ fn sed(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as wild.
+/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as unsafe.
 pub(super) fn sed_script_is_tame(script: &str) -> bool {
     script.split(['\n']).all(|line| sed_line_is_tame(line.trim()))
 }
@@ -430,7 +432,7 @@ fn sed_line_is_tame(line: &str) -> bool {
     }
 }
 
-/// Skips to a delimiter; no if there is none or if it stands in brackets, where `sed` does not see it.
+/// Skips to a delimiter; false if there is none or if it is in brackets, where `sed` does not see it.
 fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Option<char>) -> bool {
     let mut in_brackets = 0;
     loop {
@@ -458,7 +460,7 @@ fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Optio
 }
 
 /// `awk` programs may run commands, open pipes and write files.
-fn awk(call: &Call<'_>, found: &mut Found) {
+fn awk(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         match word.text() {
@@ -476,7 +478,7 @@ fn awk(call: &Call<'_>, found: &mut Found) {
                 return;
             }
             None => {
-                found.doubt("what `awk` does is only known at run time");
+                found.doubt("the `awk` program is only known at run time");
                 return;
             }
         }
@@ -485,7 +487,7 @@ fn awk(call: &Call<'_>, found: &mut Found) {
 
 pub(super) fn awk_is_tame(program: &str) -> bool {
     let without_or = program.replace("||", "");
-    // The end of a statement is only sure where no string and no expression can hold a sign that looks like one.
+    // The end of a statement is only certain where no string or regex can contain a similar character.
     let plain = !program.contains(['"', '/']);
     let statement = |after: &'_ str| match plain {
         true => after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'),

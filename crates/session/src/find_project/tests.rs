@@ -77,7 +77,7 @@ fn folders_are_proved_by_their_hash_and_ranked_by_their_name() {
 }
 
 #[test]
-fn what_the_home_names_is_found_without_a_folder() {
+fn a_recorded_project_is_found_without_its_folder() {
     let world = World::new();
     let (gone, marked) = (world.path("dev/gone-web"), world.path("elsewhere/marked-web"));
     fs::write(

@@ -1,6 +1,6 @@
 //! The fields of a message as they were read, with answers to calls left as the text they are in the file.
 //!
-//! Answers are most of a long session, and hardly anybody looks into them. Whatever is unusual about a message is
+//! Responses make up most of a long session and are rarely inspected. Anything unusual in a message is
 //! refused here and read as any other JSON.
 
 use std::ops::Range;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_no_text_that_can_be_read_is_refused() {
+    fn invalid_objects_and_texts_are_refused() {
         let long = "x".repeat(LONG);
         let odd = [
             answer(&format!("{{\"output\":\"{long}\t\"}}")),

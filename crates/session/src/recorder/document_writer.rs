@@ -1,4 +1,4 @@
-//! Writing our document: new bytes at the tail, two fields patched in place.
+//! Writes our document layout: appends at the tail and patches two fields in place.
 
 use pollux_domain::JsonObject;
 use pollux_domain::event::CallStatus;
@@ -30,7 +30,7 @@ pub(crate) struct DocumentWriter {
     open: Option<OpenReply>,
 }
 
-/// A reply near the end of the file: what is behind the first waiting call can be written anew.
+/// A reply near the end of the file: everything after the first pending call can be rewritten.
 #[derive(Debug, Clone)]
 struct OpenReply {
     calls: Vec<OpenCall>,

@@ -255,7 +255,7 @@ fn results_of_a_batch_may_come_one_by_one_and_with_notices_between() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_last_valid_file_and_is_told_once() {
+fn a_full_disk_leaves_the_last_valid_file_and_is_reported_once() {
     for format in [SessionFormat::Json, SessionFormat::Jsonl] {
         for room in 0..80 {
             let (mut recorder, disk) = recorder(format);
@@ -287,7 +287,7 @@ fn a_full_disk_while_results_come_in_leaves_the_calls_pending() {
 }
 
 #[test]
-fn a_failing_disk_is_told_each_time_and_recording_goes_on_when_it_works_again() {
+fn a_failing_disk_is_reported_each_time_and_recording_resumes_when_it_recovers() {
     let (mut recorder, disk) = recorder(SessionFormat::Json);
     recorder.user(&[Part::text("one")], None, at(0)).unwrap();
     disk.fail_next(&[io::ErrorKind::Other]);

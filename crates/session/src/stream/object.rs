@@ -1,6 +1,6 @@
-//! Finding the fields and the messages of one JSON object without reading it into memory.
+//! Finds the fields and messages of a JSON object without loading it into memory.
 //!
-//! Only brackets and quotes are followed; whoever reads a field or a message sees whether it is JSON.
+//! Only brackets and quotes are followed; whether a value is valid JSON shows when it is decoded.
 
 use std::io::{self, BufRead};
 
@@ -211,7 +211,7 @@ impl Scanner {
             },
             Within::BeforeValue if is_space => {}
             Within::BeforeValue => self.begin_value(byte),
-            Within::Value => self.go_on_in_value(byte),
+            Within::Value => self.continue_value(byte),
             Within::List => match byte {
                 b']' => self.within = Within::AfterList,
                 b',' => {}
@@ -222,7 +222,7 @@ impl Scanner {
                     self.nest(byte);
                 }
             },
-            Within::Message => self.go_on_in_message(byte),
+            Within::Message => self.continue_message(byte),
             Within::AfterList => match byte {
                 b',' => self.within = Within::BeforeKey,
                 b'}' => self.within = Within::End,
@@ -260,7 +260,7 @@ impl Scanner {
         self.nest(byte);
     }
 
-    fn go_on_in_value(&mut self, byte: u8) {
+    fn continue_value(&mut self, byte: u8) {
         if self.depth == 1 && matches!(byte, b',' | b'}') {
             if let Ok(key) = serde_json::from_slice(&self.key) {
                 self.found.fields.push((key, std::mem::take(&mut self.value)));
@@ -272,7 +272,7 @@ impl Scanner {
         self.nest(byte);
     }
 
-    fn go_on_in_message(&mut self, byte: u8) {
+    fn continue_message(&mut self, byte: u8) {
         let is_over = self.depth == 1 && matches!(byte, b',' | b']');
         if is_over {
             self.end_message(self.at);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_object_is_told_apart() {
+    fn inputs_other_than_one_object_are_distinguished() {
         let cases = [
             ("", Outcome::Empty),
             (" \n", Outcome::Empty),

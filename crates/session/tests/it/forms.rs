@@ -162,7 +162,7 @@ fn our_own_file_is_continued_in_place() {
 }
 
 #[test]
-fn what_is_no_session_is_refused_by_name_and_left_alone() {
+fn non_session_files_are_refused_by_name_and_unchanged() {
     let cases: [Case; 10] = [
         (b"", |error| matches!(error, LoadError::Empty { .. })),
         (b" \n ", |error| matches!(error, LoadError::Empty { .. })),
@@ -226,7 +226,7 @@ fn lines_broken_in_the_middle_are_read_as_far_as_they_go_and_the_original_is_kep
 }
 
 #[test]
-fn a_layout_that_only_begins_like_ours_is_no_damage() {
+fn a_layout_that_only_starts_like_ours_is_not_damaged() {
     let scratch = Scratch::new();
     let file = ours_with("{\"id\":\"over\",\"type\":\"user\",\n     \"content\":\"two lines\"}");
     let session = load(&scratch.put("session-a.json", file)).unwrap();
@@ -234,7 +234,7 @@ fn a_layout_that_only_begins_like_ours_is_no_damage() {
 }
 
 #[test]
-fn hostile_nesting_alone_is_no_session() {
+fn hostile_nesting_alone_is_not_a_session() {
     let scratch = Scratch::new();
     assert!(load(&scratch.put("session-b.json", "[".repeat(200_000))).is_err());
     assert!(load(&scratch.put("session-c.json", "{\"a\":".repeat(200_000))).is_err());

@@ -172,7 +172,7 @@ fn a_session_in_use_is_refused_with_the_way_out_and_free_afterwards() {
     assert_eq!(
         error.to_string(),
         format!(
-            "session file `{path}` is in use by process {}; add `--fork` to continue in a copy",
+            "session file `{path}` is in use by process {}; add `--fork` to resume into a new session",
             std::process::id()
         )
     );
@@ -194,7 +194,7 @@ fn a_session_that_changed_since_it_was_read_is_not_continued() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told_and_tried_again() {
+fn an_unwritable_folder_is_reported_and_retried() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.temp()).unwrap();
     put(&scratch.chats(), "a file in the way");

@@ -87,7 +87,7 @@ fn what_goes_with_a_session_is_named_to_the_last_blob_and_that_is_what_goes() {
 }
 
 #[test]
-fn an_export_needs_nothing_beside_it() {
+fn an_export_is_self_contained() {
     for (format, _) in BOTH {
         let scratch = Scratch::new();
         let record = export(&record_long(&scratch, "one", format)).unwrap();
@@ -125,14 +125,17 @@ fn a_lost_blob_is_a_note_and_no_failure() {
     let session = load(&path).unwrap();
     let note = session.repaired.clone().unwrap();
     assert_eq!((note.torn_at, note.lost_blobs), (None, 3));
-    assert_eq!(note.to_string(), "3 long text(s) or media stored apart are missing; excerpts stand for them");
+    assert_eq!(
+        note.to_string(),
+        "3 long text(s) or media file(s) stored separately are missing; excerpts are shown instead"
+    );
     assert_eq!(history(&session).len(), 3);
     let mut recorder = Recorder::resume(&session).unwrap();
     recorder.user(&text("go on"), None, at(9)).unwrap();
     let reports = verify(&scratch.dirs());
     assert_eq!(
         reports[0].problems[0].to_string(),
-        "3 long text(s) or media stored apart are missing or damaged"
+        "3 long text(s) or media file(s) stored separately are missing or damaged"
     );
 }
 
@@ -171,7 +174,7 @@ fn a_fork_in_another_project_takes_its_blobs_along() {
 }
 
 #[test]
-fn messages_are_taken_back_and_the_conversation_goes_on() {
+fn messages_are_rewound_and_the_conversation_continues() {
     for (format, _) in BOTH {
         let scratch = Scratch::new();
         let mut recorder = scratch.recorder("s", format, 0);
@@ -202,7 +205,7 @@ fn messages_are_taken_back_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn fields_nobody_knows_survive_resume_append_and_rewind() {
+fn unknown_fields_survive_resume_append_and_rewind() {
     let one = json!({"id": "1", "type": "user", "content": "a", "mood": [1, {"x": null}]});
     let call = json!({"id": "c", "name": "t", "args": {}, "status": "success", "result": [], "color": "red"});
     let two =
@@ -230,26 +233,26 @@ fn fields_nobody_knows_survive_resume_append_and_rewind() {
 }
 
 #[test]
-fn a_damaged_file_is_repaired_with_a_copy_beside_it() {
+fn a_damaged_file_is_repaired_after_a_backup() {
     let scratch = Scratch::new();
     let path = record_long(&scratch, "one", SessionFormat::Json);
     let whole = fs::read(&path).unwrap();
     let cases: [(&str, Vec<u8>, &[&str]); 4] = [
-        ("session-torn.json", whole[..whole.len() - 30].to_vec(), &["the end was cut at byte"]),
+        ("session-torn.json", whole[..whole.len() - 30].to_vec(), &["the file is cut off at byte"]),
         (
             "session-twice.json",
             json!({"sessionId": "d", "messages": [{"id": "x", "type": "user", "content": "1"}, {"id": "x", "type": "user", "content": "2"}]}).to_string().into_bytes(),
-            &["1 id(s) are used more than once: x"],
+            &["1 duplicate id(s): x"],
         ),
         (
             "session-unnamed.json",
             json!({"sessionId": "u", "messages": [{"type": "user", "content": "1"}]}).to_string().into_bytes(),
-            &["1 message(s) have no id"],
+            &["1 message(s) without an id"],
         ),
         (
             "session-log.jsonl",
             b"{\"sessionId\":\"l\",\"projectHash\":\"h\"}\n{\"id\":\"1\",\"type\":\"user\",\"content\":\"1\"}\n{\"id\":\"2\",\"ty".to_vec(),
-            &["the end was cut at byte"],
+            &["the file is cut off at byte"],
         ),
     ];
     for (name, bytes, expected) in cases {
@@ -282,7 +285,7 @@ fn the_lock_of_a_dead_process_is_found_and_removed() {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     fs::write(&lock, json!({"pid": 999_999_999, "startTime": 1, "host": host.trim()}).to_string()).unwrap();
     let report = &verify(&scratch.dirs())[0];
-    assert!(report.problems[0].to_string().ends_with("is the lock of a process that is gone"));
+    assert!(report.problems[0].to_string().ends_with("is a stale lock: its process has exited"));
     let repaired = repair(&path, at(50)).unwrap();
     assert_eq!((repaired.backup, repaired.solved.len(), lock.exists()), (None, 1, false));
     let _held = Recorder::resume(&load(&path).unwrap()).unwrap();
@@ -290,7 +293,7 @@ fn the_lock_of_a_dead_process_is_found_and_removed() {
 }
 
 #[test]
-fn transcripts_hold_the_whole_of_what_was_said() {
+fn transcripts_contain_the_whole_conversation() {
     let scratch = Scratch::new();
     let mut recorder = scratch.recorder("s", SessionFormat::Json, 0);
     let words = "many words ".repeat(10_000);

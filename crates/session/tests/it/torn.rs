@@ -192,7 +192,7 @@ fn a_pretty_file_cut_anywhere_keeps_its_complete_messages() {
 }
 
 #[test]
-fn blocks_that_never_reached_the_disk_are_cut_off_and_kept_beside() {
+fn blocks_that_never_reached_the_disk_are_cut_off_and_backed_up() {
     let mut bytes = stages(SessionFormat::Json).remove(0);
     let end = bytes.len();
     bytes.truncate(end - 7);

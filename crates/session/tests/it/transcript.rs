@@ -88,7 +88,7 @@ fn a_transcript_has_the_words_the_calls_and_what_failed() {
 }
 
 #[test]
-fn an_index_record_counts_what_was_said_and_done() {
+fn an_index_record_counts_messages_and_calls() {
     let scratch = Scratch::new();
     let path = scratch.put("session-a.json", session(&conversation()));
     let record = summarise(&path).unwrap();

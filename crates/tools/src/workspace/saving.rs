@@ -1,4 +1,4 @@
-//! Writing a file so that a reader, or a crash, sees the old content or the new one.
+//! Writes a file atomically: readers, or a crash, see either the old or the new content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -16,13 +16,11 @@ use super::{Location, PathRefusal, Workspace};
 pub(crate) enum SaveError {
     #[error(transparent)]
     Refused(PathRefusal),
-    #[error("its folder was opened for reading only, as the folders of skills are")]
+    #[error("its folder is read-only, like all skill folders")]
     ReadOnly,
     #[error("it is a {0}, not a regular file")]
     Special(&'static str),
-    #[error(
-        "it has other names (hard links) that would change with it, and it cannot be replaced by a new file"
-    )]
+    #[error("it has hard links that would change with it, and it cannot be replaced by a new file")]
     Linked,
     #[error("{0}")]
     Io(#[source] io::Error),
@@ -124,7 +122,7 @@ fn in_place(mut file: File, content: &[u8]) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// Creates a file under a name that nobody else uses.
+/// Creates a file with an unused name.
 fn temporary(folder: &Folder, mode: u32) -> io::Result<(OsString, File)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     loop {

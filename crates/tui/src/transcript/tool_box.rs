@@ -1,29 +1,28 @@
-//! A call of a tool.
+//! A tool call in the transcript.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalRequest;
+use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line, plain};
 use pollux_domain::tool::{Display, LineDelta};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
 
 use super::activity::Activities;
 use super::item::Look;
 use crate::diff;
-use crate::places::Places;
 use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
 const KEPT: usize = 64 * 1024;
-/// A box in less room is no box.
+/// The narrowest box.
 const NARROWEST: u16 = 12;
-/// What takes longer says how long.
+/// Calls that take longer show their duration.
 const WORTH_SAYING: Duration = Duration::from_secs(3);
 
 /// How a call stands.
@@ -39,7 +38,7 @@ enum State {
 pub(crate) struct ToolBox {
     id: CallId,
     name: String,
-    /// What it is about, in one line.
+    /// Its one-line summary.
     about: String,
     state: State,
     output: String,
@@ -47,7 +46,7 @@ pub(crate) struct ToolBox {
     display: Display,
     lines: LineDelta,
     error: Option<String>,
-    /// How what it ran failed, such as `exit 2`.
+    /// How the command failed, such as `exit 2`.
     failed: Option<String>,
     activities: Activities,
     since: Instant,
@@ -55,11 +54,11 @@ pub(crate) struct ToolBox {
 }
 
 impl ToolBox {
-    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, places: &Places, now: Instant) -> Self {
+    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, paths: &PathDisplay, now: Instant) -> Self {
         Self {
             id,
             name: title(name),
-            about: about(args, places),
+            about: call_summary(args, paths),
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
@@ -126,7 +125,7 @@ impl ToolBox {
         self.state = State::Over(if said.is_some() { CallStatus::Error } else { CallStatus::Success });
         let mut text = std::mem::take(&mut self.output);
         if let Some(said) = said {
-            // What it printed is often the reason.
+            // The output often contains the reason.
             text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
             text.push_str(said);
         }
@@ -195,7 +194,7 @@ impl ToolBox {
         wrap(&spans, width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
     }
 
-    /// What the heading says at its end.
+    /// The end of the heading.
     fn outcome(&self, look: Look<'_>) -> Option<String> {
         let elapsed = look.now.saturating_duration_since(self.since);
         match (self.state, &self.display) {
@@ -213,7 +212,7 @@ impl ToolBox {
         }
     }
 
-    /// What is under a heading without a box.
+    /// The lines under a heading without a box.
     fn small_body(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let Display::Diff(change) = &self.display else { return Vec::new() };
         let room = look.width.saturating_sub(4).max(1);
@@ -289,7 +288,7 @@ pub(super) fn boxed(lines: Vec<Line<'static>>, border: Style, look: Look<'_>) ->
     drawn
 }
 
-/// The last lines of a text and how many are before them. What is not shown costs nothing.
+/// The last lines of a text and the number of lines before them, without processing the latter.
 fn ending(text: &str, style: Style, look: Look<'_>) -> (Vec<Line<'static>>, usize) {
     let text = text.trim_end();
     let most = look.box_lines;
@@ -309,7 +308,7 @@ fn ending(text: &str, style: Style, look: Look<'_>) -> (Vec<Line<'static>>, usiz
     (rows.into_iter().skip(cut).collect(), whole - taken + cut)
 }
 
-/// `run_shell_command` → `Run shell command`, for tools that nobody has named better yet.
+/// `run_shell_command` → `Run shell command`, for tools without a display name.
 fn title(name: &str) -> String {
     let known = TITLES.iter().find(|(tool, _)| *tool == name).map(|(_, title)| *title);
     known.map_or_else(|| one_line(name), str::to_owned)
@@ -332,37 +331,3 @@ const TITLES: &[(&str, &str)] = &[
     ("invoke_agent", "Agent"),
     ("activate_skill", "Skill"),
 ];
-
-/// What a call is about, in one line: the argument that says most. Paths are seen from the workspace.
-pub fn about(args: &JsonObject, places: &Places) -> String {
-    const TELLING: &[&str] = &[
-        "command",
-        "file_path",
-        "path",
-        "absolute_path",
-        "pattern",
-        "query",
-        "url",
-        "prompt",
-        "dir_path",
-        "name",
-        "agent_name",
-        "fact",
-    ];
-    let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
-    let text = match found {
-        Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => places.shown(Path::new(path)),
-        Some(("command", command)) => match word("dir_path") {
-            Some(folder) => format!("{command} (in {})", places.folder(Path::new(folder))),
-            None => command.to_owned(),
-        },
-        Some((_, text)) => text.to_owned(),
-        None => String::new(),
-    };
-    let text = one_line(&text);
-    match text.width() > 200 {
-        true => text.chars().take(199).chain(['…']).collect(),
-        false => text,
-    }
-}

@@ -72,7 +72,7 @@ fn an_event_has_its_name_as_type() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn malformed_events_are_named() {
     let problem = |value: Value| Event::from_json(value).unwrap_err().to_string();
     assert_eq!(problem(json!(3)), "cannot read `Event`: not an object");
     assert_eq!(problem(json!({"type": "Nonsense"})), "cannot read `Event`: unknown type `Nonsense`");

@@ -68,7 +68,7 @@ async fn the_first_valid_answer_wins_and_all_learn_whose_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_waits_for_somebody_who_can_answer_and_not_for_ever() {
+async fn a_question_waits_for_a_front_end_that_can_answer_up_to_a_limit() {
     let hosted = start(asking());
     let driver = hosted.attach("driver", Scopes { approve: false, ..Scopes::ALL }).unwrap();
     let mut events = driver.subscribe(Some(0)).unwrap();
@@ -82,7 +82,7 @@ async fn a_question_waits_for_somebody_who_can_answer_and_not_for_ever() {
             if by.as_str() == "hub")
     });
     assert!(refused);
-    // While somebody is there, there is no limit.
+    // While a front end is attached, there is no limit.
     let approver = hosted.attach("approver", Scopes::ALL).unwrap();
     driver.ask(prompt("again")).unwrap();
     until(&mut events, |event| matches!(event, Event::ApprovalWanted(_))).await;

@@ -31,7 +31,7 @@ async fn events_are_numbered_from_one_and_those_who_come_late_miss_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_older_than_the_log_comes_as_a_snapshot() {
+async fn events_older_than_the_log_come_as_a_snapshot() {
     let (hosted, session) = puppet();
     let ready =
         Event::SessionReady { session: SessionId::from_file("s"), model: "m".into(), roots: Vec::new() };
@@ -138,7 +138,7 @@ async fn the_only_reader_of_a_process_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_the_host_says_has_numbers_too() {
+async fn events_of_the_host_are_numbered_too() {
     let hosted = start(obedient());
     let front = hosted.attach("one", Scopes::ALL).unwrap();
     let mut events = front.subscribe(Some(0)).unwrap();

@@ -1,4 +1,4 @@
-//! Repositories and folders made to reach out, with real git.
+//! Repositories and folders made to escape, with real git.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -10,7 +10,7 @@ fn executable(path: &Path, text: &str) {
 }
 
 impl Remote {
-    /// Commits everything and says why it could not be cloned.
+    /// Commits everything and returns why it could not be cloned.
     async fn refusal(&self) -> String {
         self.git(&["add", "-A"]).await;
         self.git(&["commit", "-qm", "more"]).await;
@@ -37,7 +37,10 @@ async fn links_in_a_repository_do_not_lead_out_of_it() {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(target, &link).unwrap();
         let said = remote.refusal().await;
-        assert!(said.contains("is a link that leads out of the folder or nowhere"), "{path}: {said}");
+        assert!(
+            said.contains("is a link that points outside the folder or to a missing file"),
+            "{path}: {said}"
+        );
     }
     let remote = Remote::new().await;
     write(&remote.folder().join("sub/file"), "x");
@@ -58,14 +61,14 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     remote.limits = Limits { total: 4 << 20, ..Limits::default() };
     write(&remote.folder().join("second"), &"1".repeat(3 << 20));
     let said = remote.refusal().await;
-    assert!(said.contains("`second` takes the whole beyond 4 MiB"), "{said}");
+    assert!(said.contains("`second` exceeds the total size limit of 4 MiB"), "{said}");
     remote.limits = Limits { entries: 3, ..Limits::default() };
     for name in ["a", "b", "c"] {
         write(&remote.folder().join(name), "x");
     }
     let said = remote.refusal().await;
-    assert!(said.ends_with("it holds more than 3 files"), "{said}");
-    // Noise does not shrink on the way, and the fetch itself is too much.
+    assert!(said.ends_with("it contains more than 3 files"), "{said}");
+    // Random data does not compress, and the fetch itself is too large.
     let mut state = 1_u64;
     let mut random = || {
         state ^= state << 13;
@@ -77,12 +80,12 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     File::create(remote.folder().join("noise")).unwrap().write_all(&noise).unwrap();
     remote.limits = Limits { total: 1 << 20, ..Limits::default() };
     let said = remote.refusal().await;
-    assert!(said.ends_with("it holds more than 1 MiB"), "{said}");
+    assert!(said.ends_with("it contains more than 1 MiB"), "{said}");
 }
 
-/// Ten trees, each of which holds the one before ten times: a few hundred bytes that stand for 10^10 files.
+/// Ten trees, each of which contains the one before ten times: a few hundred bytes that represent 10^10 files.
 #[tokio::test]
-async fn a_repository_that_unfolds_without_end_is_not_checked_out() {
+async fn a_git_bomb_is_not_checked_out() {
     let remote = Remote::new().await;
     let blob = remote.git(&["hash-object", "-w", "SKILL.md"]).await;
     let mut object = format!("100644 blob {blob}");
@@ -106,7 +109,7 @@ async fn a_repository_that_unfolds_without_end_is_not_checked_out() {
     let commit = remote.git(&["commit-tree", "-m", "bomb", &tree]).await;
     remote.git(&["update-ref", "refs/heads/bomb", &commit]).await;
     let said = remote.clone(Some("bomb")).await.unwrap_err().to_string();
-    assert!(said.ends_with("it holds more than 10000 files"), "{said}");
+    assert!(said.ends_with("it contains more than 10000 files"), "{said}");
 }
 
 #[tokio::test]
@@ -116,7 +119,7 @@ async fn nothing_that_a_repository_or_the_users_configuration_names_is_run() {
     let tool = home.join("tool");
     executable(&tool, &format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", trace.display()));
     let tool = tool.display();
-    // The repository asks for filters that the user has for others, brings a submodule and hooks along.
+    // The repository requests filters of the user and contains a submodule and hooks.
     write(&remote.folder().join(".gitattributes"), "* filter=crypt diff=crypt merge=crypt\n");
     let submodule = format!("[submodule \"s\"]\n\tpath = s\n\turl = ext::sh -c {tool}\n\tupdate = !{tool}\n");
     write(&remote.folder().join(".gitmodules"), &submodule);
@@ -177,7 +180,7 @@ async fn an_address_is_never_an_option() {
 }
 
 #[test]
-fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
+fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     let home = tempfile::tempdir().unwrap();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     executable(&from.join("run"), "x");
@@ -200,14 +203,14 @@ fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
     write(&from.join("a\nb"), "x");
     assert!(unwanted(&from).contains("control characters"));
     fs::remove_file(from.join("a\nb")).unwrap();
-    // Two links that lead out together, and one to what is not copied.
+    // Two links that together lead outside, and one to a skipped file.
     write(&from.join(".git/config"), "x");
     symlink("closed/..", from.join("here")).unwrap();
     symlink("here/..", from.join("out")).unwrap();
-    assert!(unwanted(&from).contains("leads out"));
+    assert!(unwanted(&from).contains("points outside"));
     fs::remove_file(from.join("out")).unwrap();
     symlink(".git/config", from.join("config")).unwrap();
-    assert!(unwanted(&from).contains("leads out"));
+    assert!(unwanted(&from).contains("points outside"));
     fs::remove_file(from.join("config")).unwrap();
     let deep = from.join("d/".repeat(65));
     fs::create_dir_all(&deep).unwrap();
@@ -215,9 +218,9 @@ fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
     assert!(!home.path().join("no").exists());
 }
 
-/// A place in the target that is a link already is an obstacle, not a way.
+/// An existing link in the target is an obstacle and is not followed.
 #[test]
-fn a_copy_does_not_go_through_what_lies_in_the_target() {
+fn a_copy_does_not_follow_links_in_the_target() {
     let home = tempfile::tempdir().unwrap();
     let (from, to, outside) = (home.path().join("from"), home.path().join("to"), home.path().join("outside"));
     write(&from.join("sub/file"), "x");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A keychain as a session finds it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ impl State {
             }),
             Self::Fails => Box::new(|| Err(KeychainError::Failed("broken".into()))),
         };
-        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, PATIENCE)))
+        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, TIMEOUT)))
     }
 
     /// Whether there is a keychain that may hold anything, whatever is known of it.
@@ -122,7 +122,7 @@ fn a_key_that_is_known_to_be_in_the_keychain_is_missed_and_not_denied() {
 }
 
 #[test]
-fn what_is_written_last_counts_for_every_kind_and_an_old_value_does_not_come_back() {
+fn the_last_write_wins_for_every_kind_and_old_values_do_not_return() {
     for state in STATES {
         let (scene, keychain) = (Scene::new(&[]), Memory::default());
         let desktop = || scene.with_keychain(keychain.opener());

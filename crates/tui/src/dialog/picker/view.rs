@@ -5,11 +5,11 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{LEFT, Picker, RESET, RIGHT, Row, TAB, sample};
+use super::{LEFT, Picker, PickerRow, RESET, RIGHT, TAB, sample};
 use crate::dialog::Room;
 use crate::wrap::{Margin, wrap};
 
-/// From this width on a sample stands beside the list.
+/// The width from which a sample is shown next to the list.
 const SIDE_BY_SIDE: u16 = 64;
 /// Rows of the list that stay visible if anything does.
 const ROWS: usize = 3;
@@ -19,14 +19,14 @@ const COLUMN: usize = 40;
 impl Picker {
     pub(in crate::dialog) fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
         let mut lines = self.heading(room);
-        if self.searching || self.manner.typed {
+        if self.searching || self.options.type_to_search {
             lines.push(self.search_line(room));
         }
         let mut tail = self.foot_lines(room);
         tail.extend(self.hint_lines(room));
         let headings = usize::from(!self.headings.is_empty());
         let free = usize::from(room.height).saturating_sub(lines.len() + tail.len() + headings);
-        let least = self.found.len().clamp(1, if self.manner.numbered { 9 } else { ROWS });
+        let least = self.found.len().clamp(1, if self.options.numbered { 9 } else { ROWS });
         if !self.about.is_empty() {
             let about = self.about_lines(room);
             lines.extend(self.reading.part(about, free.saturating_sub(least).max(1), room));
@@ -41,7 +41,7 @@ impl Picker {
         let theme = room.theme;
         let bold = theme.accent().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(visible(&self.title).into_owned(), bold)];
-        if self.manner.counted {
+        if self.options.counted {
             spans.push(Span::styled(format!(" ({} total)", self.rows.len()), bold));
         }
         if !self.note.is_empty() {
@@ -62,7 +62,7 @@ impl Picker {
     }
 
     fn search_line(&self, room: Room<'_>) -> Line<'static> {
-        let empty = self.searched.is_empty() && self.manner.typed;
+        let empty = self.searched.is_empty() && self.options.type_to_search;
         let found = match empty {
             true => "  Search to filter".to_owned(),
             false => format!("  {} found", self.found.len()),
@@ -77,7 +77,7 @@ impl Picker {
         ])
     }
 
-    /// The rows with what is known about the marked one, in `free` lines and those of the headings.
+    /// The rows and the details of the marked one, in `free` lines and those of the headings.
     fn list(&mut self, free: usize, least: usize, room: Room<'_>) -> Vec<Line<'static>> {
         let theme = self.marked().and_then(|row| row.sample.clone());
         if let Some(theme) = theme {
@@ -116,7 +116,7 @@ impl Picker {
             let style = if marked { theme.focused() } else { theme.text() };
             let text = self.rows.get(*place).map(|row| columns(&row.columns, &widths)).unwrap_or_default();
             let sign = if marked { "● " } else { "  " };
-            let number = if self.manner.numbered { format!("{}. ", index + 1) } else { String::new() };
+            let number = if self.options.numbered { format!("{}. ", index + 1) } else { String::new() };
             lines.push(Line::from(Span::styled(cut(&format!("{sign}{number}{text}"), room.width), style)));
         }
         if self.found.is_empty() {
@@ -127,7 +127,7 @@ impl Picker {
 
     fn preview(&self, most: usize, room: Room<'_>) -> Vec<Line<'static>> {
         let texts = self.marked().map(|row| row.preview.as_slice()).unwrap_or_default();
-        // The list is what it is about.
+        // The list takes precedence.
         let most = most.min((usize::from(room.height) * 2 / 5).max(1));
         let lines = texts.iter().flat_map(|text| {
             let text = Span::styled(one_line(text), room.theme.secondary());
@@ -152,14 +152,14 @@ impl Picker {
         let confirmed = self
             .confirm
             .and_then(|letter| self.letters.iter().find(|known| known.letter == letter))
-            .map(|known| format!("Press {} again to {}; any other key keeps it.", known.letter, known.about));
+            .map(|known| format!("Press {} again to {}; any other key cancels.", known.letter, known.about));
         let style = if confirmed.is_some() { room.theme.warning() } else { room.theme.secondary() };
         let text = confirmed.or_else(|| self.hint.clone()).unwrap_or_else(|| self.usual_hint());
         wrap(&[Span::styled(text, style)], room.width, &Margin::default())
     }
 
     fn usual_hint(&self) -> String {
-        if self.manner.numbered {
+        if self.options.numbered {
             let letters =
                 self.letters.iter().map(|known| format!(", {} to {}", name(known.letter), known.about));
             return format!("(Use Enter to select{}, Esc to close)", letters.collect::<String>());
@@ -177,7 +177,7 @@ impl Picker {
         let mut widths: Vec<usize> =
             self.headings.iter().take(count).map(|heading| heading.width()).collect();
         widths.resize(count, 0);
-        for Row { columns, .. } in shown {
+        for PickerRow { columns, .. } in shown {
             for (width, column) in widths.iter_mut().zip(columns) {
                 *width = (*width).max(column.width()).min(COLUMN);
             }
@@ -192,7 +192,7 @@ impl Picker {
     }
 }
 
-/// What a key is called.
+/// The name of a key.
 fn name(letter: char) -> String {
     match letter {
         TAB => "Tab".to_owned(),

@@ -1,0 +1,301 @@
+//! The main loop of a session: serves operations from start to end.
+
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_domain::content::Part;
+use pollux_domain::event::{
+    Asked, ConversationView, Event, FrontId, Op, OpResult, Refusal, RefusalCode, TurnEnd,
+};
+use pollux_hooks::{EndReason, Event as Moment};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::ModeRefused;
+use crate::authority::Authority;
+use crate::hooked::conversation::{end_hooks, start_hooks};
+use crate::room::compress_now;
+use crate::session::Session;
+use crate::session::notes::note_end;
+use crate::shell_ran::{run_shell, shell_ran};
+use crate::turn::{propose, run_turn};
+
+/// What takes a turn.
+enum Work {
+    Prompt { parts: Vec<Part>, typed: String, by: FrontId },
+    Propose(Vec<Part>),
+    Compress,
+    Shell { command: String, by: FrontId },
+}
+
+/// Serves operations until the front end ends the session or disconnects.
+pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: mpsc::Receiver<Asked>) {
+    let (id, model) = (session.id.clone(), session.model_settings.name.clone());
+    session.emit(Event::SessionReady { session: id, model, roots }).await;
+    let mut queue: VecDeque<Asked> = VecDeque::new();
+    let mut cancelled_early = start(&mut session, &mut inbox, &mut queue).await;
+    let mut reason = EndReason::Exit;
+    let mut cancelled = false;
+    let mut open = true;
+    while open {
+        let asked = match queue.pop_front() {
+            Some(waiting) => Some(waiting),
+            None => inbox.recv().await,
+        };
+        let work = match asked {
+            None => break,
+            Some(Asked { id, by, op: Op::End { cleared } }) => {
+                reason = if cleared { EndReason::Clear } else { EndReason::Exit };
+                session.authority.questions.acknowledge(id, by, OpResult::Accepted).await;
+                break;
+            }
+            Some(asked) => serve(&mut session, asked).await,
+        };
+        let Some(work) = work else { continue };
+        let is_prompt = matches!(work, Work::Prompt { .. });
+        let authority = Arc::clone(&session.authority);
+        let cancel = CancellationToken::new();
+        if std::mem::take(&mut cancelled_early) {
+            cancel.cancel();
+        }
+        let events = session.emitter.events.clone();
+        let end = {
+            let turn = run_work(&mut session, work, &cancel);
+            tokio::pin!(turn);
+            loop {
+                tokio::select! {
+                    biased;
+                    asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
+                        Some(asked) => {
+                            let later = serve_during_turn(asked, &authority, &cancel).await;
+                            queue.extend(later);
+                        }
+                        None => {
+                            open = false;
+                            cancel.cancel();
+                        }
+                    },
+                    end = &mut turn => break end,
+                }
+            }
+        };
+        let Some(end) = end else { continue };
+        cancelled = matches!(end, TurnEnd::Cancelled);
+        if is_prompt {
+            note_end(&mut session, &end).await;
+        }
+        let _ = events.send(Event::TurnEnded(end)).await;
+    }
+    for Asked { id, by, .. } in queue {
+        session.authority.questions.acknowledge(id, by, over()).await;
+    }
+    end(&session, inbox, reason, cancelled).await;
+}
+
+/// Runs the SessionStart hooks; operations wait. True if cancelled, which is
+/// about the turn that was to follow.
+async fn start(
+    session: &mut Session,
+    inbox: &mut mpsc::Receiver<Asked>,
+    queue: &mut VecDeque<Asked>,
+) -> bool {
+    if !session.services.hooked.listens_to(Moment::SessionStart) {
+        return false;
+    }
+    let cancel = CancellationToken::new();
+    let questions = Arc::clone(&session.authority.questions);
+    let starting = start_hooks(&session.services.hooked, &mut session.conversation.history, &cancel);
+    tokio::pin!(starting);
+    loop {
+        tokio::select! {
+            biased;
+            asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
+                Some(Asked { id, by, op: Op::Cancel }) => {
+                    cancel.cancel();
+                    questions.acknowledge(id, by, OpResult::Accepted).await;
+                }
+                None => cancel.cancel(),
+                Some(later) => queue.push_back(later),
+            },
+            () = &mut starting => return cancel.is_cancelled(),
+        }
+    }
+}
+
+/// Runs the SessionEnd hooks. A cancel, or one before it, keeps that short.
+async fn end(session: &Session, mut inbox: mpsc::Receiver<Asked>, reason: EndReason, cancelled: bool) {
+    let cancel = CancellationToken::new();
+    let ending = end_hooks(&session.services.hooked, reason, cancelled, &cancel);
+    tokio::pin!(ending);
+    let mut listening = true;
+    loop {
+        tokio::select! {
+            biased;
+            asked = inbox.recv(), if listening => match asked {
+                Some(Asked { id, by, op: Op::Cancel }) => {
+                    cancel.cancel();
+                    session.authority.questions.acknowledge(id, by, OpResult::Accepted).await;
+                }
+                Some(Asked { id, by, .. }) => session.authority.questions.acknowledge(id, by, over()).await,
+                None => listening = false,
+            },
+            () = &mut ending => break,
+        }
+    }
+    inbox.close();
+    while let Ok(Asked { id, by, .. }) = inbox.try_recv() {
+        session.authority.questions.acknowledge(id, by, over()).await;
+    }
+}
+
+/// Does what is done at once; what takes a turn is handed back.
+async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
+    let Asked { id, by, op } = asked;
+    let (result, work) = match op {
+        Op::Prompt { parts, typed } => {
+            (OpResult::Accepted, Some(Work::Prompt { parts, typed, by: by.clone() }))
+        }
+        Op::Compress => (OpResult::Accepted, Some(Work::Compress)),
+        Op::Propose { parts } => (OpResult::Accepted, Some(Work::Propose(parts))),
+        Op::Shell { command } if session.services.terminals.is_some() => {
+            (OpResult::Accepted, Some(Work::Shell { command, by: by.clone() }))
+        }
+        Op::Shell { .. } => {
+            let text = "shell commands are not available in this session";
+            (OpResult::refused(RefusalCode::Unsupported, text), None)
+        }
+        // Nothing is running, so a cancel succeeds.
+        Op::Cancel | Op::End { .. } => (OpResult::Accepted, None),
+        Op::Decide { .. } => (too_late(), None),
+        Op::Withdraw { .. } => (not_queued(), None),
+        Op::SetMode(mode) => (entered(session.authority.enter_mode(mode, Some(&by)).await), None),
+        Op::SetModel(name) => (set_model(session, name).await, None),
+        Op::ShellRan { command, output } => {
+            shell_ran(session, &command, &output).await;
+            (OpResult::Accepted, None)
+        }
+        Op::Describe => {
+            session.follow_mode();
+            (OpResult::Conversation(Arc::new(view(session))), None)
+        }
+        Op::Rewind { to } => (take_back(session, to).await, None),
+    };
+    session.authority.questions.acknowledge(id, by, result).await;
+    work
+}
+
+async fn set_model(session: &mut Session, name: String) -> OpResult {
+    session.model_settings.name.clone_from(&name);
+    if let Some(host) = &session.host {
+        host.set_model(&name);
+    }
+    session.emit(Event::ModelChanged(name.clone())).await;
+    OpResult::Model { resolved: session.services.client.resolve(&name).id, name }
+}
+
+async fn take_back(session: &mut Session, to: String) -> OpResult {
+    match rewind(session, &to) {
+        Ok(()) => {
+            session.emit(Event::Rewound { to: to.clone() }).await;
+            OpResult::Rewound { to }
+        }
+        Err(refusal) => OpResult::Refused(refusal),
+    }
+}
+
+fn view(session: &Session) -> ConversationView {
+    ConversationView {
+        contents: session.conversation.history.contents(),
+        prompts: session.conversation.history.prompts(),
+        tools: session.toolbox.declared().to_vec(),
+        model: session.model_settings.name.clone(),
+        resolved_model: session.services.client.resolve(&session.model_settings.name).id,
+        tokens: session.size(),
+        window: session.window(),
+    }
+}
+
+/// Rewinds to a prompt, in the file first: otherwise a resume would bring the messages back.
+fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
+    if !session.conversation.history.prompts().iter().any(|prompt| prompt.message == to) {
+        let message = "the conversation no longer has this prompt".to_owned();
+        return Err(Refusal { code: RefusalCode::NotFound, message });
+    }
+    let now = session.now();
+    session.recorder.rewind(to, now).map_err(|error| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        Refusal { code: RefusalCode::Failed, message: format!("{error}{cause}") }
+    })?;
+    session.conversation.history.rewind(to);
+    session.conversation.counters.last_request = None;
+    Ok(())
+}
+
+/// `None` for what is no turn.
+async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken) -> Option<TurnEnd> {
+    Some(match work {
+        Work::Prompt { parts, typed, by } => run_turn(session, parts, typed, by, cancel).await,
+        Work::Propose(parts) => propose(session, parts, cancel).await,
+        Work::Compress => compress_now(session, cancel).await,
+        Work::Shell { command, by } => {
+            run_shell(session, &command, by, cancel).await;
+            return None;
+        }
+    })
+}
+
+/// Does what can be done while a turn runs; what has to wait is handed back.
+async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
+    let Asked { id, by, op } = asked;
+    let result = match op {
+        Op::Cancel => {
+            cancel.cancel();
+            OpResult::Accepted
+        }
+        Op::Decide { call, answer } => {
+            if authority.questions.answer(&call, answer, &by) {
+                OpResult::Accepted
+            } else {
+                too_late()
+            }
+        }
+        Op::Withdraw { .. } => not_queued(),
+        Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
+        Op::End { .. } => {
+            cancel.cancel();
+            return Some(Asked { id, by, op });
+        }
+        Op::Prompt { .. }
+        | Op::SetModel(_)
+        | Op::Describe
+        | Op::Rewind { .. }
+        | Op::Compress
+        | Op::Propose { .. }
+        | Op::Shell { .. }
+        | Op::ShellRan { .. } => return Some(Asked { id, by, op }),
+    };
+    authority.questions.acknowledge(id, by, result).await;
+    None
+}
+
+fn entered(result: Result<(), ModeRefused>) -> OpResult {
+    match result {
+        Ok(()) => OpResult::Accepted,
+        Err(refused) => OpResult::refused(RefusalCode::Untrusted, refused.to_string()),
+    }
+}
+
+fn too_late() -> OpResult {
+    OpResult::refused(RefusalCode::NotWaiting, "no pending approval for this call")
+}
+
+/// A session by itself keeps no queue that a prompt could be taken out of.
+fn not_queued() -> OpResult {
+    OpResult::refused(RefusalCode::NotFound, "no such prompt in the queue")
+}
+
+fn over() -> OpResult {
+    OpResult::refused(RefusalCode::Ended, "session has ended")
+}

@@ -1,0 +1,131 @@
+//! A long-running child with pipes to all three of its streams, such as an MCP server.
+//!
+//! Use it for a program that exchanges messages while it runs; for a single run see [`crate::program`]. The
+//! child and its process group are killed when the value is dropped.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use crate::background::{Background, Registered};
+use crate::group::Group;
+use crate::program::Program;
+use crate::shell::{Ending, ending_of};
+
+/// How long it may take to exit once its input is closed.
+const CLOSE_GRACE: Duration = Duration::from_millis(100);
+/// How long it may take to exit after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_millis(200);
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+
+/// A running program and its descendants. Killed when dropped.
+pub struct PipedChild {
+    child: Child,
+    group: Group,
+    _registered: Registered,
+}
+
+/// The ends of its pipes.
+pub struct Pipes {
+    pub input: ChildStdin,
+    pub output: ChildStdout,
+    pub errors: ChildStderr,
+}
+
+/// Starts a program as the leader of its own group, with no descriptor but its three streams.
+///
+/// The calling thread must live as long as the program: the kernel ends it with the thread.
+pub fn start(program: &Program, background: &Background) -> io::Result<(PipedChild, Pipes)> {
+    let mut command = program.command()?;
+    let (mut child, group) = match &program.sandbox {
+        Some(sandbox) => sandbox.start(command)?,
+        None => {
+            let child = command.spawn()?;
+            let group = Group::led_by(&child)?;
+            (child, group)
+        }
+    };
+    let registered = background.register(&group);
+    let (Some(input), Some(output), Some(errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    Ok((PipedChild { child, group, _registered: registered }, Pipes { input, output, errors }))
+}
+
+impl PipedChild {
+    /// Waits until the program itself has ended. Can be dropped and called again.
+    pub async fn ended(&mut self) -> Ending {
+        ending_of(self.child.wait().await)
+    }
+
+    /// Ends it with all its descendants. Its input should be closed by now; a cooperative program needs no
+    /// signal.
+    pub async fn end(mut self) -> Ending {
+        let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
+        if status.is_err() {
+            self.group.signal(Signal::TERM);
+            status = timeout(TERM_GRACE, self.child.wait()).await;
+        }
+        self.group.signal(Signal::KILL);
+        match status {
+            Ok(status) => ending_of(status),
+            Err(_) => timeout(KILL_LIMIT, self.child.wait()).await.map_or(Ending::Cancelled, ending_of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    fn shell(script: &str) -> (tempfile::TempDir, Program) {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        let environment = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        let program = Program::new("/bin/sh", arguments, folder.path(), environment);
+        (folder, program)
+    }
+
+    #[tokio::test]
+    async fn a_piped_child_answers_and_exits_when_its_input_closes() {
+        let (folder, program) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
+        let background = Background::new(folder.path().join("logs"));
+        let (child, mut pipes) = start(&program, &background).unwrap();
+        pipes.input.write_all(b"word\n").await.unwrap();
+        let mut answer = [0; 9];
+        pipes.output.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"got word\n");
+        drop(pipes.input);
+        assert_eq!(child.end().await, Ending::Exited(3));
+    }
+
+    #[tokio::test]
+    async fn a_child_that_ignores_eof_and_sigterm_is_killed_with_its_children() {
+        let (folder, program) = shell("trap '' TERM; sleep 1000 & echo $!; wait; wait; sleep 1000");
+        let background = Background::new(folder.path().join("logs"));
+        let (child, mut pipes) = start(&program, &background).unwrap();
+        let mut pid = vec![0; 32];
+        let count = pipes.output.read(&mut pid).await.unwrap();
+        let pid: i32 = String::from_utf8_lossy(&pid[..count]).trim().parse().unwrap();
+        drop(pipes.input);
+        assert_eq!(child.end().await, Ending::Signalled(libc::SIGKILL));
+        let is_alive = || {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !state.is_empty() && !state.contains(") Z") && !state.contains(") X")
+        };
+        for _ in 0..500 {
+            if !is_alive() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("process {pid} is still running");
+    }
+}

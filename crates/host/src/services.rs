@@ -1,0 +1,108 @@
+//! The services of a conversation: workspace, MCP servers, skills and custom commands, and prompt expansion with them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pollux_domain::content::Part;
+use pollux_domain::failure::Failure;
+use pollux_exec::background::Background;
+use pollux_extend::skills::SkillRegistry;
+use pollux_mcp::Servers;
+use pollux_tools::Workspace;
+use tokio_util::sync::CancellationToken;
+
+use super::custom_commands::Commands;
+use super::kept_servers::Kept;
+use super::prompt::{self, Expanded};
+use super::{Loaded, agents, mcp, skills, workspace};
+
+/// The services that a conversation uses.
+pub struct Services {
+    pub workspace: Arc<Workspace>,
+    pub background: Arc<Background>,
+    /// They connect in the background.
+    pub servers: Option<Arc<Servers>>,
+    /// Another conversation follows and reuses the servers.
+    pub(crate) cleared: AtomicBool,
+    kept: Kept,
+    pub commands: Commands,
+    /// `None` if disabled.
+    pub skills: Option<Arc<SkillRegistry>>,
+    /// Notes about unusable skills and servers.
+    pub(crate) unused: Vec<String>,
+}
+
+impl Services {
+    pub(crate) fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
+        let workspace = Arc::new(workspace::workspace(loaded)?);
+        let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+        let interactive = manner == Manner::Interactive;
+        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), interactive);
+        let (skills, wrong) = skills::shelf(loaded, &workspace);
+        unused.extend(wrong);
+        let kept = loaded.servers.clone();
+        let commands = Commands::default();
+        Ok(Self {
+            workspace,
+            background,
+            servers,
+            cleared: AtomicBool::new(false),
+            kept,
+            commands,
+            skills,
+            unused,
+        })
+    }
+
+    pub async fn expand(
+        &self,
+        prompt: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        let mut expanded = self.expand_files(prompt, loaded, cancel).await?;
+        if let Ok((parts, _)) = &mut expanded {
+            parts.extend(agents::note(prompt, loaded).map(Part::text));
+        }
+        Some(expanded)
+    }
+
+    async fn expand_files(
+        &self,
+        prompt: &str,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        let filtering = &loaded.groups.context.filtering;
+        let servers = self.servers.as_deref();
+        if let Some(shelf) = self.skills.as_deref()
+            && let Some((skill, words)) = skills::called(Some(shelf), prompt)
+        {
+            let (part, words) = match skills::activated(shelf, &skill, words) {
+                Ok(activated) => activated,
+                Err(failure) => return Some(Err(failure)),
+            };
+            let expanded = prompt::expand(&words, &self.workspace, filtering, servers, cancel).await?;
+            return Some(skills::before(part, expanded));
+        }
+        prompt::expand(prompt, &self.workspace, filtering, servers, cancel).await
+    }
+
+    pub(crate) async fn shutdown(&self) {
+        let servers = async {
+            match &self.servers {
+                Some(servers) if self.cleared.load(Ordering::Relaxed) => self.kept.put(Arc::clone(servers)),
+                Some(servers) => servers.shutdown().await,
+                None => {}
+            }
+        };
+        tokio::join!(servers, self.background.shutdown());
+    }
+}
+
+/// Whether a user can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Interactive,
+    Headless,
+}

@@ -1,0 +1,193 @@
+//! Services for the composer: completions, external editor, clipboard, earlier prompts.
+//!
+//! They run on threads of their own, except for the editor, which takes over the terminal.
+
+mod clipboard;
+mod editor;
+mod fuzzy;
+mod project_paths;
+mod shell_words;
+mod slash;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pollux_config::env::Env;
+use pollux_config::groups::FileFiltering;
+use pollux_domain::sync::Locked as _;
+use pollux_domain::terminal_text::one_line;
+use pollux_host::Loaded;
+use pollux_host::Offers;
+use pollux_session::{logged_prompts, shell_history};
+use pollux_tui::composer::{Item, Kind, Wanted};
+
+use self::project_paths::ProjectPaths;
+
+/// Suggestions of one kind.
+const MOST: usize = 100;
+/// Earlier prompts that are kept.
+const MOST_PAST: usize = 1000;
+
+/// The clipboard's content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clip {
+    /// The path of a file with the image.
+    Picture(String),
+    Text(String),
+    /// Why there is nothing to paste.
+    Nothing(String),
+}
+
+/// The services for one project.
+pub(crate) struct ComposerServices {
+    root: PathBuf,
+    home: PathBuf,
+    /// The project's temporary folder.
+    temp: PathBuf,
+    env: Env,
+    filtering: FileFiltering,
+    /// Fuzzy matching of paths.
+    loose: bool,
+    /// Search all folders.
+    deep: bool,
+    preferred_editor: Mutex<Option<String>>,
+    offers: Mutex<Offers>,
+    paths: Arc<ProjectPaths>,
+    /// The id of the latest request; older ones are dropped.
+    latest: AtomicU64,
+}
+
+impl ComposerServices {
+    pub(crate) fn new(loaded: &Loaded) -> Self {
+        let is_off =
+            |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
+        let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
+        Self {
+            root: loaded.project.root().to_path_buf(),
+            home: loaded.home.user_home().to_path_buf(),
+            temp: loaded.project.temp_dir().to_path_buf(),
+            env: loaded.env.clone(),
+            filtering: loaded.groups.context.filtering.clone(),
+            loose: !is_off("context.fileFiltering.enableFuzzySearch"),
+            deep: !is_off("context.fileFiltering.enableRecursiveFileSearch"),
+            preferred_editor: Mutex::new(preferred.map(str::to_owned)),
+            offers: Mutex::default(),
+            paths: Arc::default(),
+            latest: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn set_offers(&self, offers: Offers) {
+        *self.offers.locked() = offers;
+    }
+
+    /// Sets the preferred editor.
+    pub(crate) fn prefer_editor(&self, id: Option<&str>) {
+        *self.preferred_editor.locked() = id.map(str::to_owned);
+    }
+
+    fn references(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+        let offers = self.offers.locked().clone();
+        let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
+        let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
+        let walked =
+            offers.workspace.as_ref().map(|workspace| self.paths.refresh(workspace, &self.filtering));
+        let mut version = walked.unwrap_or_default();
+        loop {
+            let paths = self.paths.find(&wanted.text, (self.loose, self.deep), MOST, &is_wanted);
+            let paths =
+                paths.into_iter().map(|path| Item { label: path.clone(), insert: path, ..Item::default() });
+            answer(before.iter().cloned().chain(paths).chain(after.iter().cloned()).collect());
+            loop {
+                match self.paths.more_than(version) {
+                    Some(more) if is_wanted() && more == version => {}
+                    Some(more) if is_wanted() => {
+                        version = more;
+                        break;
+                    }
+                    _ => return,
+                }
+            }
+        }
+    }
+
+    /// Reports completions at the cursor, best first; again when more are known.
+    pub(crate) fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+        self.latest.fetch_max(wanted.id, Ordering::Relaxed);
+        match wanted.kind {
+            Kind::At => self.references(wanted, answer),
+            Kind::Slash => {
+                let offers = self.offers.locked().clone();
+                answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home));
+            }
+            Kind::Shell { command: true } if !wanted.text.contains('/') => {
+                answer(shell_words::programs(&wanted.text, &self.env));
+            }
+            Kind::Shell { .. } => answer(shell_words::paths(&wanted.text, &self.root, &self.home)),
+        }
+    }
+
+    /// Whether a pasted path names a file.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        match path.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest).exists(),
+            None => self.root.join(path).exists(),
+        }
+    }
+
+    /// Opens a text in the person's editor, which takes over the terminal. `name` sets the file type.
+    pub(crate) fn edit(&self, text: &str, name: &str) -> Result<String, String> {
+        let preferred = self.preferred_editor.locked().clone();
+        editor::edit(text, name, preferred.as_deref(), &self.env, &self.temp)
+    }
+
+    /// The clipboard's content; an image is saved to a file.
+    pub(crate) fn clipboard(&self) -> Clip {
+        clipboard::look(&self.env, &self.temp.join("images"))
+    }
+
+    /// Prompts and shell commands of earlier sessions, oldest first.
+    pub(crate) fn history(&self) -> (Vec<String>, Vec<String>) {
+        // Keep only the last of equal prompts.
+        let mut seen = HashSet::new();
+        let mut prompts = logged_prompts(&self.temp);
+        prompts.retain(|prompt| !prompt.trim().is_empty() && seen.insert(prompt.clone()));
+        prompts.truncate(MOST_PAST);
+        prompts.reverse();
+        (prompts, shell_history(&self.temp).unwrap_or_default())
+    }
+}
+
+/// Matching sub-agents, in their order.
+fn agents(offers: &Offers, sought: &str) -> Vec<Item> {
+    let fitting = offers.agents.enabled().filter(|agent| fits(&agent.name, sought));
+    let item = |name: &String, about: &str| Item {
+        insert: name.clone(),
+        label: format!("{name} [Agent]"),
+        description: one_line(about.lines().next().unwrap_or_default()),
+        run: false,
+    };
+    fitting.map(|agent| item(&agent.name, &agent.description)).take(MOST).collect()
+}
+
+/// Matching resources of MCP servers.
+fn resources(offers: &Offers, sought: &str) -> Vec<Item> {
+    let all = offers.servers.iter().flat_map(|servers| servers.resources());
+    let fitting = all.filter(|(mention, _)| fits(mention, sought));
+    let item = |(mention, about): (String, String)| Item {
+        label: mention.clone(),
+        insert: mention,
+        description: one_line(about.lines().next().unwrap_or_default()),
+        run: false,
+    };
+    fitting.map(item).take(MOST).collect()
+}
+
+fn fits(name: &str, sought: &str) -> bool {
+    fuzzy::rank(name, &sought.to_lowercase(), true).is_some()
+}

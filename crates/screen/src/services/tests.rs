@@ -1,0 +1,242 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use pollux_domain::id::SessionId;
+use pollux_domain::time::Timestamp;
+use pollux_host::{Workspace, WorkspaceSetup};
+use pollux_session::{add_shell_command, log_prompt};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A machine with a project, a folder for programs and nothing else.
+struct Scene {
+    scratch: TempDir,
+    vars: Vec<(String, String)>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        for folder in ["project/.git", "home", "temp", "bin"] {
+            fs::create_dir_all(scratch.path().join(folder)).unwrap();
+        }
+        let bin = scratch.path().join("bin").display().to_string();
+        Self { scratch, vars: vec![("PATH".to_owned(), format!("{bin}:/usr/bin:/bin"))] }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.scratch.path().join(below)
+    }
+
+    fn file(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        self.file(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(self.path(&format!("bin/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn var(&mut self, key: &str, value: &str) {
+        self.vars.push((key.to_owned(), value.to_owned()));
+    }
+
+    fn services(&self) -> ComposerServices {
+        let workspace = Workspace::open(&WorkspaceSetup {
+            root: self.path("project"),
+            include_directories: Vec::new(),
+            project_temp: self.path("temp"),
+            gemini_dir: self.path("home/.gemini"),
+            user_home: self.path("home"),
+        });
+        let filtering = FileFiltering {
+            respect_git_ignore: true,
+            respect_gemini_ignore: true,
+            ..FileFiltering::default()
+        };
+        let commands = pollux_extend::commands::Places {
+            user: Some(self.path("home/.gemini/commands")),
+            ..pollux_extend::commands::Places::default()
+        };
+        let offers = Offers {
+            workspace: Some(Arc::new(workspace.unwrap())),
+            commands,
+            server_names: vec!["files".to_owned(), "search".to_owned()],
+            extensions: vec!["paint".to_owned()],
+            models: vec![
+                ("auto".to_owned(), "pro-1".to_owned()),
+                ("flash-1".to_owned(), "flash-1".to_owned()),
+            ],
+            ..Offers::default()
+        };
+        ComposerServices {
+            root: self.path("project"),
+            home: self.path("home"),
+            temp: self.path("temp"),
+            env: Env::new(self.vars.clone(), self.path("project")),
+            filtering,
+            loose: true,
+            deep: true,
+            preferred_editor: Mutex::default(),
+            offers: Mutex::new(offers),
+            paths: Arc::default(),
+            latest: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The last answer to a question, as what would be put in.
+fn asked(services: &ComposerServices, kind: Kind, text: &str) -> Vec<String> {
+    let id = services.latest.load(Ordering::Relaxed) + 1;
+    let mut last = Vec::new();
+    services.complete(&Wanted { id, kind, text: text.to_owned(), range: 0..0 }, &mut |items| last = items);
+    last.into_iter().map(|item| item.insert).collect()
+}
+
+#[test]
+fn files_of_the_workspace_follow_an_at_sign() {
+    let scene = Scene::new();
+    scene.file("project/.gitignore", "*.log\n");
+    scene.file("project/.geminiignore", "private/\n");
+    for file in ["src/main.rs", "src/other.rs", "debug.log", "private/key.txt", "my notes.md"] {
+        scene.file(&format!("project/{file}"), "");
+    }
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::At, "mainrs"), ["src/main.rs"]);
+    assert_eq!(asked(&services, Kind::At, "src/"), ["src/", "src/main.rs", "src/other.rs"]);
+    assert_eq!(asked(&services, Kind::At, "notes"), ["my notes.md"]);
+    for hidden in ["debug", "key"] {
+        assert!(asked(&services, Kind::At, hidden).is_empty(), "{hidden}");
+    }
+}
+
+#[test]
+fn commands_follow_a_slash_with_their_words_and_names() {
+    let scene = Scene::new();
+    scene.file("home/.gemini/commands/git/tidy.toml", "description = \"Tidy up\"\nprompt = \"x\"\n");
+    scene.file("home/.gemini/commands/broken.toml", "description = 1\n");
+    for tag in ["first", "second"] {
+        let saved = pollux_session::Checkpoint { history: Vec::new(), auth_type: None };
+        pollux_session::save_checkpoint(&scene.path("temp"), tag, &saved).unwrap();
+    }
+    scene.file("project/src/main.rs", "");
+    let services = scene.services();
+    let slash = |line: &str| asked(&services, Kind::Slash, line);
+    assert_eq!(slash("/qui"), ["quit"]);
+    assert_eq!(slash("/exit"), ["quit"]);
+    assert_eq!(slash("/tidy"), ["git:tidy"]);
+    assert!(slash("/").len() > 30 && !slash("/").contains(&"broken".to_owned()));
+    assert_eq!(slash("/chat res"), ["resume"]);
+    let mut tags = slash("/chat resume ");
+    tags.sort();
+    assert_eq!(tags, ["first", "second"]);
+    assert_eq!(slash("/resume delete sec"), ["second"]);
+    assert_eq!(slash("/mcp enable fi"), ["files"]);
+    assert_eq!(slash("/extensions disable "), ["paint"]);
+    assert_eq!(slash("/model set fla"), ["flash-1"]);
+    assert_eq!(slash("/directory add s"), ["src/"]);
+    assert!(slash("/nosuch x").is_empty() && slash("/quit a b c").is_empty());
+    let mut run = Vec::new();
+    services
+        .complete(&Wanted { id: 999, kind: Kind::Slash, text: "/".to_owned(), range: 0..0 }, &mut |items| {
+            run = items
+        });
+    let item = |name: &str| run.iter().find(|item| item.insert == name).unwrap();
+    assert!(item("help").run && !item("git:tidy").run);
+    assert_eq!(
+        (item("git:tidy").description.as_str(), item("quit").label.as_str()),
+        ("Tidy up", "quit (exit)")
+    );
+}
+
+#[test]
+fn programs_and_paths_stand_in_a_shell_command() {
+    let scene = Scene::new();
+    scene.program("zz-paint", "");
+    scene.file("bin/zz-plain", "no program");
+    for file in ["src/main.rs", ".hidden", "sun.txt"] {
+        scene.file(&format!("project/{file}"), "");
+    }
+    scene.file("home/letter.txt", "");
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::Shell { command: true }, "zz-p"), ["zz-paint"]);
+    let path = |word: &str| asked(&services, Kind::Shell { command: false }, word);
+    assert_eq!(path("s"), ["src/", "sun.txt"]);
+    assert_eq!(path("src/m"), ["src/main.rs"]);
+    assert_eq!(path("~/let"), ["~/letter.txt"]);
+    assert_eq!(path(".hid"), [".hidden"]);
+    assert!(!path("").contains(&".hidden".to_owned()) && path("nowhere/").is_empty());
+    assert_eq!(asked(&services, Kind::Shell { command: true }, "./su"), ["./sun.txt"]);
+}
+
+#[test]
+fn earlier_prompts_come_once_and_in_their_order() {
+    let scene = Scene::new();
+    let session = SessionId::from_file("a");
+    for (prompt, time) in [("one", 1), ("two", 2), ("one", 3), ("  ", 4)] {
+        log_prompt(&scene.path("temp"), &session, prompt, Timestamp::from_millis(time)).unwrap();
+    }
+    add_shell_command(&scene.path("temp"), "ls").unwrap();
+    let (prompts, commands) = scene.services().history();
+    assert_eq!((prompts, commands), (vec!["two".to_owned(), "one".to_owned()], vec!["ls".to_owned()]));
+}
+
+fn left_behind(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn an_editor_gets_a_private_file_that_is_gone_afterwards() {
+    let mut scene = Scene::new();
+    scene.program("ed1", "stat -c %a \"$2\" > \"$1\"; echo more >> \"$2\"; touch \"$2~\"");
+    let report = scene.path("report").display().to_string();
+    scene.var("EDITOR", &format!("ed1 {report}"));
+    let services = scene.services();
+    assert_eq!(services.edit("text\n", "../prompt.md").unwrap(), "text\nmore\n");
+    assert_eq!(fs::read_to_string(&report).unwrap(), "600\n");
+    assert!(left_behind(&scene.path("temp")).is_empty());
+}
+
+#[test]
+fn the_preferred_editor_goes_first_and_what_is_wrong_is_said() {
+    let mut scene = Scene::new();
+    scene.program("fails", "exit 3");
+    scene.program("codium", "for last; do :; done; echo \"$1\" > \"$last\"");
+    scene.var("EDITOR", "fails");
+    let services = scene.services();
+    let failed = services.edit("x", "p.md").unwrap_err();
+    assert!(failed.contains("`fails` failed") && failed.contains('3'), "{failed}");
+    services.prefer_editor(Some("vscodium"));
+    assert_eq!(services.edit("x", "p.md").unwrap(), "--wait\n");
+    services.prefer_editor(Some("bbedit"));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("BBEdit (`bbedit`) not found"));
+    services.prefer_editor(Some("notepad"));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("expected one of vscode, "));
+    assert!(left_behind(&scene.path("temp")).is_empty());
+    let mut scene = Scene::new();
+    scene.var("VISUAL", "gone --now");
+    assert!(scene.services().edit("x", "p.md").unwrap_err().contains("`gone` (from `VISUAL`) not found"));
+    assert_eq!(pollux_front::editors::editors().len(), 16);
+}
+
+#[test]
+fn the_clipboard_gives_a_picture_else_a_text_else_a_reason() {
+    let mut scene = Scene::new();
+    assert!(matches!(scene.services().clipboard(), Clip::Nothing(_)));
+    scene.program("wl-paste", "case \"$3\" in image/png) exit 1;; *) printf 'some text';; esac");
+    scene.var("WAYLAND_DISPLAY", "wayland-0");
+    assert_eq!(scene.services().clipboard(), Clip::Text("some text".to_owned()));
+    scene.program("wl-paste", "printf '\\211PNG\\r\\n\\032\\n-rest'");
+    let Clip::Picture(path) = scene.services().clipboard() else { panic!("no picture") };
+    assert!(fs::read(&path).unwrap().ends_with(b"-rest"));
+    assert!(Path::new(&path).starts_with(scene.path("temp/images").canonicalize().unwrap()));
+    scene.program("wl-paste", "exit 1");
+    let Clip::Nothing(why) = scene.services().clipboard() else { panic!("something") };
+    assert!(why.contains("neither text nor an image"), "{why}");
+}
