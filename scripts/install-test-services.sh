@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Services that some tests use if they are there: a Secret Service on a session bus. Needs Debian's apt and the
-# rights to use it; does nothing, and says so, where either is missing. Tests that need them are then skipped.
+# Programs that some tests use if they are installed: a Secret Service on a session bus, the shells that completions are
+# written for, and man. Needs Debian's apt and the rights to use it; does nothing, and says so, where either is missing.
+# Tests that need them are then skipped.
 set -euo pipefail
-packages=(dbus gnome-keyring libsecret-tools)
+packages=(dbus gnome-keyring libsecret-tools zsh fish man-db)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -12,9 +13,9 @@ if [ "${#missing[@]}" -eq 0 ]; then
   exit 0
 fi
 if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" -ne 0 ]; then
-  echo "not installed: ${missing[*]} (apt-get as root is needed); tests of the keychain will be skipped"
+  echo "not installed: ${missing[*]} (apt-get as root is needed); their tests will be skipped"
   exit 0
 fi
 if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-  echo "could not install: ${missing[*]}; tests of the keychain will be skipped"
+  echo "could not install: ${missing[*]}; their tests will be skipped"
 fi

@@ -1,7 +1,6 @@
 //! `pollux agents`: which sub-agents there are, and whether they may be asked.
 
 mod arguments;
-mod help;
 mod page;
 
 use std::io::Write;
@@ -13,14 +12,9 @@ use serde_json::Value;
 
 use pollux_host::agents::{Row, agent_set};
 
-pub use arguments::{AgentsCommand, grammar, parse};
+pub use arguments::{AgentsArgs, AgentsCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &AgentsCommand, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! `pollux auth`: keys and sign-ins, and which of them is in effect.
 
 mod arguments;
-mod help;
 mod page;
 
 use std::io::{self, Read, Write};
@@ -13,17 +12,12 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_host::auth::{KEYCHAIN_HINT, Reached, Row, SignIns, Status, key, sign_ins};
 use pollux_host::prompter::{Prompter, hidden_line};
 
-pub use arguments::{AuthCommand, grammar, parse};
+pub use arguments::{AuthArgs, AuthCommand};
 
 use crate::context::Context;
 
 /// Of a pipe no more is read; a key is far shorter.
 const MAX_INPUT: u64 = 64 * 1024;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -43,18 +37,18 @@ pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failu
 
 fn listed(rows: &Reached<Vec<Row>>, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
     if let Some(reason) = &rows.keychain_missing {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{}", page::not_listed(reason));
     }
     print_result(context.out, &page::list(&rows.result, json))
 }
 
-/// Prints who is signed in; nobody is a failure.
+/// Prints the credentials in use; being signed out is a failure.
 fn stood(status: &Status, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     print_result(out, &page::status(status, json))?;
     match status.problem {
         None => Ok(()),
-        Some(_) => Err(Failure::new(ExitKind::Auth, "nobody is signed in")),
+        Some(_) => Err(Failure::new(ExitKind::Auth, "not signed in")),
     }
 }
 
@@ -62,7 +56,7 @@ fn login(stdin: bool, sign_ins: &SignIns, context: &mut Context<'_>) -> Result<(
     let typed = typed(stdin, &mut context.prompter)?;
     let stored = sign_ins.keep(typed.reveal())?;
     for note in &stored.notes {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{note}");
     }
     print_result(
@@ -91,7 +85,7 @@ fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
 
 fn asked(prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
     if !prompter.at_terminal {
-        return Err(Failure::new(ExitKind::Input, "there is no terminal to ask for the key at")
+        return Err(Failure::new(ExitKind::Input, "cannot ask for the key without a terminal")
             .hint("`pollux auth login --api-key-stdin` reads it from standard input"));
     }
     let failed = |error: io::Error| Failure::new(ExitKind::Input, "could not read the key").because(&error);
@@ -106,7 +100,7 @@ fn asked(prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
 /// What a logout did.
 struct Removed {
     text: String,
-    /// What may be left where nobody could look.
+    /// What may be left in a keychain that could not be reached.
     what: &'static str,
     keychain_missing: Option<String>,
 }

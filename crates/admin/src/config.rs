@@ -1,7 +1,6 @@
 //! `pollux config`: what is set, where it comes from, and changing it.
 
 mod arguments;
-mod help;
 
 use pollux_domain::JsonObject;
 use pollux_domain::exit::ExitKind;
@@ -12,14 +11,9 @@ use serde_json::{Value, json};
 
 use pollux_host::settings::{self, Change, Row, bare};
 
-pub use arguments::{ConfigCommand, grammar, parse};
+pub use arguments::{ConfigArgs, ConfigCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &ConfigCommand, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -137,7 +131,7 @@ fn changed(rows: &[Row], key: &str, change: &Change) -> String {
     }
 }
 
-/// Whether the key lies inside a setting whose keys the user names, such as `mcpServers`.
+/// Whether the key is inside a setting whose keys the user names, such as `mcpServers`.
 fn inside_open_object(rows: &[Row], key: &str) -> bool {
     rows.iter().any(|row| {
         let below = key.strip_prefix(row.key.as_str()).is_some_and(|rest| rest.starts_with('.'));
@@ -146,7 +140,7 @@ fn inside_open_object(rows: &[Row], key: &str) -> bool {
 }
 
 fn unknown(rows: &[Row], key: &str) -> Failure {
-    let failure = Failure::new(ExitKind::Failure, format!("there is no setting `{key}`"));
+    let failure = Failure::new(ExitKind::Failure, format!("unknown setting `{key}`"));
     match nearest(rows, key) {
         Some(known) => failure.hint(format!("did you mean `{known}`?")),
         None => failure.hint("`pollux config show` lists every setting"),

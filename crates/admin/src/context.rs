@@ -1,4 +1,4 @@
-//! What a subcommand is given beside its arguments.
+//! What a subcommand runs with besides its arguments.
 
 use std::io::Write;
 
@@ -10,38 +10,38 @@ use pollux_domain::terminal_text::plain;
 use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
 
-/// Where a subcommand runs, where it speaks, and who can be asked.
+/// The request, environment, streams and prompter of a subcommand.
 pub struct Context<'a> {
     pub request: &'a Request,
     pub env: &'a Env,
     /// Results.
     pub out: &'a mut dyn Write,
-    /// Lines beside them.
+    /// Notes and warnings.
     pub err: &'a mut dyn Write,
     pub out_is_terminal: bool,
     pub err_is_terminal: bool,
-    /// Whether to say what was found in settings on the way; a conversation said it when it began.
+    /// Whether to print notes about settings; an interactive session printed them when it started.
     pub shows_notes: bool,
     pub prompter: Prompter<'a>,
 }
 
 impl Context<'_> {
-    /// Lines about what was found in settings.
+    /// Prints notes about settings.
     pub(crate) fn note(&mut self, lines: &[String]) {
         if self.shows_notes {
             self.warn(lines);
         }
     }
 
-    /// Lines beside the result: texts of others neither steer the terminal nor spill a key.
+    /// Prints lines on stderr. Texts of others neither steer the terminal nor leak a key.
     pub(crate) fn warn(&mut self, lines: &[String]) {
         for line in lines {
-            // Nobody can be told when stderr is gone.
+            // A closed stderr cannot be reported.
             let _ = writeln!(self.err, "{}", redacted(&plain(line)));
         }
     }
 
-    /// Whether it may be done: `--yes`, or a person's word.
+    /// Asks for confirmation, unless `--yes` was given.
     pub(crate) fn agreed(&mut self, yes: bool, question: &str, plan: &str) -> Result<(), Failure> {
         if yes {
             return Ok(());
@@ -49,9 +49,9 @@ impl Context<'_> {
         if !self.prompter.at_terminal {
             let text = format!(
                 "{plan}
-Nobody can be asked, because this is no terminal; nothing was changed."
+Cannot ask for confirmation without a terminal; nothing was changed."
             );
-            return Err(Failure::new(ExitKind::Input, text).hint("`--yes` does it without a question"));
+            return Err(Failure::new(ExitKind::Input, text).hint("use `--yes` to skip the question"));
         }
         if self.prompter.confirms(&format!(
             "{plan}

@@ -1,7 +1,6 @@
 //! `pollux extensions`: what is installed, and changing that.
 
 mod arguments;
-mod help;
 mod page;
 mod templates;
 
@@ -17,14 +16,9 @@ use serde_json::{Value, json};
 
 use pollux_host::extension_set::{ExtensionSet, Row, Said, SettingRow, Updated, extension_set};
 
-pub use arguments::{ExtensionsCommand, grammar, parse};
+pub use arguments::{ExtensionsArgs, ExtensionsCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &ExtensionsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -171,10 +165,10 @@ fn new(path: &str, template: Option<&str>, here: &Path) -> Result<Said, Failure>
     }
     let mut made = templates::files(template, &name).ok_or_else(|| {
         let given = template.unwrap_or_default();
-        Failure::new(ExitKind::Failure, format!("there is no template `{given}`"))
-            .hint(format!("the templates are {}", templates::NAMES.join(", ")))
+        Failure::new(ExitKind::Failure, format!("unknown template `{given}`"))
+            .hint(format!("available templates: {}", templates::NAMES.join(", ")))
     })?;
-    // The manifest comes last: until it is there, this is no extension.
+    // The manifest is written last: without it, the folder is not an extension.
     made.reverse();
     for (file, text) in made {
         files::replace(&folder.join(file), text.as_bytes(), Mode::Shared)

@@ -1,7 +1,6 @@
 //! `pollux hooks`: which hooks there are, and what they would do.
 
 mod arguments;
-mod help;
 mod page;
 mod set;
 mod trial;
@@ -17,7 +16,7 @@ use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-pub use arguments::{HooksCommand, grammar, parse};
+pub use arguments::{HooksArgs, HooksCommand};
 pub use set::{HookSet, hook_set};
 pub use trial::{Outcome, Trial, TrialRun};
 
@@ -28,7 +27,7 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 
 /// One hook.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct HookRow {
     pub event: &'static str,
     pub name: Option<String>,
     pub command: String,
@@ -44,11 +43,6 @@ pub struct Row {
     pub key: String,
 }
 
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
-
 /// Runs the command.
 pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Failure> {
     let mut hooks = hook_set(context.request, context.env)?;
@@ -58,13 +52,13 @@ pub fn run(command: &HooksCommand, context: &mut Context<'_>) -> Result<(), Fail
             if *json {
                 return show_json(context.out, &page::json(&hooks));
             }
-            // A hook that is not there guards nothing, so it is named beside every result.
+            // A missing hook guards nothing, so it is named with every result.
             context.warn(&hooks.problems());
             show(context.out, &page::text(&hooks))
         }
         HooksCommand::Enable { name, scope } => show(context.out, &hooks.switch(name, true, *scope)?),
         HooksCommand::Disable { name, scope } => show(context.out, &hooks.switch(name, false, *scope)?),
-        HooksCommand::Migrate => show(context.out, &hooks.migrate()?),
+        HooksCommand::Migrate { .. } => show(context.out, &hooks.migrate()?),
         HooksCommand::Run { event, input, json } => {
             let input = match input {
                 Some(place) => read_input(place, context.env.cwd(), context.prompter.input)?,
@@ -106,7 +100,7 @@ fn read_input(place: &str, here: &Path, stdin: &mut dyn BufRead) -> Result<JsonO
     match serde_json::from_str(&text).map_err(|error| failed(&error))? {
         Value::Object(input) => Ok(input),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(failed(&io::Error::other("it is no JSON object")))
+            Err(failed(&io::Error::other("not a JSON object")))
         }
     }
 }

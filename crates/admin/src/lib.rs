@@ -1,15 +1,15 @@
 //! The subcommands: `pollux config`, `pollux mcp` and so on, a module for each noun.
 //!
-//! A module holds what can be typed (`grammar`, `parse`), the help, what is done and what is printed. [`TABLE`] lists
-//! them; the command line builds its grammar and its help from it, and a conversation runs a line with [`run_line`].
-//! Knows nothing of conversations, screens and output formats.
+//! A module holds its arguments (derived for clap, doc comments are the help), what is done and what is printed.
+//! [`TABLE`] lists the modules; the command line builds its tree of commands from it, and a conversation runs a line with
+//! [`run_line`]. Knows nothing of conversations, screens and output formats.
 
 pub mod agents;
 pub mod auth;
+pub mod command_line;
 pub mod config;
 mod context;
 pub mod extensions;
-pub mod grammar;
 pub mod hooks;
 mod line;
 pub mod mcp;
@@ -25,5 +25,5 @@ mod usage;
 
 pub use context::Context;
 pub use line::{Captured, run_captured, run_line};
-pub use table::{Command, Row, TABLE, row};
+pub use table::{Command, Subcommand, TABLE, subcommand};
 pub use usage::UsageError;

@@ -1,14 +1,16 @@
 //! A subcommand run inside a conversation: from words, with what it prints caught.
 
-use clap::Command as Grammar;
+use clap::{Args, FromArgMatches};
 use pollux_config::env::Env;
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::failure::Failure;
 use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
 
+use crate::command_line::{self, Purpose, Reading, RootOptions, approval_modes};
 use crate::context::Context;
-use crate::grammar::{Parsed, command, flag, split, text};
-use crate::table::{Command, TABLE, row};
+use crate::mcp;
+use crate::table::{Command, TABLE, subcommand};
 use crate::usage::UsageError;
 
 /// What a subcommand printed, and how it ended.
@@ -21,13 +23,11 @@ pub struct Captured {
 
 /// Runs the words after `pollux`, as in `["mcp", "list"]`, with the options and the environment of a conversation.
 pub fn run_line(words: &[&str], request: &Request, env: &Env, prompter: Prompter<'_>) -> Captured {
-    match parsed(words, request) {
-        Ok(Parsed::Run(command, request)) => run_captured(&command, &request, env, prompter),
-        Ok(Parsed::Help(page)) => {
-            let help = words.first().and_then(|name| row(name)).map(|row| (row.help)(page));
-            Captured { out: help.unwrap_or_default().to_owned(), err: String::new(), result: Ok(()) }
-        }
-        Err(error) => Captured { out: String::new(), err: String::new(), result: Err(error.failure()) },
+    let printed = |out| Captured { out, err: String::new(), result: Ok(()) };
+    match parse(words, request) {
+        Ok(ParsedLine::Run(command, request)) => run_captured(&command, &request, env, prompter),
+        Ok(ParsedLine::Help(path)) => printed(command_line::help_page(command_line::built(tree), &path)),
+        Err(error) => Captured { result: Err(error.failure()), ..printed(String::new()) },
     }
 }
 
@@ -50,26 +50,49 @@ pub fn run_captured(command: &Command, request: &Request, env: &Env, prompter: P
     Captured { out: text(out), err: text(err), result }
 }
 
-/// Only the flags before a subcommand that some subcommand looks at.
-fn grammar() -> Grammar {
-    let root = command("pollux").no_binary_name(true).disable_help_subcommand(true).args([
-        text("approval-mode"),
-        flag("yolo").short('y'),
-        flag("debug").short('d').global(true),
-        flag("help").short('h').global(true),
-    ]);
-    root.subcommands(TABLE.iter().map(|row| (row.grammar)()))
+/// What a line asks for.
+enum ParsedLine {
+    Run(Command, Box<Request>),
+    /// Help on the command with this path.
+    Help(Vec<String>),
 }
 
-fn parsed(words: &[&str], request: &Request) -> Result<Parsed<Command>, UsageError> {
-    let matches = split(grammar, words.iter().map(|word| (*word).to_owned()).collect())?;
-    let Some((name, inner)) = matches.subcommand() else {
-        return Err(UsageError::UnknownFlag(words.join(" ")));
+/// The flags before a subcommand that some subcommand reads.
+#[derive(Debug, Args)]
+struct LineArgs {
+    /// Approval mode
+    #[arg(long, value_name = "mode", value_parser = approval_modes())]
+    approval_mode: Option<ApprovalMode>,
+    /// Approve everything that no rule denies
+    #[arg(short, long)]
+    yolo: bool,
+    /// Print debug output to stderr
+    #[arg(short, long, global = true)]
+    debug: bool,
+}
+
+fn tree(purpose: Purpose) -> clap::Command {
+    let root = clap::Command::new("pollux").no_binary_name(true).disable_help_subcommand(true);
+    let root = purpose.fit(LineArgs::augment_args(root));
+    root.subcommands(TABLE.iter().map(|subcommand| subcommand.command(purpose)))
+}
+
+fn parse(words: &[&str], request: &Request) -> Result<ParsedLine, UsageError> {
+    let typed = mcp::server_words_last(tree, words.iter().map(|word| (*word).to_owned()).collect());
+    let matches = match command_line::read(tree, &typed)? {
+        Reading::Matches(matches) => matches,
+        Reading::Help(path) => return Ok(ParsedLine::Help(path)),
     };
-    match row(name) {
-        Some(row) => row.parse_alone(&matches, inner, request),
-        None => Err(UsageError::UnknownFlag(name.to_owned())),
-    }
+    let unknown = || UsageError::Unknown { given: words.join(" "), nearest: None };
+    let (name, inner) = matches.subcommand().ok_or_else(unknown)?;
+    let LineArgs { approval_mode, yolo, debug } =
+        LineArgs::from_arg_matches(&matches).map_err(|error| UsageError::Malformed(error.to_string()))?;
+    let approval = approval_mode.or(yolo.then_some(ApprovalMode::Yolo));
+    let mut request = request.clone();
+    request.debug |= debug;
+    let (command, request) =
+        subcommand(name).ok_or_else(unknown)?.resolve(inner, RootOptions { request, approval })?;
+    Ok(ParsedLine::Run(command, Box::new(request)))
 }
 
 #[cfg(test)]
@@ -95,10 +118,7 @@ mod tests {
             (&["config", "get"][..], "missing argument `<key>`"),
             (&["config"], "`config` needs a subcommand"),
             (&["nosuch"], "Unknown argument: nosuch"),
-            (
-                &["memory", "forget"],
-                "say what is to be forgotten: one of `--path`, `--session` and `--query`",
-            ),
+            (&["memory", "forget"], "nothing to forget: give one of `--path`, `--session` and `--query`"),
         ] {
             let done = home.line(words);
             assert_eq!(done.result.unwrap_err().summary, expected, "{words:?}");

@@ -1,7 +1,6 @@
 //! `pollux mcp`: which servers there are, whether they can be reached, and changing that.
 
 mod arguments;
-mod help;
 mod page;
 mod servers;
 
@@ -9,12 +8,12 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 
-pub use arguments::{McpCommand, NewServer, ServerScope, ServerTransport, grammar, parse};
+pub use arguments::{McpArgs, McpCommand, NewServer, ServerScope, ServerTransport, server_words_last};
 pub use servers::{ServerSet, server_set};
 
 use crate::context::Context;
 
-/// Where a server stands.
+/// The connection state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Connected,
@@ -26,7 +25,7 @@ pub enum Standing {
 
 /// A server that was looked at.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ServerRow {
     pub name: String,
     /// How it is reached, as its entry is written.
     pub reached: String,
@@ -42,16 +41,11 @@ pub struct Row {
 }
 
 /// What a change did, or a line about why nothing was done.
-pub struct Said {
+pub struct ServerOutcome {
     /// Results.
     pub out: String,
-    /// Lines beside them.
+    /// Notes and warnings.
     pub notes: Vec<String>,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.
@@ -72,24 +66,24 @@ pub fn run(command: &McpCommand, context: &mut Context<'_>) -> Result<(), Failur
             let out =
                 if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::list(&rows) };
             let notes = notes.into_iter().chain(reasons).collect();
-            Said { out, notes }
+            ServerOutcome { out, notes }
         }
         McpCommand::Test { name } => {
             let (rows, notes) = servers.look(Some(name))?;
             let failed = rows.iter().find(|row| row.standing != Standing::Connected);
             match failed {
                 Some(row) => return Err(page::failure(row)),
-                None => Said { out: rows.iter().map(page::test).collect(), notes },
+                None => ServerOutcome { out: rows.iter().map(page::test).collect(), notes },
             }
         }
         McpCommand::Tools { name } => {
             let (rows, notes) = servers.look(name.as_deref())?;
             let out =
                 if rows.is_empty() && !notes.is_empty() { page::none_here() } else { page::tools(&rows) };
-            Said { out, notes }
+            ServerOutcome { out, notes }
         }
         McpCommand::Auth { name } => {
-            Said { out: servers.auth(name, &mut context.prompter)?, notes: Vec::new() }
+            ServerOutcome { out: servers.auth(name, &mut context.prompter)?, notes: Vec::new() }
         }
     };
     context.warn(&said.notes);

@@ -1,12 +1,11 @@
 //! `pollux memory`: what is remembered beyond sessions.
 
 mod arguments;
-mod found;
-mod help;
+mod forget;
 mod models;
 mod notebook;
-mod oblivion;
 mod page;
+mod results;
 
 use std::io::Write;
 
@@ -16,14 +15,14 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
-pub use arguments::{Forgettable, Lines, MemoryCommand, Question, Reach, grammar, parse};
+pub use arguments::{Forgettable, Lines, MemoryArgs, MemoryCommand, Question, Reach};
 pub use notebook::{Notebook, notebook};
 
 use crate::context::Context;
 
 /// What a search found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct SearchResults {
     pub hits: Vec<Hit>,
     /// Why there were no vectors.
     pub degraded: Option<String>,
@@ -58,7 +57,7 @@ pub struct Passage {
     pub from: usize,
     pub lines: usize,
     pub total: usize,
-    /// Where it goes on.
+    /// The line to continue at.
     pub next: Option<usize>,
     pub provenance: &'static str,
 }
@@ -121,11 +120,6 @@ pub struct Model {
     pub folder: Option<String>,
 }
 
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
-
 /// Runs the command.
 pub fn run(command: &MemoryCommand, context: &mut Context<'_>) -> Result<(), Failure> {
     let mut notebook = notebook(context.request, context.env)?;
@@ -157,9 +151,9 @@ fn dispatch(
                 return show_json(context.out, value);
             }
             if let Some(why) = &found.degraded {
-                let _ = writeln!(context.err, "Searched by words only: {}", redacted(&plain(why)));
+                let _ = writeln!(context.err, "Keyword search only: {}", redacted(&plain(why)));
             }
-            show(context.out, &found::text(&question.query, &found.hits, *explain))
+            show(context.out, &results::text(&question.query, &found.hits, *explain))
         }
         MemoryCommand::Get { path, lines, json } => {
             let passage = notebook.get(path, *lines)?;
@@ -170,7 +164,7 @@ fn dispatch(
             told(context.out, *json, &page::learnings_json(&learned), &page::learnings(&learned))
         }
         MemoryCommand::Forget { what, reach, yes, json } => {
-            oblivion::run(notebook.forgetting(what, *reach)?, *yes, *json, context)
+            forget::run(notebook.forgetting(what, *reach)?, *yes, *json, context)
         }
         MemoryCommand::Adopt { folder } => show(context.out, &notebook.adopt(folder)?),
         MemoryCommand::Doctor { json } => {

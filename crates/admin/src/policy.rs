@@ -2,7 +2,6 @@
 
 mod arguments;
 mod cases;
-mod help;
 mod inventory;
 mod replay;
 mod rules;
@@ -16,8 +15,8 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-pub use arguments::{PolicyCall, PolicyCommand, PolicyView, grammar, overrides, parse};
-pub use inventory::{Inventory, Line};
+pub use arguments::{PolicyArgs, PolicyCall, PolicyCommand, PolicyFlags, PolicyView};
+pub use inventory::{Inventory, InventoryLine};
 pub use replay::{PastCall, PastSession, PastSessions};
 pub use rules::{Rules, rules};
 
@@ -56,11 +55,6 @@ pub enum Depth {
     Still,
     /// The rules alone: paths of another project mean nothing here.
     Rules,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.
@@ -114,7 +108,7 @@ fn show(
     print_result(out, &text)
 }
 
-/// A file that cannot be read changes every answer, so it is named beside each.
+/// An unreadable file changes every result, so it is named with each.
 fn warn_of_problems(rules: &Rules, context: &mut Context<'_>) {
     for finding in rules.lint(&[]) {
         let _ = writeln!(context.err, "{}", plain(&finding.text));
@@ -124,7 +118,7 @@ fn warn_of_problems(rules: &Rules, context: &mut Context<'_>) {
 fn lint(files: &[PathBuf], rules: &Rules, here: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
     if let Some(gone) = files.iter().find(|file| !file.exists()) {
-        return Err(Failure::new(ExitKind::Failure, format!("there is no file `{}`", gone.display())));
+        return Err(Failure::new(ExitKind::Failure, format!("file not found: `{}`", gone.display())));
     }
     let findings = rules.lint(&files);
     let errors = findings.iter().filter(|finding| finding.is_error).count();

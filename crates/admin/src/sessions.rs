@@ -1,11 +1,10 @@
-//! `pollux sessions`: finding, reading, keeping and taking back what was said and done.
+//! `pollux sessions`: list, search, export, import, delete and rewind sessions.
 
 mod archive;
 mod arguments;
 mod check;
 mod details;
 mod going_back;
-mod help;
 mod incoming;
 mod list;
 mod page;
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use pollux_host::sessions::{Proposal, Removal, Removals, Removed, Row};
 
 pub use archive::{Archive, archive};
-pub use arguments::{RewindWhat, SessionsCommand, TranscriptFormat, grammar, parse};
+pub use arguments::{RewindWhat, SessionsArgs, SessionsCommand, TranscriptFormat};
 
 use crate::context::Context;
 
@@ -38,7 +37,7 @@ pub struct Details {
     pub subagents: Vec<Row>,
 }
 
-/// Something a person asked for.
+/// A prompt of the user.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub id: String,
@@ -136,7 +135,7 @@ pub struct FileSteps {
     /// Path and why it stays as it is.
     pub conflicts: Vec<(PathBuf, String)>,
     pub lost: Vec<(PathBuf, String)>,
-    /// There is no journal: only edits that the session recorded are known.
+    /// Without a journal: only edits recorded in the session are known.
     pub from_diffs: bool,
 }
 
@@ -150,17 +149,12 @@ pub struct Rewound {
     pub failed: Vec<(PathBuf, String)>,
 }
 
-/// The help; a page for each command.
-pub fn help(page: &str) -> &'static str {
-    help::text(page)
-}
-
 /// Runs the command.
 pub fn run(command: &SessionsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
     let mut archive = archive(context.request, context.env, context.err_is_terminal)?;
     let done = dispatch(command, &mut archive, context);
     for note in archive.notes() {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{}", terminal_text::plain(&note));
     }
     done
@@ -212,7 +206,7 @@ fn dispatch(
                 *json,
                 json!({"sessionId": id, "file": file, "from": from, "messages": messages}),
                 &format!(
-                    "Imported {} as session {id} ({messages} messages)\nGo on with: pollux --resume {id}",
+                    "Imported {} as session {id} ({messages} messages)\nResume with: pollux --resume {id}",
                     shown(&from)
                 ),
             )

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod consent;
-mod help;
 mod page;
 mod set;
 
@@ -16,21 +15,16 @@ use serde_json::Value;
 
 use pollux_host::skills::Row;
 
-pub use arguments::{SkillScope, SkillSource, SkillsCommand, grammar, parse};
+pub use arguments::{SkillScope, SkillSource, SkillsArgs, SkillsCommand};
 pub use set::{SkillSet, skill_set};
 
 use crate::context::Context;
 
-/// What a look at a folder found.
+/// The result of checking a folder.
 #[derive(Debug, Clone, Default)]
 pub struct Checked {
     pub errors: Vec<String>,
     pub advice: Vec<String>,
-}
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
 }
 
 /// Runs the command.
@@ -102,7 +96,7 @@ fn show_json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
 
 fn tell(screen: &mut dyn Write, lines: &[String]) {
     for line in lines {
-        // Nobody can be told when stderr is gone.
+        // A closed stderr cannot be reported.
         let _ = writeln!(screen, "{}", plain(line));
     }
 }

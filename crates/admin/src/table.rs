@@ -1,48 +1,52 @@
-//! The subcommands in the order in which the help names them. A new one is a line of this table.
+//! The subcommands in the order in which the help names them. A new one is an entry of this table.
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Request;
 
+use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
-use crate::grammar::{Parsed, Root};
 use crate::usage::UsageError;
 use crate::{agents, auth, config, extensions, hooks, mcp, memory, policy, sessions, skills, trust};
 
 /// A subcommand as the command line knows it.
-pub struct Row {
-    /// Without its other names, which are in the grammar.
+pub struct Subcommand {
     pub name: &'static str,
-    /// The commands below it, as the help shows them.
-    pub actions: &'static str,
-    pub summary: &'static str,
-    pub grammar: fn() -> clap::Command,
-    pub parse: fn(&Root<'_>, &ArgMatches) -> Result<Parsed<Command>, UsageError>,
-    /// The help; the name of a page, or nothing for the first one.
-    pub help: fn(&str) -> &'static str,
+    /// Another name for it.
+    alias: Option<&'static str>,
+    summary: &'static str,
+    /// Its arguments and the commands below it; deferred, because most runs need none of them.
+    augment: fn(Purpose) -> fn(clap::Command) -> clap::Command,
+    resolve: fn(&ArgMatches, &mut RootOptions) -> Result<Command, UsageError>,
 }
 
 macro_rules! table {
-    ($($variant:ident $noun:ident $typed:ident $actions:literal $summary:literal;)*) => {
+    ($(#[doc = $summary:literal] $variant:ident($noun:ident::$args:ident, $command:ident) $(alias $alias:literal)?;)*) => {
         /// What is asked of a subcommand.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Command {
-            $($variant($noun::$typed),)*
+            $($variant($noun::$command),)*
         }
 
-        pub static TABLE: &[Row] = &[
-            $(Row {
+        pub static TABLE: &[Subcommand] = &[
+            $(Subcommand {
                 name: stringify!($noun),
-                actions: $actions,
+                alias: [$($alias,)?].first().copied(),
                 summary: $summary,
-                grammar: $noun::grammar,
-                parse: |root, matches| Ok($noun::parse(root, matches)?.map(Command::$variant)),
-                help: $noun::help,
+                augment: |purpose| match purpose {
+                    Purpose::Parse => |command| Purpose::Parse.fit($noun::$args::augment_args(command)),
+                    Purpose::Show => |command| Purpose::Show.fit($noun::$args::augment_args(command)),
+                },
+                resolve: |matches, root| {
+                    let args = $noun::$args::from_arg_matches(matches)
+                        .map_err(|error| UsageError::Malformed(error.to_string()))?;
+                    Ok(Command::$variant(args.resolve(root)?))
+                },
             },)*
         ];
 
         impl Command {
-            /// Does it; results go to the context's streams.
+            /// Runs it; results go to the context's streams.
             pub fn run(&self, context: &mut Context<'_>) -> Result<(), Failure> {
                 match self {
                     $(Self::$variant(command) => $noun::run(command, context),)*
@@ -50,8 +54,8 @@ macro_rules! table {
             }
         }
 
-        $(impl From<$noun::$typed> for Command {
-            fn from(command: $noun::$typed) -> Self {
+        $(impl From<$noun::$command> for Command {
+            fn from(command: $noun::$command) -> Self {
                 Self::$variant(command)
             }
         })*
@@ -59,43 +63,51 @@ macro_rules! table {
 }
 
 table! {
-    Config config ConfigCommand "show|get|set" "what is set, and where it comes from";
-    Policy policy PolicyCommand "explain|list|replay|test|lint" "what the rules say about calls, and whether they are sound";
-    Agents agents AgentsCommand "list|show|enable|disable" "helpers that the model may hand a task to";
-    Hooks hooks HooksCommand "list|enable|disable|migrate|run" "your own commands at certain moments, and what they would do";
-    Mcp mcp McpCommand "add|remove|list|…" "servers whose tools the model may call; `pollux mcp --help` explains";
-    Extensions extensions ExtensionsCommand "install|list|…" "bundles of servers, commands, hooks, skills; `pollux extensions --help` explains";
-    Skills skills SkillsCommand "list|install|…" "instructions that the model takes when a task calls for them; `pollux skills --help`";
-    Trust trust TrustCommand "show|allow|deny|diff" "what a folder would run, and whether it may";
-    Sessions sessions SessionsCommand "list|show|search|…" "past conversations: find, read, export, delete, go back; `pollux sessions`\n                           explains";
-    Auth auth AuthCommand "login|logout|status|list" "keys and sign-ins: store, remove, and which of them is in effect";
-    Memory memory MemoryCommand "enable|search|…" "what earlier sessions said and taught, found again; `pollux memory` explains";
+    /// Show and change settings
+    Config(config::ConfigArgs, ConfigCommand);
+    /// Manage MCP servers
+    Mcp(mcp::McpArgs, McpCommand);
+    /// Manage extensions
+    Extensions(extensions::ExtensionsArgs, ExtensionsCommand) alias "extension";
+    /// Manage skills
+    Skills(skills::SkillsArgs, SkillsCommand) alias "skill";
+    /// Manage sub-agents
+    Agents(agents::AgentsArgs, AgentsCommand) alias "agent";
+    /// Manage hooks (commands run on agent events)
+    Hooks(hooks::HooksArgs, HooksCommand) alias "hook";
+    /// List, search, export and rewind sessions
+    Sessions(sessions::SessionsArgs, SessionsCommand);
+    /// Search and manage memory
+    Memory(memory::MemoryArgs, MemoryCommand);
+    /// Review and grant folder trust
+    Trust(trust::TrustArgs, TrustCommand);
+    /// Explain, test and lint approval rules
+    Policy(policy::PolicyArgs, PolicyCommand);
+    /// Sign in, sign out and show credentials
+    Auth(auth::AuthArgs, AuthCommand);
 }
 
-/// The subcommand of this name or of one of its other names.
-pub fn row(name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name || (row.grammar)().get_all_aliases().any(|alias| alias == name))
+/// The subcommand of this name, as clap found it.
+pub fn subcommand(name: &str) -> Option<&'static Subcommand> {
+    TABLE.iter().find(|subcommand| subcommand.name == name)
 }
 
-impl<T> Parsed<T> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Parsed<U> {
-        match self {
-            Self::Help(page) => Parsed::Help(page),
-            Self::Run(command, request) => Parsed::Run(change(command), request),
-        }
+impl Subcommand {
+    /// The command for clap, whose insides are built when they are needed.
+    pub fn command(&self, purpose: Purpose) -> clap::Command {
+        let command = clap::Command::new(self.name).about(self.summary.trim());
+        let command = self.alias.into_iter().fold(command, clap::Command::visible_alias);
+        command.defer((self.augment)(purpose))
     }
-}
 
-impl Row {
-    /// A run without the rest of the command line.
-    pub(crate) fn parse_alone(
+    /// The command that was typed, with the options before and behind it.
+    pub fn resolve(
         &self,
-        root: &ArgMatches,
-        inner: &ArgMatches,
-        request: &Request,
-    ) -> Result<Parsed<Command>, UsageError> {
-        let given = || Ok(request.clone());
-        (self.parse)(&Root::new(root, &given), inner)
+        matches: &ArgMatches,
+        mut root: RootOptions,
+    ) -> Result<(Command, Request), UsageError> {
+        let command = (self.resolve)(matches, &mut root)?;
+        Ok((command, root.request))
     }
 }
 
@@ -103,17 +115,29 @@ impl Row {
 mod tests {
     use super::*;
 
+    fn tree(purpose: Purpose) -> clap::Command {
+        clap::Command::new("pollux").subcommands(TABLE.iter().map(|noun| noun.command(purpose)))
+    }
+
     #[test]
-    fn a_subcommand_is_found_by_each_of_its_names() {
-        for row in TABLE {
-            assert_eq!((row.grammar)().get_name(), row.name);
-            assert!((row.help)("").contains(&format!("Usage: pollux {} ", row.name)), "{}", row.name);
-        }
+    fn both_trees_pass_claps_own_checks() {
+        tree(Purpose::Parse).debug_assert();
+        tree(Purpose::Show).debug_assert();
+    }
+
+    #[test]
+    fn singular_names_lead_to_the_same_subcommand() {
+        let tree = tree(Purpose::Parse);
         for (alias, name) in
             [("agent", "agents"), ("hook", "hooks"), ("extension", "extensions"), ("skill", "skills")]
         {
-            assert_eq!(row(alias).map(|row| row.name), Some(name));
+            assert_eq!(tree.find_subcommand(alias).map(clap::Command::get_name), Some(name));
         }
-        assert!(row("demo").is_none());
+        assert!(tree.find_subcommand("demo").is_none());
+    }
+
+    #[test]
+    fn nothing_below_a_subcommand_is_built_before_it_is_used() {
+        assert!(tree(Purpose::Parse).get_subcommands().all(|noun| !noun.has_subcommands()));
     }
 }

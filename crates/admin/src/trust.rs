@@ -1,7 +1,6 @@
 //! `pollux trust`: what a folder would run, and whether it may.
 
 mod arguments;
-mod help;
 
 use std::io::Write;
 
@@ -12,14 +11,9 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_host::prompter::Prompter;
 use pollux_host::trust::{self, TrustedFolder, View, difference, page};
 
-pub use arguments::{TrustAction, TrustCommand, grammar, parse};
+pub use arguments::{TrustAction, TrustArgs, TrustCommand};
 
 use crate::context::Context;
-
-/// The help; there is one page.
-pub fn help(_page: &str) -> &'static str {
-    help::HELP
-}
 
 /// Runs the command.
 pub fn run(command: &TrustCommand, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -58,17 +52,17 @@ fn allow(
 ) -> Result<(), Failure> {
     let view = folder.look()?;
     if let Some(excess) = view.inventory.excess.as_deref().filter(|_| !view.is_home) {
-        let text = format!("`{}` cannot be looked over: {}", view.folder.display(), page::visible(excess));
+        let text = format!("`{}` cannot be reviewed: {}", view.folder.display(), page::visible(excess));
         return Err(Failure::new(ExitKind::Failure, text)
             .hint("make it smaller, or trust it for one run with `--skip-trust`"));
     }
     if !yes {
         if !prompter.at_terminal {
-            let text = "nobody can be asked whether to trust this folder, because this is no terminal";
+            let text = "cannot ask whether to trust this folder without a terminal";
             return Err(Failure::new(ExitKind::Input, text)
                 .hint("read `pollux trust show` first; `pollux trust allow --yes` does not ask"));
         }
-        let question = if parent { "this folder and everything beside it" } else { "this folder" };
+        let question = if parent { "this folder, its parent and everything in it" } else { "this folder" };
         if !prompter.confirms(&format!("{}\nTrust {question}? [y/N] ", page::text(&view))) {
             return Err(Failure::new(ExitKind::Failure, "Nothing was changed."));
         }
@@ -76,7 +70,7 @@ fn allow(
         if folder.look()?.inventory.digest != view.inventory.digest {
             return Err(Failure::new(
                 ExitKind::Failure,
-                "The folder changed meanwhile; nothing was agreed to.",
+                "The folder changed in the meantime; it was not trusted.",
             )
             .hint("look again with `pollux trust show`"));
         }
@@ -86,22 +80,26 @@ fn allow(
     settled(&view, view.standing.trust.uses_project(), out)
 }
 
-/// Says how the folder stands now, and why that may not be what was asked for.
+/// Prints the folder's trust, and why it may differ from what was requested.
 fn settled(view: &View, as_wished: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let text = format!("{}: {}\n", view.folder.display(), page::standing(view));
     if as_wished {
         return print_result(out, &page::visible_lines(&text));
     }
     match &view.standing.reason {
-        TrustReason::Rule(line) => Err(Failure::new(ExitKind::Failure, page::visible(text.trim_end())).hint(
-            format!("the line for `{}` in `{}` is stronger", page::visible(line), view.register.display()),
-        )),
+        TrustReason::Rule(line) => {
+            Err(Failure::new(ExitKind::Failure, page::visible(text.trim_end())).hint(format!(
+                "the entry for `{}` in `{}` takes precedence",
+                page::visible(line),
+                view.register.display()
+            )))
+        }
         TrustReason::Restricted
         | TrustReason::SkipFlag
         | TrustReason::Environment
         | TrustReason::FeatureOff
         | TrustReason::NoRule => {
-            let text = format!("It is written down, but something stronger decides here.\n{text}");
+            let text = format!("The decision was saved, but another setting takes precedence.\n{text}");
             print_result(out, &page::visible_lines(&text))
         }
     }

@@ -6,21 +6,32 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::BadSessionId;
 
-/// Why a command line was refused. Texts that upstream also prints are its own.
+/// Why a command line was refused. Texts that gemini-cli also prints are its own.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
     #[error("argument {position} is not valid UTF-8: `{shown}`")]
     NotUtf8 { position: usize, shown: String },
-    #[error("Unknown argument: {0}")]
-    UnknownFlag(String),
-    #[error("{}", missing(.0))]
+    #[error("Unknown argument: {given}")]
+    Unknown {
+        given: String,
+        /// An option, or a command with the words before it.
+        nearest: Option<String>,
+    },
+    #[error("unknown command `{given}`")]
+    UnknownCommand {
+        given: String,
+        nearest: String,
+        /// All the words, should they be a prompt.
+        words: String,
+    },
+    #[error("missing value for `{0}`")]
     MissingValue(String),
     #[error("missing argument `{0}`")]
     MissingArgument(String),
-    #[error("the flag `{flag}` takes `true` or `false`, not `{given}`")]
-    NotBoolean { flag: String, given: String },
+    #[error("`{name}` takes {expected}")]
+    BadValue { name: String, expected: String },
     #[error("Invalid values:\n  Argument: {argument}, Given: \"{given}\", Choices: {}", quoted(choices))]
-    NotAChoice { argument: &'static str, given: String, choices: &'static [&'static str] },
+    NotAChoice { argument: String, given: String, choices: Vec<String> },
     #[error(
         "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one."
     )]
@@ -39,23 +50,17 @@ pub enum UsageError {
     FlagUnavailable { flag: &'static str },
     #[error("the command `{name}` is not available in this version")]
     CommandUnavailable { name: String },
-    #[error("`--args` takes a JSON object: {0}")]
-    NotAnObject(String),
-    #[error("`{flag}` takes a number above 0, not `{given}`")]
-    NotACount { flag: &'static str, given: String },
-    #[error("say what goes back: `--conversation`, `--files` or `--both`")]
+    #[error("nothing to rewind: give `--conversation`, `--files` or `--both`")]
     RewindWhat,
-    #[error("say what is to be forgotten: one of `--path`, `--session` and `--query`")]
+    #[error("nothing to forget: give one of `--path`, `--session` and `--query`")]
     ForgetWhat,
-    #[error("`--lines` takes lines from 1 on, such as `10-40`, `10-` or `10`, not `{0}`")]
-    NotLines(String),
     #[error("`{0}` needs `--resume`")]
     OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
-    MissingSubcommand(&'static str),
-    #[error("say which extension: a name, or --all")]
+    MissingSubcommand(String),
+    #[error("no extension given: name one, or use `--all`")]
     NoExtension,
-    #[error("a key is not given as an argument, where it would stay in the shell's history")]
+    #[error("API keys are not accepted as arguments, because they would stay in the shell history")]
     KeyAsArgument,
     #[error("{0}")]
     Malformed(String),
@@ -79,38 +84,38 @@ impl UsageError {
         Failure { hint: self.hint(), ..Failure::new(self.exit(), self.to_string()) }
     }
 
-    /// Whether the help text follows: only where it helps to find the mistake.
+    /// Whether the command's help page follows: only where it helps to find the mistake.
     pub fn shows_help(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::Unknown { nearest, .. } => nearest.is_none(),
             Self::InteractivePiped
-                | Self::FlagUnavailable { .. }
-                | Self::CommandUnavailable { .. }
-                | Self::NotUtf8 { .. }
-                | Self::NotAnObject(_)
-                | Self::NotACount { .. }
-                | Self::RewindWhat
-                | Self::ForgetWhat
-                | Self::NotLines(_)
-                | Self::OnlyWithResume(_)
-                | Self::KeyAsArgument
-                | Self::NoExtension
-        )
+            | Self::FlagUnavailable { .. }
+            | Self::CommandUnavailable { .. }
+            | Self::UnknownCommand { .. }
+            | Self::NotUtf8 { .. }
+            | Self::BadValue { .. }
+            | Self::RewindWhat
+            | Self::ForgetWhat
+            | Self::OnlyWithResume(_)
+            | Self::KeyAsArgument
+            | Self::NoExtension => false,
+            _ => true,
+        }
     }
 
     /// Whether the command's usage line says all that is needed.
     pub fn shows_usage_line(&self) -> bool {
-        match self {
-            Self::MissingArgument(_) => true,
-            Self::MissingValue(name) => !name.starts_with('-'),
-            _ => false,
-        }
+        matches!(self, Self::MissingArgument(_))
     }
 
     /// What to do instead.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
+            Self::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownCommand { nearest, words, .. } => Some(format!(
+                "did you mean `pollux {nearest}`? To send a prompt, write `pollux -p \"{words}\"`"
+            )),
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))
             }
@@ -123,15 +128,6 @@ impl UsageError {
     }
 }
 
-/// A name without dashes is an argument's, not an option's.
-fn missing(name: &str) -> String {
-    if name.starts_with('-') {
-        format!("the option `{name}` needs a value")
-    } else {
-        format!("missing argument `{name}`")
-    }
-}
-
-fn quoted(choices: &[&str]) -> String {
+fn quoted(choices: &[String]) -> String {
     choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
-//! `pollux demo`: a tour on a throw-away project.
+//! `pollux demo`: Pollux on a throw-away project with a scripted model.
 //!
-//! The model's lines come from a script; agent, tools, approvals and recorder are the real ones. Nothing
-//! outside the given folder is touched: the project and the home of the tour lie beside each other in it.
+//! The model's responses come from a script; agent, tools, approvals and recorder are real. Nothing
+//! outside the given folder is touched: it holds both the demo's project and its home.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 use pollux_config::groups::OutputFormat;
 use pollux_domain::approval::ApprovalMode;
 
-/// What the tour asks the model.
+/// The prompt of the demo.
 pub(crate) const PROMPT: &str =
     "The total in this project is wrong: test.sh fails. Find the cause and fix it.";
 
-/// Edits need no question in the tour, and one command is allowed by name.
+/// Edits need no approval in the demo, and one command is allowed by name.
 pub(crate) const APPROVAL: ApprovalMode = ApprovalMode::AutoEdit;
 pub(crate) const ALLOWED_TOOLS: &[&str] = &["run_shell_command(sh test.sh)"];
 
 const PROGRAM: &str = include_str!("demo/total.sh");
 const TEST: &str = include_str!("demo/test.sh");
 const REPLIES: &str = include_str!("demo/replies.jsonl");
-/// The missing newline at the end is what the story is about, so no editor may add one.
+/// The missing newline at the end is the bug to find, so no editor may add one.
 const PRICES: &str = "12\n8\n15\n7";
 
-/// The folders and files of one tour.
+/// The folders and files of one demo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DemoWorkspace {
     /// The project in which the agent works.
     pub(crate) project: PathBuf,
-    /// Stands in for the user's home, so that the user's own settings and sessions play no part.
+    /// Replaces the user's home, so that the user's settings and sessions have no effect.
     pub(crate) home: PathBuf,
     /// The scripted model, in the format of `--fake-responses`.
     pub(crate) replies: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct DemoWorkspace {
     pub(crate) program: PathBuf,
 }
 
-/// Lays the tour's files out in `dir`.
+/// Writes the demo's files into `dir`.
 pub(crate) fn prepare(dir: &Path) -> io::Result<DemoWorkspace> {
     let workspace = DemoWorkspace {
         project: dir.join("project"),
@@ -81,7 +81,7 @@ fn quoted(path: &Path) -> String {
     if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Where the tour's prose goes: with machine-readable output, stdout is the protocol's alone.
+/// Where the demo's prose goes: with machine-readable output, stdout is reserved for the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProseTo {
     Stdout,
@@ -97,18 +97,18 @@ impl ProseTo {
     }
 }
 
-/// What is said before the agent starts.
+/// The text before the agent starts.
 pub(crate) fn introduction(workspace: &DemoWorkspace) -> String {
     format!(
         "\
-This is a tour of Pollux on a throw-away project.
+This is a demo of Pollux on a throw-away project.
 
-The model is played by a script: what it says and which tools it asks for was written beforehand, so the
-tour needs no key and no network. Everything else is real: the agent runs the tools on real files, checks
-every call against the approval rules, and records the session.
+The model is scripted: its responses and tool calls were written in advance, so the demo needs no key and no
+network. Everything else is real: the agent runs the tools on real files, checks every call against the
+approval rules, and records the session.
 
   project    {}
-  approvals  {APPROVAL}: edits are allowed; of all commands only `sh test.sh` is
+  approvals  {APPROVAL}: edits are allowed, and the command `sh test.sh`
   prompt     {PROMPT}
 
 ",
@@ -116,7 +116,7 @@ every call against the approval rules, and records the session.
     )
 }
 
-/// What is said when the agent is done.
+/// The text after the agent is done.
 pub(crate) fn conclusion(
     workspace: &DemoWorkspace,
     diff: &str,
@@ -131,16 +131,16 @@ pub(crate) fn conclusion(
 What changed on disk:
 
 {diff}
-The whole conversation, with every call and result, is in
+The whole session, with every tool call and result, is in
 
   {file}
 
-List the sessions of this project, or go on with this one (that asks a real model, so it needs a key):
+List the sessions of this project, or resume this one (with a real model, so it needs a key):
 
   {}
   {}
 
-Your own project: cd there and run `{program} -p \"…\"`. To remove the tour, delete
+In your own project, run `{program} -p \"…\"`. To remove the demo, delete
   {}
 ",
         workspace.command("--list-sessions"),

@@ -1,20 +1,22 @@
 //! What a command line asks for, decided without touching anything.
 //!
 //! [`plan`] takes the arguments, what the standard streams are, and the environment, and returns a
-//! [`Launch`]; every rule about flags is in this file and `launch/`, and is tested with tables.
+//! [`Launch`]. The flags are derived in `args`; every rule about them is in this file and `request`, and is tested with tables.
 
 mod args;
-mod help;
+mod request;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
+use clap_complete::Shell;
+use pollux_admin::command_line::{self, Purpose};
 use pollux_admin::extensions::ExtensionsCommand;
 use pollux_config::env::Env;
 use pollux_host::request::Request;
 
-pub(crate) use help::Topic;
-pub(crate) use help::text as help_text;
-pub(crate) use help::usage_line;
+pub(crate) use args::tree;
 pub(crate) use pollux_admin::UsageError;
 
 /// What the standard streams are.
@@ -28,7 +30,12 @@ pub(crate) struct Terminal {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Launch {
     Version,
-    Help(Topic),
+    /// The help page of the command with this path; the main one for none.
+    Help(Vec<String>),
+    /// Completions for a shell.
+    Completions(Shell),
+    /// Manual pages, into a folder; only the main one, on stdout, without a folder.
+    Man(Option<PathBuf>),
     /// A subcommand.
     Admin {
         command: pollux_admin::Command,
@@ -52,11 +59,11 @@ pub(crate) fn plan(
     env: &Env,
 ) -> Result<Launch, UsageError> {
     let args: Vec<OsString> = args.collect();
-    // The commonest questions are answered before anything is built.
+    // The commonest questions are answered before the tree of commands is built.
     if let [only] = args.as_slice() {
         match only.to_str() {
             Some("--version" | "-v") => return Ok(Launch::Version),
-            Some("--help" | "-h") => return Ok(Launch::Help(Topic::Main)),
+            Some("--help" | "-h") => return Ok(Launch::Help(Vec::new())),
             _ => {}
         }
     }
@@ -65,30 +72,61 @@ pub(crate) fn plan(
         .enumerate()
         .map(|(index, arg)| arg.into_string().map_err(|raw| UsageError::not_utf8(index + 1, &raw)))
         .collect::<Result<Vec<String>, UsageError>>()?;
-    match args::parse(words)? {
-        args::Parsed::Done(launch) => Ok(launch),
-        args::Parsed::Run(request) => route(*request, facts, env),
+    match request::parse(words)? {
+        request::Parsed::Done(launch) => Ok(launch),
+        request::Parsed::Run(run) => route(*run, facts, env),
     }
 }
 
+/// The main help page as it is rendered for [`PAGE_WIDTH`] columns. Rendering takes longer than the rest of a start; a
+/// test compares the two.
+const MAIN_PAGE: &str = include_str!("launch/main_help.txt");
+
+/// How wide help pages are where there is room.
+const PAGE_WIDTH: u16 = 100;
+
+/// The help page of the command with this path.
+pub(crate) fn help_page(path: &[String]) -> Cow<'static, str> {
+    if !path.is_empty() {
+        return command_line::help_page(command_line::built(tree), path).into();
+    }
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+    if (1..PAGE_WIDTH).contains(&columns) {
+        command_line::help_page(tree(Purpose::Show), path).into()
+    } else {
+        MAIN_PAGE.into()
+    }
+}
+
+/// The path of the command that these arguments are for.
+pub(crate) fn path_of(args: &[OsString]) -> Vec<String> {
+    let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    command_line::path(&command_line::built(tree), &words)
+}
+
+/// How the command with this path is written.
+pub(crate) fn usage_line(path: &[String]) -> String {
+    command_line::usage_line(command_line::built(tree), path)
+}
+
 /// Joins what was asked with where it was asked.
-fn route(request: args::RunRequest, facts: &Terminal, env: &Env) -> Result<Launch, UsageError> {
-    let args::RunRequest { mut options, source, action } = request;
+fn route(run: request::RunRequest, facts: &Terminal, env: &Env) -> Result<Launch, UsageError> {
+    let request::RunRequest { mut options, source, action } = run;
     options.debug |= env.is_true("DEBUG") || env.is_true("DEBUG_MODE");
     let options = Box::new(options);
     match action {
-        args::Action::ListExtensions => {
+        request::Action::ListExtensions => {
             return Ok(Launch::Admin { command: ExtensionsCommand::Names.into(), options });
         }
-        args::Action::ListSessions => return Ok(Launch::ListSessions),
-        args::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
-        args::Action::Converse => {}
+        request::Action::ListSessions => return Ok(Launch::ListSessions),
+        request::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
+        request::Action::Converse => {}
     }
     match source {
-        args::PromptSource::InteractiveFlag if !facts.stdin_tty => Err(UsageError::InteractivePiped),
-        args::PromptSource::InteractiveFlag => Ok(Launch::Interactive(options)),
-        args::PromptSource::Flag => Ok(Launch::Headless(options)),
-        args::PromptSource::Words | args::PromptSource::None => {
+        request::PromptSource::InteractiveFlag if !facts.stdin_tty => Err(UsageError::InteractivePiped),
+        request::PromptSource::InteractiveFlag => Ok(Launch::Interactive(options)),
+        request::PromptSource::Flag => Ok(Launch::Headless(options)),
+        request::PromptSource::Words | request::PromptSource::None => {
             let at_terminal = facts.stdin_tty && facts.stdout_tty && !runs_unattended(env);
             Ok(if at_terminal { Launch::Interactive(options) } else { Launch::Headless(options) })
         }

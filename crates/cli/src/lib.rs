@@ -7,6 +7,7 @@
 mod demo;
 mod input;
 mod launch;
+mod reference;
 mod report;
 mod run;
 mod signals;
@@ -24,9 +25,14 @@ use pollux_domain::terminal_text::plain;
 
 pub use pollux_host::OnlyThread;
 
+/// Every command and flag, for the reference in the documents and for checks.
+pub fn command_line() -> clap::Command {
+    pollux_admin::command_line::built(launch::tree)
+}
+
 /// Runs the program. `args` come without the program's name.
 pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {
-    panic::set_hook(Box::new(apologise));
+    panic::set_hook(Box::new(report_panic));
     pollux_host::close_descriptors_on_exec();
     let env = process_env();
     pollux_host::hide_credentials(alone);
@@ -63,8 +69,8 @@ fn process_env() -> Env {
     Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into())).with_uid(uid)
 }
 
-/// A panic is our mistake: say so briefly, and what to do with it.
-fn apologise(info: &PanicHookInfo<'_>) {
+/// A panic is a bug of ours: say so briefly, and how to report it.
+fn report_panic(info: &PanicHookInfo<'_>) {
     let said = info.payload();
     let what = said
         .downcast_ref::<&str>()
@@ -74,7 +80,7 @@ fn apologise(info: &PanicHookInfo<'_>) {
     let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
     let _ = writeln!(
         io::stderr(),
-        "Sorry, Pollux {} made a mistake: {}{}\n\nhint: please report this text and what you did as an issue of the project's repository",
+        "Pollux {} crashed: {}{}\n\nhint: please report this message, and what you did before, in the project's issue tracker",
         pollux_host::VERSION,
         plain(what),
         place.unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use pollux_domain::failure::Colour;
 
-use crate::launch::{Topic, UsageError, help_text, usage_line};
+use crate::launch::{UsageError, help_page, path_of, usage_line};
 
 /// A refused command line: the reason, then the help on the command, all on stderr.
 pub(crate) fn print_usage(
@@ -15,10 +15,10 @@ pub(crate) fn print_usage(
     colour: Colour,
 ) -> io::Result<()> {
     error.failure().print(err, colour)?;
-    match usage_line(args).filter(|_| error.shows_usage_line()) {
-        Some(line) => write!(err, "\nUsage: {line}\n")?,
-        None if error.shows_help() => write!(err, "\n{}", help_text(Topic::of(args)))?,
-        None => {}
+    if error.shows_usage_line() {
+        write!(err, "\n{}\n", usage_line(&path_of(args)))?;
+    } else if error.shows_help() {
+        write!(err, "\n{}", help_page(&path_of(args)))?;
     }
     err.flush()
 }
@@ -27,30 +27,42 @@ pub(crate) fn print_usage(
 mod tests {
     use super::*;
 
+    fn printed(words: &[&str], error: &UsageError) -> String {
+        let args: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut bytes = Vec::new();
+        print_usage(error, &args, &mut bytes, Colour::None).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
     #[test]
     fn a_refused_command_line_is_followed_by_the_help() {
+        let error = UsageError::Unknown { given: "nope".into(), nearest: None };
         for (words, expected) in [
-            (&["--nope"] as &[&str], "Unknown argument: nope\n\nPollux:"),
-            (&["mcp", "add"], "Unknown argument: nope\n\nMCP:"),
+            (
+                &["--nope"] as &[&str],
+                "Unknown argument: nope\n\nA coding agent for the terminal\n\nUsage: pollux ",
+            ),
+            (&["mcp", "--nope"], "Unknown argument: nope\n\nManage MCP servers\n\nUsage: pollux mcp "),
         ] {
-            let mut bytes = Vec::new();
-            let args: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let error = UsageError::UnknownFlag("nope".into());
-            print_usage(&error, &args, &mut bytes, Colour::None).unwrap();
-            let text = String::from_utf8(bytes).unwrap();
+            let text = printed(words, &error);
             assert!(text.starts_with(expected), "{text}");
         }
     }
 
     #[test]
     fn a_missing_argument_is_followed_by_the_usage_line_alone() {
-        let args = ["extensions", "disable"].map(OsString::from);
-        let mut bytes = Vec::new();
-        let error = UsageError::MissingArgument("<name>".into());
-        print_usage(&error, &args, &mut bytes, Colour::None).unwrap();
         assert_eq!(
-            String::from_utf8(bytes).unwrap(),
-            "missing argument `<name>`\n\nUsage: pollux extensions enable|disable <name> [--scope user|workspace]\n"
+            printed(&["extensions", "disable"], &UsageError::MissingArgument("<name>".into())),
+            "missing argument `<name>`\n\nUsage: pollux extensions disable [OPTIONS] <name>\n"
+        );
+    }
+
+    #[test]
+    fn a_mistake_with_a_known_remedy_is_answered_in_short() {
+        let error = UsageError::Unknown { given: "modle".into(), nearest: Some("--model".into()) };
+        assert_eq!(
+            printed(&["--modle"], &error),
+            "Unknown argument: modle\n\nhint: did you mean `--model`?\n"
         );
     }
 }

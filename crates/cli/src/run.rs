@@ -1,4 +1,4 @@
-//! Does what was planned.
+//! Runs what was planned.
 //!
 //! Questions about the program are answered here at once. A headless run is [`prepare`]d step by step, in
 //! an order that decides which of several mistakes is reported, and then [`converse`]s.
@@ -24,14 +24,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
-use crate::launch::{Launch, help_text};
+use crate::launch::{Launch, help_page};
+use crate::reference;
 use crate::signals::supervise;
 
-/// Does it, and says how the program is to exit.
+/// Runs it, and returns how the program exits.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     let done = match launch {
         Launch::Version => say(&format!("{VERSION}\n")),
-        Launch::Help(topic) => say(&help_text(*topic)),
+        Launch::Help(path) => say(&help_page(path)),
+        Launch::Completions(shell) => say(&reference::completions(*shell)),
+        Launch::Man(None) => reference::main_page().and_then(|page| say(&page)),
+        Launch::Man(Some(folder)) => reference::write_pages(folder, env).and_then(|text| say(&text)),
         Launch::Admin { command, options } => admin(command, options, env),
         Launch::ListSessions => pollux_host::list_sessions(env).and_then(|(text, notes)| {
             note(&notes);
@@ -43,7 +47,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Interactive(options) => {
             return pollux_front::run(options, env, &Admin, &pollux_screen::Screens);
         }
-        Launch::Demo(options) => return tour(options, env),
+        Launch::Demo(options) => return run_demo(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();
             let pipe = piped.then(Pipe::of_process);
@@ -94,7 +98,7 @@ fn say(text: &str) -> Result<(), Failure> {
     print_result(&mut io::stdout(), &plain(text))
 }
 
-/// Lines beside the result. Nobody can be told when stderr is gone.
+/// Prints lines on stderr; a closed stderr cannot be reported.
 fn note(lines: &[String]) {
     let mut err = io::stderr();
     for line in lines {
@@ -102,7 +106,7 @@ fn note(lines: &[String]) {
     }
 }
 
-/// What a headless run left.
+/// The end of a headless run.
 struct Ended {
     exit: ExitKind,
     session: Option<SessionId>,
@@ -195,21 +199,22 @@ async fn supervised(
 }
 
 /// `pollux demo`
-fn tour(options: &Request, env: &Env) -> ExitKind {
+fn run_demo(options: &Request, env: &Env) -> ExitKind {
     let prose = ProseTo::with(early_style(options, env).format);
     let laid_out = tempfile::Builder::new().prefix("pollux-demo-").tempdir().and_then(|dir| {
-        // Kept: the tour ends with commands that work in it.
+        // Kept: the demo ends with commands that work in it.
         demo::prepare(&dir.keep())
     });
     let workspace = match laid_out {
         Ok(workspace) => workspace,
         Err(error) => {
-            let failure = Failure::new(ExitKind::Failure, "could not lay out the tour").because(&error);
+            let failure =
+                Failure::new(ExitKind::Failure, "could not create the demo project").because(&error);
             return Console::of_process(early_style(options, env)).fail(&failure);
         }
     };
     tell(prose, &demo::introduction(&workspace));
-    let ended = headless(&tour_options(options, &workspace), &tour_env(env, &workspace), None);
+    let ended = headless(&demo_options(options, &workspace), &demo_env(env, &workspace), None);
     if let Some(session) = &ended.session {
         let diff = workspace.diff().unwrap_or_default();
         tell(prose, &demo::conclusion(&workspace, &diff, session.as_str(), ended.session_file.as_deref()));
@@ -218,14 +223,14 @@ fn tour(options: &Request, env: &Env) -> ExitKind {
 }
 
 fn tell(prose: ProseTo, text: &str) {
-    // A tour that nobody listens to any more may go on in silence.
+    // The demo also runs when its output is closed.
     let _ = match prose {
         ProseTo::Stdout => io::stdout().write_all(text.as_bytes()),
         ProseTo::Stderr => io::stderr().write_all(text.as_bytes()),
     };
 }
 
-fn tour_options(given: &Request, workspace: &DemoWorkspace) -> Request {
+fn demo_options(given: &Request, workspace: &DemoWorkspace) -> Request {
     let mut options = Request {
         prompt: Some(demo::PROMPT.to_owned()),
         approval: Some(demo::APPROVAL),
@@ -243,7 +248,7 @@ fn tour_options(given: &Request, workspace: &DemoWorkspace) -> Request {
 }
 
 /// The user's environment without anything that steers or pays for a model.
-fn tour_env(env: &Env, workspace: &DemoWorkspace) -> Env {
+fn demo_env(env: &Env, workspace: &DemoWorkspace) -> Env {
     let foreign = |name: &str| name.starts_with("GEMINI_") || name.starts_with("GOOGLE_");
     let kept = env.iter().filter(|(name, _)| !foreign(name));
     let mut vars: Vec<(String, String)> =
@@ -264,16 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn the_tour_sees_nothing_of_the_users_account() {
+    fn the_demo_sees_nothing_of_the_users_account() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = demo::prepare(dir.path()).unwrap();
         let env =
-            tour_env(&env(&[("GEMINI_API_KEY", "real"), ("GOOGLE_X", "y"), ("PATH", "/bin")]), &workspace);
+            demo_env(&env(&[("GEMINI_API_KEY", "real"), ("GOOGLE_X", "y"), ("PATH", "/bin")]), &workspace);
         assert_eq!(env.get("PATH"), Some("/bin"));
         assert_eq!(env.get("GOOGLE_X"), None);
         assert_eq!(env.get("GEMINI_API_KEY"), Some("none-needed"));
         assert_eq!(env.cwd(), workspace.project);
-        let options = tour_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace);
+        let options = demo_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace);
         assert_eq!(options.script.replies.unwrap().file, workspace.replies);
         assert!(options.skip_trust);
     }

@@ -8,11 +8,11 @@ use pollux_domain::exit::{ExitKind, Received};
 use pollux_front::signals::Signals;
 use tokio_util::sync::CancellationToken;
 
-/// After this long, a person is told that cancelling takes a moment.
+/// After this long, a message says that cancelling takes a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Runs `work` to its end. The first signal cancels it; a second interrupt ends the process at once,
-/// because somebody who presses Ctrl+C twice does not want to wait.
+/// because pressing Ctrl+C twice means not waiting.
 pub(crate) async fn supervise<T>(
     signals: &mut Signals,
     cancel: &CancellationToken,
@@ -29,7 +29,7 @@ pub(crate) async fn supervise<T>(
         biased;
         result = &mut work => return (result, Some(first)),
         () = tokio::time::sleep(PATIENCE) => {
-            // Nobody to tell if stderr is gone.
+            // A closed stderr cannot be reported.
             let _ = writeln!(io::stderr(), "Cancelling...");
         }
         () = second_interrupt(signals) => std::process::exit(i32::from(ExitKind::Cancelled.code())),

@@ -18,6 +18,8 @@ mod auth;
 mod auth_keychain;
 #[path = "it/canary.rs"]
 mod canary;
+#[path = "it/command_line.rs"]
+mod command_line;
 #[path = "it/compression.rs"]
 mod compression;
 #[path = "it/config.rs"]
@@ -87,6 +89,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/project_env.rs"]
 mod project_env;
+#[path = "it/reference.rs"]
+mod reference;
 #[path = "it/remote_agents.rs"]
 mod remote_agents;
 #[path = "it/requests.rs"]

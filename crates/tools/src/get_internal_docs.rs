@@ -23,6 +23,7 @@ const PAGES: &[(&str, &str)] = pages![
     "approvals.md",
     "authentication.md",
     "checkpoints.md",
+    "command-line.md",
     "commands.md",
     "configuration.md",
     "context-files.md",

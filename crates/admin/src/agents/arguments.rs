@@ -1,59 +1,94 @@
-//! `pollux agents …`.
+//! Arguments of `pollux agents`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Args, Subcommand};
 use pollux_host::request::Scope;
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, scope, text};
+use crate::command_line::{RootOptions, SkipTrust, SubcommandArgs, scopes};
 use crate::usage::UsageError;
 
-/// What to do with agents.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "A sub-agent is a Markdown file in ~/.gemini/agents, or in .gemini/agents of a trusted project: front matter with \
+                  a name and a description, followed by the agent's instructions. In a prompt, @name asks for a sub-agent.
+
+Examples:
+  pollux agents list
+  pollux agents disable generalist"
+)]
+pub struct AgentsArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    command: AgentsCommand,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum AgentsCommand {
+    /// List sub-agents
+    ///
+    /// Shows each sub-agent's description, source, and whether the model can use it.
+    #[command(after_help = "Examples:
+  pollux agents list
+  pollux agents list --json")]
     List {
+        /// Output JSON
+        #[arg(long)]
         json: bool,
     },
+    /// Show a sub-agent's model, tools and prompt
+    #[command(after_help = "Examples:
+  pollux agents show codebase_investigator")]
     Show {
+        /// Sub-agent to show
+        #[arg(value_name = "name")]
         name: String,
+        /// Output JSON
+        #[arg(long)]
         json: bool,
     },
+    /// Let the model use a sub-agent again
+    #[command(after_help = "Examples:
+  pollux agents enable generalist")]
     Enable {
+        /// Sub-agent to enable
+        #[arg(value_name = "name")]
         name: String,
+        /// Settings file to change
+        #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
+    /// Keep the model from using a sub-agent
+    ///
+    /// Sets `agents.overrides.<name>.enabled` to false in the settings file.
+    #[command(after_help = "Examples:
+  pollux agents disable generalist
+  pollux agents disable generalist --scope project")]
     Disable {
+        /// Sub-agent to disable
+        #[arg(value_name = "name")]
         name: String,
+        /// Settings file to change
+        #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
-    /// Agree to an agent of the project.
+    /// Approve a project's sub-agent as it is
+    ///
+    /// Interactive sessions ask for this approval when they start.
+    #[command(after_help = "Examples:
+  pollux agents acknowledge reviewer")]
     Acknowledge {
+        /// Sub-agent to approve
+        #[arg(value_name = "name")]
         name: String,
     },
 }
 
-pub fn grammar() -> Command {
-    let name = || Arg::new("name").required(true);
-    let commands = [
-        command("list").arg(flag("json")),
-        command("show").args([name(), flag("json")]),
-        command("enable").args([name(), text("scope")]),
-        command("disable").args([name(), text("scope")]),
-        command("acknowledge").arg(name()),
-    ];
-    command("agents").alias("agent").subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
-}
+impl SubcommandArgs for AgentsArgs {
+    type Command = AgentsCommand;
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<AgentsCommand>, UsageError> {
-    let Some((name, matches)) = leaf("agents", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let word = |name| given.text(name).unwrap_or_default().to_owned();
-    let command = match name {
-        "show" => AgentsCommand::Show { name: word("name"), json: given.flag("json")? },
-        "enable" => AgentsCommand::Enable { name: word("name"), scope: scope(&given)? },
-        "disable" => AgentsCommand::Disable { name: word("name"), scope: scope(&given)? },
-        "acknowledge" => AgentsCommand::Acknowledge { name: word("name") },
-        _ => AgentsCommand::List { json: given.flag("json")? },
-    };
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    Ok(Parsed::Run(command, Box::new(options)))
+    fn resolve(self, root: &mut RootOptions) -> Result<AgentsCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        Ok(self.command)
+    }
 }

@@ -8,9 +8,7 @@ use super::Row;
 pub(super) fn text(rows: &[Row], is_on: bool) -> String {
     let mut text = String::new();
     if !is_on {
-        text.push_str(
-            "Agents are switched off (`experimental.enableAgents`): none of these can be asked.\n\n",
-        );
+        text.push_str("Sub-agents are disabled (`experimental.enableAgents`).\n\n");
     }
     for (title, remote) in [("Local agents:", false), ("Remote agents:", true)] {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.is_remote == remote).collect();
@@ -37,7 +35,7 @@ fn marks(row: &Row) -> String {
     let status = match row.status {
         "enabled" => "[Enabled]",
         "disabled" => "[Disabled]",
-        _ => "[Needs agreement]",
+        _ => "[Needs approval]",
     };
     let origin = match row.origin.as_str() {
         "built-in" => " [Built-in]".to_owned(),
@@ -79,7 +77,7 @@ fn shown(key: &str, value: &Value) -> String {
     match (key, value) {
         ("timeoutSeconds", value) => format!("{value} s"),
         ("tools", Value::Array(items)) if items.iter().any(|item| item == "*") => {
-            "all that the main agent has".to_owned()
+            "all tools of the main agent".to_owned()
         }
         ("tools" | "mcpServers", Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")

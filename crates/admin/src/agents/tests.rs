@@ -31,7 +31,7 @@ fn said(text: &str) -> String {
 fn agents_are_listed_by_kind_with_their_state() {
     let text = said(&page::text(&fixed(), true));
     assert!(
-        text.contains("Local agents:\n\npainter [Needs agreement] [project]\n  Description: paints houses\n"),
+        text.contains("Local agents:\n\npainter [Needs approval] [project]\n  Description: paints houses\n"),
         "{text}"
     );
     assert!(text.contains("Remote agents:\n\nfar [Enabled] [user]\n"), "{text}");

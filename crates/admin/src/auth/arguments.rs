@@ -1,11 +1,23 @@
-//! `pollux auth …`.
+//! Arguments of `pollux auth`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Args, Subcommand};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf};
+use crate::command_line::{RootOptions, SubcommandArgs};
 use crate::usage::UsageError;
 
-/// `pollux auth …`
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux auth login
+  pollux auth status"
+)]
+pub struct AuthArgs {
+    #[command(subcommand)]
+    leaf: AuthLeaf,
+}
+
+/// What to do with credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthCommand {
     Login {
@@ -13,7 +25,7 @@ pub enum AuthCommand {
         stdin: bool,
     },
     Logout {
-        /// Sign-ins at servers, too.
+        /// Sign-ins to MCP servers, too.
         all: bool,
     },
     Status {
@@ -24,26 +36,64 @@ pub enum AuthCommand {
     },
 }
 
-pub fn grammar() -> Command {
-    // Taken only to be refused without being shown.
-    let key = Arg::new("key").num_args(0..);
-    command("auth").subcommands([
-        command("login").args([flag("api-key-stdin"), key]),
-        command("logout").arg(flag("all")),
-        command("status").arg(flag("json")),
-        command("list").arg(flag("json")),
-    ])
+#[derive(Debug, Subcommand)]
+enum AuthLeaf {
+    /// Store an API key
+    ///
+    /// Asks for a Gemini API key and stores it in the keychain, or in an encrypted file where there is no keychain.
+    #[command(after_help = "Examples:
+  pollux auth login
+  pass show gemini | pollux auth login --api-key-stdin")]
+    Login {
+        /// Read the key from stdin
+        #[arg(long)]
+        api_key_stdin: bool,
+        // Taken only to be refused without being shown.
+        #[arg(hide = true)]
+        key: Vec<String>,
+    },
+    /// Remove the stored API key
+    ///
+    /// Exits with 1 if a key may be left in a keychain that cannot be reached.
+    #[command(after_help = "Examples:
+  pollux auth logout
+  pollux auth logout --all")]
+    Logout {
+        /// Also remove sign-ins to MCP servers and gemini-cli's login with Google
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show the credentials in use
+    ///
+    /// Shows variables, the stored key and settings in order of precedence. Exits with 41 if you are not signed in.
+    #[command(after_help = "Examples:
+  pollux auth status
+  pollux auth status --json")]
+    Status {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List stored credentials without their secrets
+    #[command(after_help = "Examples:
+  pollux auth list")]
+    List {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<AuthCommand>, UsageError> {
-    let Some((name, matches)) = leaf("auth", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let command = match name {
-        "login" if matches.contains_id("key") => return Err(UsageError::KeyAsArgument),
-        "login" => AuthCommand::Login { stdin: given.flag("api-key-stdin")? },
-        "logout" => AuthCommand::Logout { all: given.flag("all")? },
-        "list" => AuthCommand::List { json: given.flag("json")? },
-        _ => AuthCommand::Status { json: given.flag("json")? },
-    };
-    Ok(Parsed::Run(command, Box::new(root.request(&given)?)))
+impl SubcommandArgs for AuthArgs {
+    type Command = AuthCommand;
+
+    fn resolve(self, _: &mut RootOptions) -> Result<AuthCommand, UsageError> {
+        Ok(match self.leaf {
+            AuthLeaf::Login { key, .. } if !key.is_empty() => return Err(UsageError::KeyAsArgument),
+            AuthLeaf::Login { api_key_stdin, .. } => AuthCommand::Login { stdin: api_key_stdin },
+            AuthLeaf::Logout { all } => AuthCommand::Logout { all },
+            AuthLeaf::Status { json } => AuthCommand::Status { json },
+            AuthLeaf::List { json } => AuthCommand::List { json },
+        })
+    }
 }

@@ -12,10 +12,10 @@ pub(super) fn status(status: &Status, as_json: bool) -> String {
     let mut text = match (&status.kind, &status.source) {
         (Some(kind), Some(source)) => format!("Signed in: {source} ({kind})\n"),
         (Some(kind), None) => format!("Signed in: {kind}, without a key\n"),
-        (None, _) => "Signed in: nobody\n".to_owned(),
+        (None, _) => "Not signed in\n".to_owned(),
     };
     if let Some(problem) = &status.problem {
-        text.push_str(&format!("Why not:   {}\n", problem.lines().next().unwrap_or_default()));
+        text.push_str(&format!("Reason:    {}\n", problem.lines().next().unwrap_or_default()));
     }
     if let Some(endpoint) = &status.endpoint {
         text.push_str(&format!("Endpoint:  {endpoint}\n"));
@@ -24,7 +24,7 @@ pub(super) fn status(status: &Status, as_json: bool) -> String {
         text.push_str(&format!("Account:   {account} (gemini-cli's login with Google)\n"));
     }
     text.push_str(&format!("New keys:  {}\n", storage_text(status)));
-    text.push_str("\nPlaces, the first one that has a key counts:\n");
+    text.push_str("\nCredentials in order of precedence:\n");
     let width = status.places.iter().map(|place| place.name.chars().count()).max().unwrap_or(0);
     for place in &status.places {
         let mark = if place.in_effect { '>' } else { ' ' };
@@ -75,7 +75,7 @@ pub(super) fn list(rows: &[Row], as_json: bool) -> String {
         return format!("{:#}\n", Value::Array(rows));
     }
     if rows.is_empty() {
-        return "Nothing is stored.\n".to_owned();
+        return "No stored credentials.\n".to_owned();
     }
     let mut text = String::new();
     for row in rows {

@@ -34,7 +34,7 @@ fn what_is_no_key_or_has_no_terminal_stores_nothing() {
         assert_eq!(done.result.unwrap_err().exit, ExitKind::Input);
         assert!(done.out.is_empty());
     }
-    assert_eq!(home.run(AuthCommand::List { json: false }, "").out, "Nothing is stored.\n");
+    assert_eq!(home.run(AuthCommand::List { json: false }, "").out, "No stored credentials.\n");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn nobody_signed_in_is_an_answer_and_an_exit_code() {
     };
     let (result, out) = said(false);
     assert_eq!(result.unwrap_err().exit, ExitKind::Auth);
-    assert!(out.starts_with("Signed in: nobody\nWhy not:   no key\n"), "{out}");
+    assert!(out.starts_with("Not signed in\nReason:    no key\n"), "{out}");
     let (result, out) = said(true);
     assert!(result.is_err());
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -1,44 +1,72 @@
-//! `pollux config …`.
+//! Arguments of `pollux config`.
 
-use clap::{Arg, ArgMatches, Command};
-
+use clap::{Args, Subcommand};
 use pollux_host::request::Scope;
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, scope, text};
+use crate::command_line::{PossiblyHelpParser, RootOptions, SubcommandArgs, scopes};
 use crate::usage::UsageError;
 
-/// `pollux config …`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux config show --origin
+  pollux config set model.name gemini-2.5-pro"
+)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ConfigCommand {
-    Show { origin: bool, json: bool },
-    Get { key: String },
-    Set { key: String, value: String, scope: Scope },
+    /// Show every setting
+    ///
+    /// Prints one `key = value` per line.
+    #[command(after_help = "Examples:
+  pollux config show
+  pollux config show --origin")]
+    Show {
+        /// Also show the file, variable or flag that each value comes from
+        #[arg(long)]
+        origin: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of a setting
+    ///
+    /// Prints the bare value; objects and arrays as JSON.
+    #[command(after_help = "Examples:
+  pollux config get model.name")]
+    Get {
+        /// Setting, such as `model.name`
+        #[arg(value_name = "key")]
+        key: String,
+    },
+    /// Change a setting
+    ///
+    /// Writes to the settings file and keeps its comments.
+    #[command(after_help = "Examples:
+  pollux config set model.name gemini-2.5-pro
+  pollux config set model.maxSessionTurns 20 --scope project")]
+    Set {
+        /// Setting, such as `model.name`
+        #[arg(value_name = "key")]
+        key: String,
+        /// New value; JSON for objects and arrays
+        #[arg(value_name = "value", allow_hyphen_values = true, value_parser = PossiblyHelpParser)]
+        value: String,
+        /// Settings file to change
+        #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
+        scope: Scope,
+    },
 }
 
-pub fn grammar() -> Command {
-    command("config").subcommands([
-        command("show").args([flag("origin"), flag("json")]),
-        command("get").arg(Arg::new("key").required(true)),
-        command("set").args([
-            Arg::new("key").required(true),
-            Arg::new("value").required(true).allow_hyphen_values(true),
-            text("scope"),
-        ]),
-    ])
-}
+impl SubcommandArgs for ConfigArgs {
+    type Command = ConfigCommand;
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<ConfigCommand>, UsageError> {
-    let Some((name, matches)) = leaf("config", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    // A value may begin with a dash, and nobody sets one to this.
-    if name == "set" && matches!(given.text("value"), Some("--help" | "-h")) {
-        return Ok(Parsed::Help(""));
+    fn resolve(self, _: &mut RootOptions) -> Result<ConfigCommand, UsageError> {
+        Ok(self.command)
     }
-    let text = |name| given.text(name).unwrap_or_default().to_owned();
-    let command = match name {
-        "get" => ConfigCommand::Get { key: text("key") },
-        "set" => ConfigCommand::Set { key: text("key"), value: text("value"), scope: scope(&given)? },
-        _ => ConfigCommand::Show { origin: given.flag("origin")?, json: given.flag("json")? },
-    };
-    Ok(Parsed::Run(command, Box::new(root.request(&given)?)))
 }

@@ -1,16 +1,35 @@
-//! `pollux extensions …`.
+//! Arguments of `pollux extensions`.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum};
 use pollux_host::extension_set::{NewExtension, SwitchScope};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, text};
+use crate::command_line::{RootOptions, SkipTrust, SubcommandArgs};
 use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "An extension bundles MCP servers, commands, hooks, skills, sub-agents, policies and context files. For one run, \
+                  `pollux -e a,b` uses only these extensions, and `-e none` uses none.
+
+Examples:
+  pollux extensions list
+  pollux extensions install https://github.com/gemini-cli-extensions/security
+  pollux extensions new my-tools mcp-server"
+)]
+pub struct ExtensionsArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    leaf: ExtensionsLeaf,
+}
 
 /// What to do with extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtensionsCommand {
     Install(NewExtension),
-    /// Used where it lies.
+    /// Used where it is.
     Link {
         path: String,
         consent: bool,
@@ -47,93 +66,219 @@ pub enum ExtensionsCommand {
     },
 }
 
-const FORMATS: &[&str] = &["text", "json"];
-const SCOPES: &[&str] = &["user", "workspace"];
+#[derive(Debug, Subcommand)]
+enum ExtensionsLeaf {
+    /// Install an extension
+    ///
+    /// From a folder, an archive (.zip, .tar.gz), a git repository, or a GitHub repository (owner/repo), whose latest release
+    /// is used if it has one. Shows everything the extension would run and asks first.
+    #[command(after_help = "Examples:
+  pollux extensions install https://github.com/gemini-cli-extensions/security
+  pollux extensions install owner/repo --ref v1.2.0")]
+    Install(InstallArgs),
+    /// List installed extensions
+    ///
+    /// Shows where each extension is enabled, what it provides, and whether its files were changed.
+    #[command(after_help = "Examples:
+  pollux extensions list
+  pollux extensions list -o json")]
+    List {
+        /// Output format
+        #[arg(short, long, value_name = "format", value_enum, default_value_t = ListFormat::Text)]
+        output_format: ListFormat,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Update an extension, or all of them
+    ///
+    /// Asks again, showing the difference, only if there is something new to approve.
+    #[command(after_help = "Examples:
+  pollux extensions update security
+  pollux extensions update --all")]
+    Update {
+        /// Extension to update
+        #[arg(value_name = "name")]
+        name: Option<String>,
+        /// Update all extensions
+        #[arg(long)]
+        all: bool,
+    },
+    /// Remove extensions with their settings and secrets
+    #[command(after_help = "Examples:
+  pollux extensions uninstall security
+  pollux extensions uninstall --all")]
+    Uninstall {
+        /// Extensions to remove
+        #[arg(value_name = "names")]
+        names: Vec<String>,
+        /// Remove all extensions
+        #[arg(long)]
+        all: bool,
+    },
+    /// Enable an extension
+    ///
+    /// Without a scope: wherever it was disabled.
+    #[command(after_help = "Examples:
+  pollux extensions enable security
+  pollux extensions enable security --scope workspace")]
+    Enable(SwitchArgs),
+    /// Disable an extension
+    #[command(after_help = "Examples:
+  pollux extensions disable security
+  pollux extensions disable security --scope workspace")]
+    Disable(SwitchArgs),
+    /// Change an extension's settings
+    ///
+    /// Asks for the values. Secrets go to the keychain.
+    #[command(after_help = "Examples:
+  pollux extensions config security
+  pollux extensions config security API_TOKEN --scope workspace")]
+    Config {
+        /// Extension to configure
+        #[arg(value_name = "name")]
+        name: Option<String>,
+        /// Setting to change
+        #[arg(value_name = "setting")]
+        setting: Option<String>,
+        /// For you, or for this folder and those below it
+        #[arg(long, value_name = "scope", ignore_case = true, value_parser = switch_scopes())]
+        scope: Option<SwitchScope>,
+    },
+    /// Create an extension
+    ///
+    /// Without a template: just a manifest.
+    #[command(after_help = "Templates:
+  custom-commands, exclude-tools, hooks, mcp-server, policies, skills, themes-example
 
-pub fn grammar() -> Command {
-    let word = |name: &'static str| Arg::new(name).required(true);
-    let words = |name: &'static str| Arg::new(name).num_args(0..).action(ArgAction::Append);
-    let commands = [
-        command("install").args([
-            word("source"),
-            text("ref"),
-            flag("auto-update"),
-            flag("pre-release"),
-            flag("consent"),
-            flag("skip-settings"),
-        ]),
-        command("link").args([word("path"), flag("consent")]),
-        command("uninstall").args([words("names"), flag("all")]),
-        command("update").args([Arg::new("name"), flag("all")]),
-        command("enable").args([word("name"), text("scope")]),
-        command("disable").args([word("name"), text("scope")]),
-        command("list").args([text("output-format").short('o'), flag("json")]),
-        command("new").args([word("path"), Arg::new("template")]),
-        command("validate").arg(word("path")),
-        command("config").args([Arg::new("name"), Arg::new("setting"), text("scope")]),
-    ];
-    command("extensions")
-        .alias("extension")
-        .subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
+Examples:
+  pollux extensions new my-tools
+  pollux extensions new my-tools mcp-server")]
+    New {
+        /// Folder to create
+        #[arg(value_name = "path")]
+        path: String,
+        /// Template to start from
+        #[arg(value_name = "template")]
+        template: Option<String>,
+    },
+    /// Check an extension for mistakes
+    ///
+    /// Exits with 1 if there are any.
+    #[command(after_help = "Examples:
+  pollux extensions validate my-tools")]
+    Validate {
+        /// Folder of the extension
+        #[arg(value_name = "path")]
+        path: String,
+    },
+    /// Use an extension from where it is
+    ///
+    /// For extensions you are writing: changes take effect at once.
+    #[command(after_help = "Examples:
+  pollux extensions link my-tools")]
+    Link {
+        /// Folder of the extension
+        #[arg(value_name = "path")]
+        path: String,
+        /// Approve without being asked; required without a terminal
+        #[arg(long)]
+        consent: bool,
+    },
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<ExtensionsCommand>, UsageError> {
-    let Some((name, matches)) = leaf("extensions", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let command = subcommand(name, &given)?;
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    Ok(Parsed::Run(command, Box::new(options)))
+#[derive(Debug, Args)]
+struct InstallArgs {
+    /// Folder, archive or repository
+    #[arg(value_name = "source")]
+    source: String,
+    /// Branch, tag or commit
+    #[arg(long = "ref", value_name = "name")]
+    reference: Option<String>,
+    /// Mark for automatic updates by gemini-cli; Pollux updates with `update --all`
+    #[arg(long)]
+    auto_update: bool,
+    /// Include pre-releases
+    #[arg(long)]
+    pre_release: bool,
+    /// Approve without being asked; required without a terminal
+    #[arg(long)]
+    consent: bool,
+    /// Do not ask for the extension's settings
+    #[arg(long)]
+    skip_settings: bool,
 }
 
-fn subcommand(name: &str, given: &Given<'_>) -> Result<ExtensionsCommand, UsageError> {
-    let word = |name| given.text(name).unwrap_or_default().to_owned();
-    let maybe = |name| given.text(name).map(str::to_owned);
-    Ok(match name {
-        "install" => ExtensionsCommand::Install(NewExtension {
-            source: word("source"),
-            reference: maybe("ref"),
-            auto_update: given.flag("auto-update")?,
-            pre_release: given.flag("pre-release")?,
-            consent: given.flag("consent")?,
-            skip_settings: given.flag("skip-settings")?,
-        }),
-        "link" => ExtensionsCommand::Link { path: word("path"), consent: given.flag("consent")? },
-        "uninstall" => {
-            let names: Vec<String> =
-                given.0.get_many::<String>("names").into_iter().flatten().cloned().collect();
-            let all = given.flag("all")?;
-            if names.is_empty() && !all {
-                return Err(UsageError::NoExtension);
-            }
-            ExtensionsCommand::Uninstall { names, all }
-        }
-        "update" => match (maybe("name"), given.flag("all")?) {
-            (Some(_), true) | (None, false) => return Err(UsageError::NoExtension),
-            (name, _) => ExtensionsCommand::Update { name },
-        },
-        "enable" => ExtensionsCommand::Switch { name: word("name"), on: true, scope: scope(given)? },
-        "disable" => ExtensionsCommand::Switch { name: word("name"), on: false, scope: scope(given)? },
-        "new" => ExtensionsCommand::New { path: word("path"), template: maybe("template") },
-        "validate" => ExtensionsCommand::Validate { path: word("path") },
-        "config" => ExtensionsCommand::Config {
-            name: maybe("name"),
-            setting: maybe("setting"),
-            workspace: given.choice("scope", SCOPES)? == Some("workspace"),
-        },
-        _ => {
-            let json = given.choice("output-format", FORMATS)? == Some("json") || given.flag("json")?;
-            ExtensionsCommand::List { json }
+#[derive(Debug, Args)]
+struct SwitchArgs {
+    /// Name of the extension
+    #[arg(value_name = "name")]
+    name: String,
+    /// For you, or for this folder and those below it
+    #[arg(long, value_name = "scope", ignore_case = true, value_parser = switch_scopes())]
+    scope: Option<SwitchScope>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    Text,
+    Json,
+}
+
+/// Upper case counts like lower case, and messages repeat the scope as it was typed.
+fn switch_scopes() -> impl TypedValueParser<Value = SwitchScope> {
+    PossibleValuesParser::new(["user", "workspace"]).map(|typed| {
+        if typed.eq_ignore_ascii_case("user") {
+            SwitchScope::User(typed)
+        } else {
+            SwitchScope::Workspace(typed)
         }
     })
 }
 
-/// Upper case counts like lower case, and is said back as it was typed.
-fn scope(given: &Given<'_>) -> Result<SwitchScope, UsageError> {
-    let Some(typed) = given.text("scope") else { return Ok(SwitchScope::Unsaid) };
-    match typed.to_ascii_lowercase().as_str() {
-        "user" => Ok(SwitchScope::User(typed.to_owned())),
-        "workspace" => Ok(SwitchScope::Workspace(typed.to_owned())),
-        _ => Err(UsageError::NotAChoice { argument: "scope", given: typed.to_owned(), choices: SCOPES }),
+impl SubcommandArgs for ExtensionsArgs {
+    type Command = ExtensionsCommand;
+
+    fn resolve(self, root: &mut RootOptions) -> Result<ExtensionsCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        let switch = |args: SwitchArgs, on| ExtensionsCommand::Switch {
+            name: args.name,
+            on,
+            scope: args.scope.unwrap_or(SwitchScope::Unsaid),
+        };
+        Ok(match self.leaf {
+            ExtensionsLeaf::Install(args) => ExtensionsCommand::Install(NewExtension {
+                source: args.source,
+                reference: args.reference,
+                auto_update: args.auto_update,
+                pre_release: args.pre_release,
+                consent: args.consent,
+                skip_settings: args.skip_settings,
+            }),
+            ExtensionsLeaf::Link { path, consent } => ExtensionsCommand::Link { path, consent },
+            ExtensionsLeaf::Uninstall { names, all } => {
+                if names.is_empty() && !all {
+                    return Err(UsageError::NoExtension);
+                }
+                ExtensionsCommand::Uninstall { names, all }
+            }
+            ExtensionsLeaf::Update { name, all } => {
+                if name.is_some() == all {
+                    return Err(UsageError::NoExtension);
+                }
+                ExtensionsCommand::Update { name }
+            }
+            ExtensionsLeaf::Enable(args) => switch(args, true),
+            ExtensionsLeaf::Disable(args) => switch(args, false),
+            ExtensionsLeaf::New { path, template } => ExtensionsCommand::New { path, template },
+            ExtensionsLeaf::Validate { path } => ExtensionsCommand::Validate { path },
+            ExtensionsLeaf::Config { name, setting, scope } => {
+                let workspace = matches!(scope, Some(SwitchScope::Workspace(_)));
+                ExtensionsCommand::Config { name, setting, workspace }
+            }
+            ExtensionsLeaf::List { output_format, json } => {
+                ExtensionsCommand::List { json: json || output_format == ListFormat::Json }
+            }
+        })
     }
 }

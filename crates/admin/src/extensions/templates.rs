@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 pub(super) const NAMES: &[&str] =
     &["custom-commands", "exclude-tools", "hooks", "mcp-server", "policies", "skills", "themes-example"];
 
-/// The files of a template, the manifest first; `None` if there is no such template.
+/// The files of a template, the manifest first; `None` for an unknown template.
 pub(super) fn files(template: Option<&str>, name: &str) -> Option<Vec<(&'static str, String)>> {
     let manifest = |more: Value| {
         let mut all = json!({"name": name, "version": "1.0.0"});

@@ -1,70 +1,102 @@
-//! `pollux hooks …`.
+//! Arguments of `pollux hooks`.
 
-use clap::{Arg, ArgMatches, Command};
-
+use clap::{Args, Subcommand};
 use pollux_host::request::Scope;
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, scope, text};
+use crate::command_line::{RootOptions, SkipTrust, SubcommandArgs, scopes};
 use crate::usage::UsageError;
 
-/// `pollux hooks …`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux hooks list
+  pollux hooks run BeforeTool"
+)]
+pub struct HooksArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    command: HooksCommand,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum HooksCommand {
+    /// List hooks
+    ///
+    /// Shows each hook's event, command and settings file.
+    #[command(after_help = "Examples:
+  pollux hooks list
+  pollux hooks list --json")]
     List {
+        /// Output JSON
+        #[arg(long)]
         json: bool,
     },
+    /// Enable a hook
+    #[command(after_help = "Examples:
+  pollux hooks enable format")]
     Enable {
+        /// Name of the hook, or its command if it has no name
+        #[arg(value_name = "name")]
         name: String,
+        /// Settings file to change; `project` only for hooks of the project
+        #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
+    /// Disable a hook
+    #[command(after_help = "Examples:
+  pollux hooks disable format
+  pollux hooks disable ./check.sh --scope project")]
     Disable {
+        /// Name of the hook, or its command if it has no name
+        #[arg(value_name = "name")]
         name: String,
+        /// Settings file to change; `project` only for hooks of the project
+        #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
-    /// From Claude Code's settings.
-    Migrate,
-    /// One event, for a try.
+    /// Import the hooks of Claude Code
+    ///
+    /// Writes the hooks of .claude/settings.json into .gemini/settings.json.
+    #[command(after_help = "Examples:
+  pollux hooks migrate --from-claude")]
+    Migrate {
+        /// Import from Claude Code, the only source so far
+        #[arg(long)]
+        from_claude: bool,
+    },
+    /// Run the hooks of an event
+    ///
+    /// Runs them for real with sample input, and shows each hook's response and its effect.
+    #[command(
+        alias = "test",
+        after_help = "Events:
+  SessionStart SessionEnd BeforeAgent AfterAgent BeforeModel AfterModel
+  BeforeToolSelection BeforeTool AfterTool PreCompress Notification
+
+Examples:
+  pollux hooks run BeforeTool
+  echo '{\"tool_name\": \"write_file\"}' | pollux hooks run BeforeTool --input -"
+    )]
     Run {
+        /// Event whose hooks to run
+        #[arg(value_name = "event")]
         event: String,
-        /// A file, or `-` for stdin; a sample if left out.
+        /// JSON object that overrides keys of the sample input; `-` for stdin
+        #[arg(long, value_name = "file", allow_hyphen_values = true)]
         input: Option<String>,
+        /// Output JSON
+        #[arg(long)]
         json: bool,
     },
 }
 
-pub fn grammar() -> Command {
-    let name = || Arg::new("name").required(true);
-    let commands = [
-        command("list").arg(flag("json")),
-        command("enable").args([name(), text("scope")]),
-        command("disable").args([name(), text("scope")]),
-        command("migrate").arg(flag("from-claude")),
-        command("run").alias("test").args([
-            Arg::new("event").required(true),
-            text("input").allow_hyphen_values(true),
-            flag("json"),
-        ]),
-    ];
-    command("hooks").alias("hook").subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
-}
+impl SubcommandArgs for HooksArgs {
+    type Command = HooksCommand;
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<HooksCommand>, UsageError> {
-    let Some((name, matches)) = leaf("hooks", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let word = |name| given.text(name).unwrap_or_default().to_owned();
-    let command = match name {
-        "enable" => HooksCommand::Enable { name: word("name"), scope: scope(&given)? },
-        "disable" => HooksCommand::Disable { name: word("name"), scope: scope(&given)? },
-        // There is nothing else to migrate from yet, so the flag says nothing new.
-        "migrate" => HooksCommand::Migrate,
-        "run" => HooksCommand::Run {
-            event: word("event"),
-            input: given.text("input").map(str::to_owned),
-            json: given.flag("json")?,
-        },
-        _ => HooksCommand::List { json: given.flag("json")? },
-    };
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    Ok(Parsed::Run(command, Box::new(options)))
+    fn resolve(self, root: &mut RootOptions) -> Result<HooksCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        Ok(self.command)
+    }
 }

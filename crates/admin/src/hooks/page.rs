@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{HookSet, Row};
+use super::{HookRow, HookSet};
 
 pub(super) fn text(hooks: &HookSet) -> String {
     let rows = hooks.rows();
@@ -12,7 +12,7 @@ pub(super) fn text(hooks: &HookSet) -> String {
     }
     let mut text = String::new();
     if !hooks.is_enabled() {
-        text.push_str("Hooks are switched off (`hooksConfig.enabled`): none of these runs.\n\n");
+        text.push_str("Hooks are disabled (`hooksConfig.enabled`).\n\n");
     }
     let mut events: Vec<&str> = Vec::new();
     for row in &rows {
@@ -29,7 +29,7 @@ pub(super) fn text(hooks: &HookSet) -> String {
     text
 }
 
-fn entry(row: &Row) -> String {
+fn entry(row: &HookRow) -> String {
     let state = if row.enabled { "enabled" } else { "disabled" };
     let title = row.name.as_deref().unwrap_or(&row.command);
     let mut text = format!("  {title} [{state}]\n");
@@ -50,7 +50,7 @@ pub(super) fn json(hooks: &HookSet) -> Value {
     json!({"enabled": hooks.is_enabled(), "hooks": rows, "problems": hooks.problems()})
 }
 
-fn object(row: &Row) -> Value {
+fn object(row: &HookRow) -> Value {
     json!({
         "event": row.event,
         "name": row.name,

@@ -20,7 +20,7 @@ use pollux_host::{Loaded, load_settings, policy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Outcome, Row, Trial, TrialRun};
+use super::{HookRow, Outcome, Trial, TrialRun};
 
 /// The hooks for `pollux hooks`.
 pub fn hook_set(options: &Request, env: &Env) -> Result<HookSet, Failure> {
@@ -55,7 +55,7 @@ impl HookSet {
     }
 
     /// In the order in which they run.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<HookRow> {
         self.registry.hooks().iter().map(|hook| row(hook)).collect()
     }
 
@@ -157,9 +157,9 @@ impl HookSet {
             let all: Vec<&str> = Event::ALL.iter().map(|event| event.name()).collect();
             let hint = match unknown.near {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the events are {}", all.join(", ")),
+                None => format!("available events: {}", all.join(", ")),
             };
-            Failure::new(ExitKind::Input, format!("there is no event `{event}`")).hint(hint)
+            Failure::new(ExitKind::Input, format!("unknown event `{event}`")).hint(hint)
         })?;
         let mut fields = sample_input(event);
         fields.extend(input);
@@ -205,13 +205,13 @@ impl HookSet {
 }
 
 impl HookSet {
-    /// Whether a hook that was switched on is on: somebody else may still say otherwise.
+    /// Whether an enabled hook is in effect: another settings file may still disable it.
     fn check_enabled(&self, name: &str, wanted: bool) -> Result<(), Failure> {
         let after = load_settings(&self.options, &self.env)?;
         match after.settings.get("hooksConfig.disabled") {
             Some((value, origin)) if wanted && texts(Some(value)).iter().any(|known| known == name) => {
                 let text = format!("the hook \"{name}\" is still disabled by {origin}");
-                Err(Failure::new(ExitKind::Failure, text).hint("whoever owns that file can enable it"))
+                Err(Failure::new(ExitKind::Failure, text).hint("enable it in that file"))
             }
             _ => Ok(()),
         }
@@ -226,7 +226,7 @@ impl HookSet {
             .map(|title| (distance(title, name), title))
             .min_by_key(|(distance, _)| *distance)
             .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3);
-        let whose = if of_project { "the project has no hook" } else { "there is no hook" };
+        let whose = if of_project { "no hook of the project is named" } else { "no hook is named" };
         let failure = Failure::new(ExitKind::Failure, format!("{whose} \"{name}\""));
         match near {
             Some((_, title)) => failure.hint(format!("did you mean \"{title}\"?")),
@@ -238,10 +238,10 @@ impl HookSet {
         let of_event: Vec<&Arc<Hook>> =
             self.registry.hooks().iter().filter(|hook| hook.event == event).collect();
         if !self.registry.is_enabled() {
-            return "hooks are switched off (`hooksConfig.enabled`)".to_owned();
+            return "hooks are disabled (`hooksConfig.enabled`)".to_owned();
         }
         if of_event.is_empty() {
-            return "no hook is configured for it".to_owned();
+            return "no hook is configured for this event".to_owned();
         }
         let named: Vec<String> = of_event
             .iter()
@@ -251,7 +251,7 @@ impl HookSet {
                 (true, None) => hook.title().to_owned(),
             })
             .collect();
-        format!("no hook concerns `{subject}`: {}", named.join(", "))
+        format!("no hook matches `{subject}`: {}", named.join(", "))
     }
 }
 
@@ -264,8 +264,8 @@ fn subject(event: Event) -> &'static str {
     }
 }
 
-fn row(hook: &Hook) -> Row {
-    Row {
+fn row(hook: &Hook) -> HookRow {
+    HookRow {
         event: hook.event.name(),
         name: hook.name.clone(),
         command: hook.command.clone(),

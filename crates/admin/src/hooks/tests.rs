@@ -41,7 +41,7 @@ outcome: blocked: no
   message: one
     two
   new arguments: {\"a\":1}
-  `clearContext` means nothing at BeforeTool
+  `clearContext` has no effect for BeforeTool
 ";
     assert_eq!(trial("BeforeTool", outcome.clone()).text(), expected);
     let json = trial("BeforeTool", outcome).json();
@@ -52,10 +52,10 @@ outcome: blocked: no
 #[test]
 fn every_verdict_has_its_words() {
     for (verdict, reason, expected) in [
-        ("proceed", None, "outcome: goes on\n"),
+        ("proceed", None, "outcome: continues\n"),
         ("stop", None, "outcome: the turn stops: No reason provided\n"),
-        ("ask", Some("sure?"), "outcome: somebody is asked: sure?\n"),
-        ("ask", None, "outcome: somebody is asked\n"),
+        ("ask", Some("sure?"), "outcome: approval required: sure?\n"),
+        ("ask", None, "outcome: approval required\n"),
     ] {
         let outcome = Outcome { verdict, reason: reason.map(str::to_owned), ..Outcome::default() };
         assert!(trial("BeforeTool", outcome).text().ends_with(expected), "{verdict}");

@@ -55,8 +55,8 @@ impl Trial {
         let hooks = self.runs.iter().filter(|run| !run.again).count();
         let how = match (hooks, self.sequential) {
             (1, _) => "1 hook".to_owned(),
-            (many, true) => format!("{many} hooks, one after the other"),
-            (many, false) => format!("{many} hooks, side by side"),
+            (many, true) => format!("{many} hooks, in sequence"),
+            (many, false) => format!("{many} hooks, in parallel"),
         };
         let runs: String = self.runs.iter().map(TrialRun::text).collect();
         format!("{}: {how}\n{runs}{}", self.event, self.outcome.text(self.event))
@@ -116,10 +116,10 @@ impl Outcome {
             "stop" => format!("the turn stops: {reason}"),
             "block" => format!("blocked: {reason}"),
             "ask" => match &self.reason {
-                Some(reason) => format!("somebody is asked: {reason}"),
-                None => "somebody is asked".to_owned(),
+                Some(reason) => format!("approval required: {reason}"),
+                None => "approval required".to_owned(),
             },
-            _ => "goes on".to_owned(),
+            _ => "continues".to_owned(),
         }];
         lines.extend(self.system_message.as_ref().map(|text| format!("message: {text}")));
         for (key, value) in self.specific.iter().filter(|(key, _)| *key != "hookEventName") {
@@ -129,7 +129,7 @@ impl Outcome {
             };
             lines.push(match effect(event, key) {
                 Some(effect) => format!("{effect}: {shown}"),
-                None => format!("`{key}` means nothing at {event}"),
+                None => format!("`{key}` has no effect for {event}"),
             });
         }
         let lines: Vec<String> = lines.iter().map(|line| line.replace('\n', "\n    ")).collect();
@@ -151,12 +151,12 @@ impl Outcome {
 fn effect(event: &str, key: &str) -> Option<&'static str> {
     match (event, key) {
         ("SessionStart" | "BeforeAgent" | "AfterTool", "additionalContext") => Some("context for the model"),
-        ("AfterAgent", "clearContext") => Some("the history is forgotten"),
+        ("AfterAgent", "clearContext") => Some("clears the history"),
         ("BeforeModel", "llm_request") => Some("changes the request"),
-        ("BeforeModel" | "AfterModel", "llm_response") => Some("takes the place of the reply"),
-        ("BeforeToolSelection", "toolConfig") => Some("tools to choose from"),
+        ("BeforeModel" | "AfterModel", "llm_response") => Some("replaces the response"),
+        ("BeforeToolSelection", "toolConfig") => Some("available tools"),
         ("BeforeTool", "tool_input") => Some("new arguments"),
-        ("AfterTool", "tailToolCallRequest") => Some("another call follows"),
+        ("AfterTool", "tailToolCallRequest") => Some("requests another call"),
         _ => None,
     }
 }

@@ -1,9 +1,26 @@
-//! `pollux mcp …`.
+//! Arguments of `pollux mcp`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, Args, Command, Subcommand, ValueEnum};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, text};
+use crate::command_line::{
+    Expected, Purpose, RootOptions, SkipTrust, SubcommandArgs, built, count, positions,
+};
 use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux mcp list
+  pollux mcp add -t http docs https://example.com/mcp
+  pollux mcp test docs"
+)]
+pub struct McpArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    leaf: McpLeaf,
+}
 
 /// What to do with MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +55,7 @@ pub struct NewServer {
     pub name: String,
     pub scope: ServerScope,
     pub transport: ServerTransport,
-    /// A command or an address.
+    /// A command or a URL.
     pub target: String,
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -51,11 +68,11 @@ pub struct NewServer {
 }
 
 /// Whose settings; the project's unless said otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ServerScope {
+    User,
     #[default]
     Project,
-    User,
 }
 
 impl ServerScope {
@@ -69,7 +86,7 @@ impl ServerScope {
 }
 
 /// How a new server is reached.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ServerTransport {
     #[default]
     Stdio,
@@ -88,153 +105,275 @@ impl ServerTransport {
     }
 }
 
-const SCOPES: &[&str] = &["user", "project"];
-const TRANSPORTS: &[&str] = &["stdio", "sse", "http"];
-
-pub fn grammar() -> Command {
-    let name = || Arg::new("name").required(true);
-    // What is a flag of ours and what is the server's is decided word by word.
-    let words = Arg::new("words").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
-    let commands = [
-        command("remove").args([name(), text("scope").short('s')]),
-        command("list"),
-        command("enable").args([name(), flag("session")]),
-        command("disable").args([name(), flag("session")]),
-        command("test").arg(name()),
-        command("tools").arg(Arg::new("name")),
-        command("auth").arg(name()),
-    ];
-    command("mcp")
-        .subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
-        .subcommand(command("add").arg(words))
+#[derive(Debug, Subcommand)]
+enum McpLeaf {
+    /// Add a server to the settings
+    ///
+    /// Unknown options after the command, and everything after `--`, are passed to the server.
+    #[command(after_help = "Examples:
+  pollux mcp add -t http docs https://example.com/mcp
+  pollux mcp add -s user files npx -y @modelcontextprotocol/server-filesystem .
+  pollux mcp add -e 'GITHUB_TOKEN=$GITHUB_TOKEN' github github-mcp-server stdio")]
+    Add(Box<AddArgs>),
+    /// Remove a server from the settings
+    #[command(after_help = "Examples:
+  pollux mcp remove docs
+  pollux mcp remove github --scope user")]
+    Remove {
+        /// Server to remove
+        #[arg(value_name = "name")]
+        name: String,
+        /// Settings file to change
+        #[arg(short, long, value_name = "scope", value_enum, default_value_t)]
+        scope: ServerScope,
+    },
+    /// List servers and whether they connect
+    ///
+    /// Waits a few seconds at most.
+    #[command(after_help = "Examples:
+  pollux mcp list")]
+    List,
+    /// Enable a server
+    ///
+    /// For you, wherever the server is defined.
+    #[command(after_help = "Examples:
+  pollux mcp enable docs")]
+    Enable(SwitchArgs),
+    /// Disable a server
+    ///
+    /// For you, wherever the server is defined.
+    #[command(after_help = "Examples:
+  pollux mcp disable docs")]
+    Disable(SwitchArgs),
+    /// Connect to a server and show its tools
+    ///
+    /// If it does not connect, shows why, with the last lines of its stderr.
+    #[command(after_help = "Examples:
+  pollux mcp test docs")]
+    Test {
+        /// Server to connect to
+        #[arg(value_name = "name")]
+        name: String,
+    },
+    /// List the tools of servers
+    ///
+    /// Under the names that policies and the model use.
+    #[command(after_help = "Examples:
+  pollux mcp tools
+  pollux mcp tools docs")]
+    Tools {
+        /// Server; all servers by default
+        #[arg(value_name = "name")]
+        name: Option<String>,
+    },
+    /// Sign in to a server with OAuth
+    ///
+    /// In the browser, or by pasting an address.
+    #[command(after_help = "Examples:
+  pollux mcp auth docs")]
+    Auth {
+        /// Server to sign in to
+        #[arg(value_name = "name")]
+        name: String,
+    },
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<McpCommand>, UsageError> {
-    // After the first word of `add` everything is among its words, the flag for help too.
-    let Some((name, matches)) = leaf("mcp", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let mut options = root.request(&given)?;
-    let command = if name == "add" {
-        let words = matches.get_many::<String>("words").into_iter().flatten().cloned().collect();
-        match added(words)? {
-            Some(server) => McpCommand::Add(Box::new(server)),
-            None => return Ok(Parsed::Help("")),
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// Name of the server
+    #[arg(value_name = "name")]
+    name: String,
+    /// Command that starts the server, or its URL
+    #[arg(value_name = "commandOrUrl")]
+    target: String,
+    /// Arguments of the command
+    #[arg(value_name = "args")]
+    args: Vec<String>,
+    /// Settings file to change
+    #[arg(short, long, value_name = "scope", value_enum, default_value_t)]
+    scope: ServerScope,
+    /// How the server is reached
+    #[arg(short, long, visible_alias = "type", value_name = "transport", value_enum, default_value_t)]
+    transport: ServerTransport,
+    /// Environment variable for the server; `$NAME` in the value is expanded at every start
+    #[arg(short, long, value_name = "KEY=value", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// HTTP header for the server
+    #[arg(short = 'H', long, value_name = "Name: value", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Timeout for connecting and for each request, in milliseconds
+    #[arg(long, value_name = "ms", value_parser = count::<u64>)]
+    timeout: Option<u64>,
+    /// Run its tools without asking (user settings only)
+    #[arg(long)]
+    trust: bool,
+    /// Description of the server
+    #[arg(long, value_name = "text")]
+    description: Option<String>,
+    /// Use only these tools
+    #[arg(long, value_name = "list")]
+    include_tools: Vec<String>,
+    /// Use all tools but these
+    #[arg(long, value_name = "list")]
+    exclude_tools: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct SwitchArgs {
+    /// Name of the server
+    #[arg(value_name = "name")]
+    name: String,
+    /// Only for this session; for `/mcp` in a session
+    #[arg(long)]
+    session: bool,
+}
+
+impl SubcommandArgs for McpArgs {
+    type Command = McpCommand;
+
+    fn resolve(self, root: &mut RootOptions) -> Result<McpCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        let switch = |SwitchArgs { name, session }, on| McpCommand::Switch { name, on, session };
+        Ok(match self.leaf {
+            McpLeaf::Add(args) => McpCommand::Add(Box::new((*args).into())),
+            McpLeaf::Remove { name, scope } => McpCommand::Remove { name, scope },
+            McpLeaf::List => McpCommand::List,
+            McpLeaf::Enable(args) => switch(args, true),
+            McpLeaf::Disable(args) => switch(args, false),
+            McpLeaf::Test { name } => McpCommand::Test { name },
+            McpLeaf::Tools { name } => McpCommand::Tools { name },
+            McpLeaf::Auth { name } => McpCommand::Auth { name },
+        })
+    }
+}
+
+impl From<AddArgs> for NewServer {
+    fn from(args: AddArgs) -> Self {
+        let filled = |list: &[String]| {
+            let items = list.iter().flat_map(|value| value.split(',')).map(str::trim);
+            items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        };
+        Self {
+            include_tools: filled(&args.include_tools),
+            exclude_tools: filled(&args.exclude_tools),
+            name: args.name,
+            scope: args.scope,
+            transport: args.transport,
+            target: args.target,
+            args: args.args,
+            env: args.env,
+            headers: args.header,
+            timeout: args.timeout,
+            trust: args.trust,
+            description: args.description,
         }
-    } else {
-        options.skip_trust |= given.flag("skip-trust")?;
-        let session = matches!(name, "enable" | "disable") && given.flag("session")?;
-        let word = |name| given.text(name).unwrap_or_default().to_owned();
-        let switch = |on| McpCommand::Switch { name: word("name"), on, session };
-        match name {
-            "remove" => {
-                let scope = scope(given.choice("scope", SCOPES)?);
-                McpCommand::Remove { name: word("name"), scope }
-            }
-            "enable" => switch(true),
-            "disable" => switch(false),
-            "test" => McpCommand::Test { name: word("name") },
-            "tools" => McpCommand::Tools { name: given.text("name").map(str::to_owned) },
-            "auth" => McpCommand::Auth { name: word("name") },
-            _ => McpCommand::List,
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), Expected> {
+    pair(text, '=').ok_or_else(|| Expected::without_value("`KEY=value`"))
+}
+
+fn header(text: &str) -> Result<(String, String), Expected> {
+    pair(text, ':').ok_or_else(|| Expected::without_value("`Name: value`"))
+}
+
+/// What follows the first sign is the value, whatever it holds.
+fn pair(text: &str, sign: char) -> Option<(String, String)> {
+    let (name, value) = text.split_once(sign)?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| (name.to_owned(), value.trim().to_owned()))
+}
+
+/// Rearranges `mcp add`, as gemini-cli reads it: its options may stand anywhere, options that it does not know belong to the
+/// server, and so does everything after `--`. clap gets the options first, then `--`, then the rest.
+pub fn server_words_last(tree: fn(Purpose) -> Command, mut words: Vec<String>) -> Vec<String> {
+    let has = |name: &str| words.iter().any(|word| word == name);
+    if !has("mcp") || !has("add") {
+        return words;
+    }
+    let found = positions(&built(tree), &words);
+    let names: Vec<&str> =
+        found.iter().filter_map(|index| words.get(*index)).map(String::as_str).take(2).collect();
+    match (names.as_slice(), found.get(1)) {
+        (["mcp", "add"], Some(add)) => {
+            let typed = words.split_off(add + 1);
+            words.extend(rearranged(typed));
+            words
         }
-    };
-    Ok(Parsed::Run(command, Box::new(options)))
+        _ => words,
+    }
 }
 
-fn scope(given: Option<&str>) -> ServerScope {
-    if given == Some("user") { ServerScope::User } else { ServerScope::Project }
-}
-
-/// Reads what follows `mcp add`. Options that we do not know, and everything after `--`, belong to the server,
-/// as upstream has it. `None` when help is wanted.
-fn added(words: Vec<String>) -> Result<Option<NewServer>, UsageError> {
-    let mut server = NewServer::default();
-    let mut loose = Vec::new();
+fn rearranged(words: Vec<String>) -> Vec<String> {
+    let command = AddArgs::augment_args(Command::new("add"));
+    let (mut options, mut loose) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         if word == "--" {
             loose.extend(words.by_ref());
             break;
         }
-        // Before the command is named there is nobody else to whom an option could belong.
-        if matches!(word.as_str(), "--help" | "-h") && loose.len() < 2 {
-            return Ok(None);
-        }
-        let (name, inline) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
-            Some(_) | None => (word.clone(), None),
+        let (name, has_value) = match word.split_once('=') {
+            Some((name, _)) if name.starts_with("--") => (name, true),
+            _ => (word.as_str(), false),
         };
-        let mut value =
-            || inline.clone().or_else(|| words.next()).ok_or_else(|| UsageError::MissingValue(name.clone()));
-        match name.as_str() {
-            "--scope" | "-s" => server.scope = scope(Some(choice("scope", &value()?, SCOPES)?)),
-            "--transport" | "--type" | "-t" => {
-                server.transport = match choice("transport", &value()?, TRANSPORTS)? {
-                    "sse" => ServerTransport::Sse,
-                    "http" => ServerTransport::Http,
-                    _ => ServerTransport::Stdio,
-                };
-            }
-            "--env" | "-e" => server.env.push(pair(&name, &value()?, '=')?),
-            "--header" | "-H" => server.headers.push(pair(&name, &value()?, ':')?),
-            "--timeout" => server.timeout = Some(count(&value()?)?),
-            "--trust" => server.trust = inline.as_deref() != Some("false"),
-            "--description" => server.description = Some(value()?),
-            "--include-tools" => server.include_tools.extend(items(&value()?)),
-            "--exclude-tools" => server.exclude_tools.extend(items(&value()?)),
-            _ if word.starts_with('-') && word.len() > 1 && loose.len() < 2 => {
-                return Err(UsageError::UnknownFlag(name.trim_start_matches('-').to_owned()));
-            }
-            _ => loose.push(word),
+        let known = command.get_arguments().find(|arg| is_named(arg, name));
+        // Before the command is named there is nobody else to whom an option could belong.
+        let is_ours = known.is_some() || (word.starts_with('-') && word.len() > 1 && loose.len() < 2);
+        if !is_ours {
+            loose.push(word);
+            continue;
         }
+        let takes_next = !has_value && known.is_some_and(|arg| arg.get_action().takes_values());
+        options.push(word);
+        options.extend(takes_next.then(|| words.next()).flatten());
     }
-    let mut loose = loose.into_iter();
-    let missing = |what: &str| UsageError::MissingValue(what.to_owned());
-    server.name = loose.next().ok_or_else(|| missing("<name>"))?;
-    server.target = loose.next().ok_or_else(|| missing("<commandOrUrl>"))?;
-    server.args = loose.collect();
-    Ok(Some(server))
-}
-
-fn choice(
-    argument: &'static str,
-    given: &str,
-    choices: &'static [&'static str],
-) -> Result<&'static str, UsageError> {
-    let found = choices.iter().find(|choice| **choice == given);
-    found.copied().ok_or_else(|| UsageError::NotAChoice { argument, given: given.to_owned(), choices })
-}
-
-/// `NAME=value` or `Name: value`; what follows the first sign is the value, whatever it holds.
-fn pair(flag: &str, given: &str, sign: char) -> Result<(String, String), UsageError> {
-    match given.split_once(sign) {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        Some(_) | None => {
-            let form = if sign == '=' { "KEY=value" } else { "Name: value" };
-            Err(UsageError::Malformed(format!("`{flag}` takes `{form}`")))
-        }
+    if !loose.is_empty() {
+        options.push("--".to_owned());
+        options.extend(loose);
     }
+    options
 }
 
-fn count(given: &str) -> Result<u64, UsageError> {
-    let wrong = || UsageError::NotACount { flag: "--timeout", given: given.to_owned() };
-    given.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)
-}
-
-fn items(given: &str) -> impl Iterator<Item = String> {
-    let items: Vec<String> =
-        given.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect();
-    items.into_iter()
+fn is_named(arg: &Arg, option: &str) -> bool {
+    match option.strip_prefix("--") {
+        Some(long) => arg.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long)),
+        None => option
+            .strip_prefix('-')
+            .is_some_and(|short| arg.get_short().is_some_and(|own| short.chars().eq([own]))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use clap::FromArgMatches;
 
+    use super::*;
+    use crate::command_line::{self, Reading};
+
+    fn tree(purpose: Purpose) -> Command {
+        let mcp = purpose.fit(McpArgs::augment_args(Command::new("mcp")));
+        Command::new("pollux").no_binary_name(true).subcommand(mcp)
+    }
+
+    /// `None` when help is wanted.
     fn read(line: &str) -> Result<Option<NewServer>, String> {
-        added(line.split(' ').map(|word| word.replace('_', " ")).collect()).map_err(|error| error.to_string())
+        let typed = line.split(' ').map(|word| word.replace('_', " "));
+        let words = ["mcp", "add"].map(str::to_owned).into_iter().chain(typed).collect();
+        match command_line::read(tree, &server_words_last(tree, words)).map_err(|error| error.to_string())? {
+            Reading::Help(path) => {
+                assert_eq!(path, ["mcp", "add"]);
+                Ok(None)
+            }
+            Reading::Matches(matches) => {
+                let (_, matches) = matches.subcommand().unwrap();
+                match McpArgs::from_arg_matches(matches).unwrap().resolve(&mut RootOptions::default()) {
+                    Ok(McpCommand::Add(server)) => Ok(Some(*server)),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
     }
 
     fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -266,9 +405,9 @@ mod tests {
         for (line, expected) in [
             ("n", "missing argument `<commandOrUrl>`"),
             ("--nonsense n srv", "Unknown argument: nonsense"),
-            ("n srv -e NOVALUE", "`-e` takes `KEY=value`"),
+            ("n srv -e NOVALUE", "`--env` takes `KEY=value`"),
             ("n srv --timeout soon", "`--timeout` takes a number above 0, not `soon`"),
-            ("n srv -e", "the option `-e` needs a value"),
+            ("n srv -e", "missing value for `--env`"),
         ] {
             assert_eq!(read(line).unwrap_err(), expected, "{line}");
         }

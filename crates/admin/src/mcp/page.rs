@@ -3,7 +3,7 @@
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 
-use super::{Row, Standing};
+use super::{ServerRow, Standing};
 
 /// Characters of a description that fit a line.
 const DESCRIPTION: usize = 100;
@@ -22,11 +22,11 @@ impl Standing {
 }
 
 /// `mcp list`
-pub(super) fn list(rows: &[Row]) -> String {
+pub(super) fn list(rows: &[ServerRow]) -> String {
     if rows.is_empty() {
         return "No MCP servers configured.\n".to_owned();
     }
-    let line = |row: &Row| {
+    let line = |row: &ServerRow| {
         let (sign, word) = row.standing.shown();
         format!("{sign} {}: {} - {word}\n", row.name, row.reached)
     };
@@ -39,14 +39,14 @@ pub(super) fn none_here() -> String {
 }
 
 /// `mcp test` of a server that works.
-pub(super) fn test(row: &Row) -> String {
+pub(super) fn test(row: &ServerRow) -> String {
     let version = row.version.as_ref().map(|version| format!(", {version}")).unwrap_or_default();
     let mut text = format!("✓ {}: {} - Connected{version}\n", row.name, row.reached);
     text.push_str(&format!("  Tools: {}\n", counted(row.tools.iter().map(|(name, _)| name.as_str()))));
     text.push_str(&format!("  Prompts: {}\n", counted(row.prompts.iter().map(String::as_str))));
     text.push_str(&format!("  Resources: {}\n", row.resources));
     if !row.log.is_empty() {
-        text.push_str("  Its last lines:\n");
+        text.push_str("  Last lines of its output:\n");
         row.log.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
     text
@@ -61,19 +61,19 @@ fn counted<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// `mcp test` of a server that does not.
-pub(super) fn failure(row: &Row) -> Failure {
+pub(super) fn failure(row: &ServerRow) -> Failure {
     let (_, word) = row.standing.shown();
     let mut failure =
         Failure::new(ExitKind::Failure, format!("MCP server '{}' is {}", row.name, word.to_lowercase()));
     failure.causes.extend(row.reason.clone());
     if !row.log.is_empty() {
-        failure.causes.push(format!("its last lines:\n    {}", row.log.join("\n    ")));
+        failure.causes.push(format!("last lines of its output:\n    {}", row.log.join("\n    ")));
     }
-    failure.hint(format!("it is reached by: {}", row.reached))
+    failure.hint(format!("configured as: {}", row.reached))
 }
 
 /// `mcp tools`
-pub(super) fn tools(rows: &[Row]) -> String {
+pub(super) fn tools(rows: &[ServerRow]) -> String {
     if rows.is_empty() {
         return "No MCP servers configured.\n".to_owned();
     }
@@ -103,8 +103,8 @@ pub(super) fn tools(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(name: &str, standing: Standing) -> Row {
-        Row {
+    fn row(name: &str, standing: Standing) -> ServerRow {
+        ServerRow {
             name: name.to_owned(),
             reached: "npx -y srv (stdio)".to_owned(),
             standing,
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_list_has_upstreams_lines() {
         use Standing::{Blocked, Connected, Connecting, Disabled, Disconnected};
-        let rows: Vec<Row> =
+        let rows: Vec<ServerRow> =
             [("a", Connected), ("b", Connecting), ("c", Blocked), ("d", Disabled), ("e", Disconnected)]
                 .map(|(name, standing)| row(name, standing))
                 .into();

@@ -25,7 +25,7 @@ use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{NewServer, Row, Said, ServerScope, ServerTransport, Standing};
+use super::{NewServer, ServerOutcome, ServerRow, ServerScope, ServerTransport, Standing};
 
 /// How long a server may take that says nothing of its own; upstream's value.
 const LOOK: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ impl ServerSet {
         &self.loaded.notes
     }
 
-    pub fn add(&mut self, server: &NewServer) -> Result<Said, Failure> {
+    pub fn add(&mut self, server: &NewServer) -> Result<ServerOutcome, Failure> {
         let file = self.file(server.scope)?;
         let entry = entry(server);
         ServerConfig::parse(&server.name, &entry)
@@ -75,10 +75,7 @@ impl ServerSet {
             }
         };
         if server.trust && server.scope == ServerScope::Project {
-            notes.push(
-                "`trust` in a project's settings does not count; `-s user` writes it where it does."
-                    .to_owned(),
-            );
+            notes.push("`trust` has no effect in project settings; use `-s user`.".to_owned());
         }
         if server.scope == ServerScope::Project && !self.loaded.trust.uses_project() {
             notes.push(
@@ -86,10 +83,10 @@ impl ServerSet {
                     .to_owned(),
             );
         }
-        Ok(Said { out, notes })
+        Ok(ServerOutcome { out, notes })
     }
 
-    pub fn remove(&mut self, name: &str, scope: ServerScope) -> Result<Said, Failure> {
+    pub fn remove(&mut self, name: &str, scope: ServerScope) -> Result<ServerOutcome, Failure> {
         let file = self.file(scope)?;
         let known = read_object(&file).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
         let known = known.and_then(|object| object.get("mcpServers")?.as_object().cloned());
@@ -102,7 +99,7 @@ impl ServerSet {
         Ok(said(format!("Server \"{name}\" removed from {word} settings.\n")))
     }
 
-    pub fn switch(&mut self, name: &str, on: bool, session: bool) -> Result<Said, Failure> {
+    pub fn switch(&mut self, name: &str, on: bool, session: bool) -> Result<ServerOutcome, Failure> {
         let known =
             mcp::named(&self.loaded).into_iter().find(|server| server.name.eq_ignore_ascii_case(name.trim()));
         let Some(known) = known else {
@@ -120,9 +117,8 @@ impl ServerSet {
             } else {
                 format!("✓ MCP server '{name}' disabled for this session.\n")
             };
-            let note =
-                "A command is a session of its own, so this changes nothing; without --session it lasts.";
-            return Ok(Said { out: text, notes: vec![note.to_owned()] });
+            let note = "`--session` has no effect outside a session; without it the change is permanent.";
+            return Ok(ServerOutcome { out: text, notes: vec![note.to_owned()] });
         }
         let file = mcp::switches_file(&self.loaded);
         let key = name.trim().to_lowercase();
@@ -135,8 +131,8 @@ impl ServerSet {
         Ok(said(format!("✓ MCP server '{name}' {}.\n", if on { "enabled" } else { "disabled" })))
     }
 
-    /// Connects to one server or to all of them, and says how they stand. Lines beside it come with it.
-    pub fn look(&self, name: Option<&str>) -> Result<(Vec<Row>, Vec<String>), Failure> {
+    /// Connects to one server or to all of them; returns their states and the notes to print.
+    pub fn look(&self, name: Option<&str>) -> Result<(Vec<ServerRow>, Vec<String>), Failure> {
         let mut all = mcp::named(&self.loaded);
         if let Some(name) = name {
             all.retain(|server| server.name.eq_ignore_ascii_case(name.trim()));
@@ -163,10 +159,7 @@ impl ServerSet {
             Err(unused) => return Err(Failure::new(ExitKind::Failure, why(&unused))),
         };
         let Some(target) = oauth_server(&config) else {
-            let text = format!(
-                "MCP server '{}' is a program on this machine: there is nothing to sign in to",
-                config.name
-            );
+            let text = format!("MCP server '{}' runs on this machine and needs no sign-in", config.name);
             return Err(Failure::new(ExitKind::Failure, text));
         };
         let sign_in = mcp::sign_in(&self.loaded);
@@ -180,7 +173,7 @@ impl ServerSet {
         runtime()?.block_on(async {
             if target.config.grant.is_unattended() {
                 sign_in.oauth.valid_token(&target).await.map_err(|error| failed(&error, None))?;
-                return Ok(format!("MCP server '{}' gave a token; nobody has to sign in\n", config.name));
+                return Ok(format!("MCP server '{}' issued a token; no sign-in is needed\n", config.name));
             }
             let mut login = sign_in
                 .oauth
@@ -215,7 +208,7 @@ async fn granted(
             continue;
         }
         match login.pasted(text) {
-            // Somebody who types can try again.
+            // A typed address can be typed again.
             Err(error @ LoginError::NotTheAnswer) if prompter.at_terminal => {
                 let hint = error.hint().unwrap_or_default();
                 let _ = writeln!(prompter.screen, "{error}; {hint}:");
@@ -283,7 +276,7 @@ impl ServerSet {
         })
     }
 
-    /// Says where one has to go, and opens the browser if that is wanted. False: nobody is there any more.
+    /// Prints the address and opens the browser on request. False: the user is gone.
     async fn consent(
         &self,
         name: &str,
@@ -296,12 +289,12 @@ impl ServerSet {
         if !login.scopes().is_empty() {
             // The server chose the words.
             let rights = login.scopes().join(", ");
-            let _ = writeln!(screen, "It asks for these rights: {}", plain(&rights));
+            let _ = writeln!(screen, "Requested scopes: {}", plain(&rights));
         }
         if !prompter.at_terminal {
             let _ = writeln!(
                 screen,
-                "Open it in a browser. Without one on this machine, paste the address that it ends at."
+                "Open it in a browser. If the browser runs on another machine, paste the address it ends at."
             );
             return true;
         }
@@ -319,7 +312,7 @@ impl ServerSet {
         true
     }
 
-    /// A browser that does not open is no reason to stop: the address stands on the screen.
+    /// A browser that does not open is not a failure: the address is on the screen.
     async fn open(&self, url: &str) {
         let folder = self.loaded.home.tmp_dir();
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -354,8 +347,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| cannot_start(&error))
 }
 
-fn said(out: String) -> Said {
-    Said { out, notes: Vec::new() }
+fn said(out: String) -> ServerOutcome {
+    ServerOutcome { out, notes: Vec::new() }
 }
 
 fn untrusted(name: &str) -> Failure {
@@ -364,8 +357,7 @@ fn untrusted(name: &str) -> Failure {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::new(ExitKind::Failure, format!("Server '{name}' not found"))
-        .hint("`pollux mcp list` shows the servers that settings name")
+    Failure::new(ExitKind::Failure, format!("Server '{name}' not found")).hint("run `pollux mcp list`")
 }
 
 fn refused(error: &EditError) -> Failure {
@@ -419,12 +411,12 @@ fn entry(server: &NewServer) -> Value {
 fn why(unused: &Unused) -> String {
     match unused {
         Unused::Blocked(why) | Unused::Disabled(why) | Unused::Invalid(why) => why.clone(),
-        Unused::Overlay => "its entry names no command and no address".to_owned(),
+        Unused::Overlay => "its entry names neither a command nor a URL".to_owned(),
     }
 }
 
-fn row(server: &Named, reports: &[Report]) -> Row {
-    let mut row = Row {
+fn row(server: &Named, reports: &[Report]) -> ServerRow {
+    let mut row = ServerRow {
         name: match &server.from {
             Some(extension) => format!("{} (from {extension})", server.name),
             None => server.name.clone(),

@@ -1,11 +1,38 @@
-//! `pollux memory …`.
+//! Arguments of `pollux memory`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, text};
+use crate::command_line::{Expected, FilledParser, RootOptions, SkipTrust, SubcommandArgs, count};
 use crate::usage::UsageError;
 
-/// `pollux memory …`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each workspace has its own memory; `memory.shareAcrossWorkspaces` shares it between workspaces. Without an embedding \
+                        model or a key for one, search uses keywords and says so.
+
+Environment:
+  GIMLI_STATE_DIR             folder for all memory, instead of ~/.gimli
+  GIMLI_SESSION_CACHE_TTL_MS  how long the list of sessions is cached, in ms (45000)
+  OPENAI_API_KEY, GEMINI_API_KEY
+                              key of the embedding service, if one is used
+
+Examples:
+  pollux memory enable
+  pollux memory search why did we drop the cache
+  pollux memory forget --query \"project falcon\""
+)]
+pub struct MemoryArgs {
+    /// Agent whose memory to use, instead of `memory.agent` (main)
+    #[arg(long, value_name = "name", global = true, display_order = 800)]
+    agent: Option<String>,
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    leaf: MemoryLeaf,
+}
+
+/// What to do with memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryCommand {
     Enable,
@@ -14,7 +41,7 @@ pub enum MemoryCommand {
         json: bool,
     },
     Index {
-        /// Everything anew.
+        /// Read and embed everything again.
         force: bool,
         json: bool,
     },
@@ -96,145 +123,202 @@ pub enum Forgettable {
     Phrase(String),
 }
 
-const SOURCES: &[&str] = &["memory", "sessions"];
-const SEARCH_MODES: &[&str] = &["v2", "seed"];
-
-pub fn grammar() -> Command {
-    let words = || Arg::new("query").num_args(1..);
-    let commands = [
-        command("enable"),
-        command("disable"),
-        command("status").arg(flag("json")),
-        command("index").args([flag("force"), flag("json")]),
-        command("search").args([
-            words(),
-            text("source"),
-            text("mode"),
-            text("limit"),
-            flag("unassigned"),
-            flag("explain"),
-            flag("json"),
-        ]),
-        command("get").args([Arg::new("path"), text("lines"), flag("json")]),
-        command("learnings").arg(flag("json")),
-        command("forget").args([
-            text("path"),
-            text("session"),
-            text("query"),
-            flag("all-workspaces"),
-            flag("unassigned"),
-            flag("yes").short('y'),
-            flag("json"),
-        ]),
-        command("doctor").arg(flag("json")),
-        command("adopt").arg(Arg::new("folder")),
-        command("export").args([flag("unassigned"), flag("json")]),
-        command("model").subcommands([
-            command("install").args([Arg::new("what"), flag("json")]),
-            command("list").arg(flag("json")),
-        ]),
-    ];
-    command("memory").subcommands(commands.map(|command| command.args([text("agent"), flag("skip-trust")])))
+#[derive(Debug, Subcommand)]
+enum MemoryLeaf {
+    /// Turn memory on
+    ///
+    /// Sets `memory.enabled` in your settings. Memory is off by default.
+    #[command(after_help = "Examples:
+  pollux memory enable")]
+    Enable,
+    /// Turn memory off
+    ///
+    /// What is stored stays until you forget it.
+    #[command(after_help = "Examples:
+  pollux memory disable")]
+    Disable,
+    /// Show what is stored, and where
+    #[command(after_help = "Examples:
+  pollux memory status
+  pollux memory status --json")]
+    Status {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Update the search index
+    #[command(after_help = "Examples:
+  pollux memory index
+  pollux memory index --force")]
+    Index {
+        /// Read and embed everything again
+        #[arg(long)]
+        force: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Search notes and earlier sessions
+    ///
+    /// Notes are MEMORY.md, memory.md and memory/**/*.md.
+    #[command(after_help = "Examples:
+  pollux memory search why did we drop the cache
+  pollux memory search release --source sessions --limit 3")]
+    Search(SearchArgs),
+    /// Print a note, or some of its lines
+    #[command(after_help = "Examples:
+  pollux memory get MEMORY.md
+  pollux memory get memory/2026-03-01.md --lines 10-40")]
+    Get {
+        /// Path of the note
+        #[arg(value_name = "path", value_parser = FilledParser)]
+        path: String,
+        /// Lines to print, such as 10-40, 10- or 10
+        #[arg(long, value_name = "lines", value_parser = lines)]
+        lines: Option<Lines>,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what was learned about your preferences
+    ///
+    /// Prints LEARNINGS.md, which you may edit.
+    #[command(after_help = "Examples:
+  pollux memory learnings")]
+    Learnings {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove memories
+    ///
+    /// Removes every derived trace. Shows what would be removed and asks first.
+    #[command(after_help = "Examples:
+  pollux memory forget --query \"project falcon\"
+  pollux memory forget --session 0f9d --yes")]
+    Forget(ForgetArgs),
+    /// Take over the memory of a moved workspace
+    #[command(after_help = "Examples:
+  pollux memory adopt ~/src/old-name")]
+    Adopt {
+        /// Where the workspace was before
+        #[arg(value_name = "folder", value_parser = FilledParser)]
+        folder: String,
+    },
+    /// Check memory for problems
+    ///
+    /// Exits with 1 if there are any.
+    #[command(after_help = "Examples:
+  pollux memory doctor")]
+    Doctor {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print everything as one JSON document
+    #[command(after_help = "Examples:
+  pollux memory export > memory.json")]
+    Export {
+        /// What belongs to no known workspace, such as memory of earlier versions
+        #[arg(long)]
+        unassigned: bool,
+        // The export is JSON in any case.
+        #[arg(long, hide = true)]
+        json: bool,
+    },
+    /// Manage local embedding models
+    ///
+    /// Small models that run on this machine, without a network.
+    #[command(after_help = "Examples:
+  pollux memory model list")]
+    Model {
+        #[command(subcommand)]
+        leaf: ModelLeaf,
+    },
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<MemoryCommand>, UsageError> {
-    let Some((name, matches)) = inner.subcommand() else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    if given.flag("help")? {
-        return Ok(Parsed::Help(""));
-    }
-    let json = || given.flag("json");
-    let command = match name {
-        "enable" => MemoryCommand::Enable,
-        "disable" => MemoryCommand::Disable,
-        "index" => MemoryCommand::Index { force: given.flag("force")?, json: json()? },
-        "search" => MemoryCommand::Search {
-            question: question(&given, matches)?,
-            explain: given.flag("explain")?,
-            json: json()?,
-        },
-        "get" => MemoryCommand::Get {
-            path: needed(&given, "path", "PATH")?,
-            lines: given.text("lines").map(lines).transpose()?,
-            json: json()?,
-        },
-        "learnings" => MemoryCommand::Learnings { json: json()? },
-        "forget" => {
-            let (what, yes) = (forgettable(&given)?, given.flag("yes")?);
-            MemoryCommand::Forget { what, reach: reach(&given)?, yes, json: json()? }
-        }
-        "adopt" => MemoryCommand::Adopt { folder: needed(&given, "folder", "FOLDER")? },
-        "doctor" => MemoryCommand::Doctor { json: json()? },
-        "export" => MemoryCommand::Export { reach: unassigned(&given)? },
-        "model" => match model(matches)? {
-            Some(command) => command,
-            None => return Ok(Parsed::Help("")),
-        },
-        _ => MemoryCommand::Status { json: json()? },
-    };
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    if let Some(name) = given.text("agent") {
-        options.overrides.push(("memory.agent".to_owned(), name.into()));
-    }
-    Ok(Parsed::Run(command, Box::new(options)))
+#[derive(Debug, Subcommand)]
+enum ModelLeaf {
+    /// Install an embedding model
+    #[command(after_help = "Examples:
+  pollux memory model install ./all-MiniLM-L6-v2")]
+    Install {
+        /// Name of a known model, or a folder
+        #[arg(value_name = "model", value_parser = FilledParser)]
+        what: String,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List known and installed embedding models
+    #[command(after_help = "Examples:
+  pollux memory model list")]
+    List {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-fn model(matches: &ArgMatches) -> Result<Option<MemoryCommand>, UsageError> {
-    let Some((name, inner)) = matches.subcommand() else { return Ok(None) };
-    let given = Given(inner);
-    if given.flag("help")? {
-        return Ok(None);
-    }
-    let json = given.flag("json")?;
-    Ok(Some(match name {
-        "install" => MemoryCommand::ModelInstall { what: needed(&given, "what", "NAME|FOLDER")?, json },
-        _ => MemoryCommand::ModelList { json },
-    }))
+#[derive(Debug, Args)]
+struct SearchArgs {
+    /// Words to search for
+    #[arg(value_name = "query", required = true)]
+    query: Vec<String>,
+    /// Search only notes (`memory`) or only sessions
+    #[arg(long, value_name = "source", value_parser = words(&["memory", "sessions"]))]
+    source: Option<&'static str>,
+    /// Ranking; `seed` is gimli's
+    #[arg(long, value_name = "mode", value_parser = words(&["v2", "seed"]))]
+    mode: Option<&'static str>,
+    /// Maximum number of results
+    #[arg(long, value_name = "n", value_parser = count::<usize>)]
+    limit: Option<usize>,
+    /// What belongs to no known workspace, such as memory of earlier versions
+    #[arg(long)]
+    unassigned: bool,
+    /// Show how each score is composed
+    #[arg(long)]
+    explain: bool,
+    /// Output JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn unassigned(given: &Given<'_>) -> Result<Reach, UsageError> {
-    Ok(if given.flag("unassigned")? { Reach::Unassigned } else { Reach::Workspace })
+#[derive(Debug, Args)]
+struct ForgetArgs {
+    /// Note to forget
+    #[arg(long, value_name = "path")]
+    path: Option<String>,
+    /// Session to forget
+    #[arg(long, value_name = "id")]
+    session: Option<String>,
+    /// Words to forget, wherever they occur
+    #[arg(long, value_name = "words")]
+    query: Option<String>,
+    /// Forget in every workspace of the agent
+    #[arg(long)]
+    all_workspaces: bool,
+    /// What belongs to no known workspace, such as memory of earlier versions
+    #[arg(long)]
+    unassigned: bool,
+    /// Do not ask; required without a terminal
+    #[arg(short, long)]
+    yes: bool,
+    /// Output JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn reach(given: &Given<'_>) -> Result<Reach, UsageError> {
-    Ok(if given.flag("all-workspaces")? { Reach::AllWorkspaces } else { unassigned(given)? })
-}
-
-/// What cannot be left out. clap would refuse it before `--help` is seen.
-fn needed(given: &Given<'_>, name: &str, shown: &str) -> Result<String, UsageError> {
-    let value = given.text(name).map(str::trim).filter(|value| !value.is_empty());
-    value.map(str::to_owned).ok_or_else(|| UsageError::MissingValue(shown.to_owned()))
-}
-
-fn question(given: &Given<'_>, matches: &ArgMatches) -> Result<Question, UsageError> {
-    let words: Vec<&str> =
-        matches.get_many::<String>("query").unwrap_or_default().map(String::as_str).collect();
-    let query = words.join(" ").trim().to_owned();
-    if query.is_empty() {
-        return Err(UsageError::MissingValue("QUERY".to_owned()));
-    }
-    let limit = match given.text("limit").map(|text| (text, text.parse::<usize>())) {
-        None => None,
-        Some((_, Ok(limit))) if limit > 0 => Some(limit),
-        Some((text, _)) => return Err(UsageError::NotACount { flag: "--limit", given: text.to_owned() }),
-    };
-    let (source, mode) = (chosen(given, "source", SOURCES)?, chosen(given, "mode", SEARCH_MODES)?);
-    Ok(Question { query, source, mode, limit, reach: unassigned(given)? })
-}
-
-fn chosen(
-    given: &Given<'_>,
-    name: &'static str,
-    choices: &'static [&'static str],
-) -> Result<Option<&'static str>, UsageError> {
-    let chosen = given.choice(name, choices)?;
-    Ok(choices.iter().copied().find(|choice| Some(*choice) == chosen))
+/// One of these words.
+fn words(choices: &'static [&'static str]) -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(choices)
+        .map(|typed| choices.iter().copied().find(|choice| *choice == typed).unwrap_or_default())
 }
 
 /// `3-9`, `3-` or `3`.
-fn lines(given: &str) -> Result<Lines, UsageError> {
-    let bad = || UsageError::NotLines(given.to_owned());
+fn lines(given: &str) -> Result<Lines, Expected> {
+    let bad = || Expected::new("lines from 1 on, such as `10-40`, `10-` or `10`");
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0).ok_or_else(bad);
     let lines = match given.split_once('-') {
         None => {
@@ -247,12 +331,66 @@ fn lines(given: &str) -> Result<Lines, UsageError> {
     if lines.first > lines.last { Err(bad()) } else { Ok(lines) }
 }
 
-fn forgettable(given: &Given<'_>) -> Result<Forgettable, UsageError> {
-    let named = |name| given.text(name).map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned);
-    match (named("path"), named("session"), named("query")) {
-        (Some(path), None, None) => Ok(Forgettable::Path(path)),
-        (None, Some(session), None) => Ok(Forgettable::Session(session)),
-        (None, None, Some(phrase)) => Ok(Forgettable::Phrase(phrase)),
-        _ => Err(UsageError::ForgetWhat),
+impl SubcommandArgs for MemoryArgs {
+    type Command = MemoryCommand;
+
+    fn resolve(self, root: &mut RootOptions) -> Result<MemoryCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        let overrides = &mut root.request.overrides;
+        overrides.extend(self.agent.map(|name| ("memory.agent".to_owned(), name.into())));
+        Ok(match self.leaf {
+            MemoryLeaf::Enable => MemoryCommand::Enable,
+            MemoryLeaf::Disable => MemoryCommand::Disable,
+            MemoryLeaf::Status { json } => MemoryCommand::Status { json },
+            MemoryLeaf::Index { force, json } => MemoryCommand::Index { force, json },
+            MemoryLeaf::Search(args) => args.resolve()?,
+            MemoryLeaf::Get { path, lines, json } => MemoryCommand::Get { path, lines, json },
+            MemoryLeaf::Learnings { json } => MemoryCommand::Learnings { json },
+            MemoryLeaf::Forget(args) => args.resolve()?,
+            MemoryLeaf::Adopt { folder } => MemoryCommand::Adopt { folder },
+            MemoryLeaf::Doctor { json } => MemoryCommand::Doctor { json },
+            MemoryLeaf::Export { unassigned, .. } => {
+                MemoryCommand::Export { reach: reach(false, unassigned) }
+            }
+            MemoryLeaf::Model { leaf: ModelLeaf::Install { what, json } } => {
+                MemoryCommand::ModelInstall { what, json }
+            }
+            MemoryLeaf::Model { leaf: ModelLeaf::List { json } } => MemoryCommand::ModelList { json },
+        })
+    }
+}
+
+impl SearchArgs {
+    fn resolve(self) -> Result<MemoryCommand, UsageError> {
+        let query = self.query.join(" ").trim().to_owned();
+        if query.is_empty() {
+            return Err(UsageError::MissingArgument("<query>...".to_owned()));
+        }
+        let (source, mode, limit) = (self.source, self.mode, self.limit);
+        let question = Question { query, source, mode, limit, reach: reach(false, self.unassigned) };
+        Ok(MemoryCommand::Search { question, explain: self.explain, json: self.json })
+    }
+}
+
+impl ForgetArgs {
+    fn resolve(self) -> Result<MemoryCommand, UsageError> {
+        let filled =
+            |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let what = match (filled(self.path), filled(self.session), filled(self.query)) {
+            (Some(path), None, None) => Forgettable::Path(path),
+            (None, Some(session), None) => Forgettable::Session(session),
+            (None, None, Some(phrase)) => Forgettable::Phrase(phrase),
+            _ => return Err(UsageError::ForgetWhat),
+        };
+        let reach = reach(self.all_workspaces, self.unassigned);
+        Ok(MemoryCommand::Forget { what, reach, yes: self.yes, json: self.json })
+    }
+}
+
+fn reach(all_workspaces: bool, unassigned: bool) -> Reach {
+    match (all_workspaces, unassigned) {
+        (true, _) => Reach::AllWorkspaces,
+        (false, true) => Reach::Unassigned,
+        (false, false) => Reach::Workspace,
     }
 }

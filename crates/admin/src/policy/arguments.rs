@@ -1,16 +1,30 @@
-//! `pollux policy …`, and the flags that name policy files.
+//! Arguments of `pollux policy`, and the flags that name policy files.
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command};
-use serde_json::{Value, json};
-
-use crate::grammar::{Given, MODES, Parsed, Root, approval, command, flag, leaf, list, text};
-use crate::usage::UsageError;
+use clap::{Args, Subcommand};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
+use serde_json::{Value, json};
 
-/// `pollux policy …`
+use crate::command_line::{Expected, RootOptions, SkipTrust, SubcommandArgs, approval_modes, items};
+use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux policy explain --tool run_shell_command --args '{\"command\": \"git push\"}'
+  pollux policy lint .gemini/policies"
+)]
+pub struct PolicyArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    leaf: PolicyLeaf,
+}
+
+/// What to do with approval rules.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyCommand {
     Explain {
@@ -39,7 +53,7 @@ pub enum PolicyCommand {
     },
 }
 
-/// A call that nobody makes: what would happen with it?
+/// A tool call that is judged but not made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyCall {
     pub tool: String,
@@ -52,109 +66,198 @@ pub struct PolicyCall {
 pub struct PolicyView {
     /// `None` for the mode a run would have.
     pub mode: Option<ApprovalMode>,
-    /// Nobody can be asked.
+    /// Approval cannot be asked for.
     pub headless: bool,
 }
 
-/// Flags that are settings: lists of files or folders.
-const FILES: [(&str, &str); 2] = [("policy", "policyPaths"), ("admin-policy", "adminPolicyPaths")];
-
-/// The only MCP servers to use.
-const SERVERS: &str = "allowed-mcp-server-names";
-
-pub fn grammar() -> Command {
-    let explain = command("explain").args([
-        text("tool").required(true),
-        text("args").required(true),
-        text("approval-mode"),
-        flag("headless"),
-        flag("json"),
-    ]);
-    let test = command("test").arg(Arg::new("file").required(true));
-    let lint = command("lint").arg(Arg::new("files").num_args(0..));
-    let rows = command("list").args([text("approval-mode"), flag("headless"), flag("json")]);
-    let replay = command("replay").arg(Arg::new("sessions").num_args(0..)).args([
-        text("approval-mode"),
-        flag("headless"),
-        flag("json"),
-        flag("all-projects"),
-    ]);
-    let any = 1..=usize::MAX;
-    let commands = [(explain, any.clone()), (rows, any), (replay, 1..=1), (test, 1..=1), (lint, 1..=1)];
-    // Only the first two have no words of their own that a list could swallow.
-    command("policy").subcommands(commands.map(|(command, many)| {
-        command
-            .arg(flag("skip-trust"))
-            .args(FILES.map(|(name, _)| list(name).num_args(many.clone())))
-            .args([list("allowed-tools"), list(SERVERS)])
-    }))
+#[derive(Debug, Subcommand)]
+enum PolicyLeaf {
+    /// Explain the decision on a tool call
+    ///
+    /// Prints allow, ask or deny, and why. The call is not made.
+    #[command(
+        mut_arg("policy", |arg| arg.num_args(1..)),
+        mut_arg("admin_policy", |arg| arg.num_args(1..)),
+        after_help = "Examples:
+  pollux policy explain --tool run_shell_command --args '{\"command\": \"git push\"}'
+  pollux policy explain --json --headless --tool glob --args '{\"pattern\": \"*.rs\"}'"
+    )]
+    Explain {
+        /// Tool to call
+        #[arg(long, value_name = "tool")]
+        tool: String,
+        /// Arguments of the call, as a JSON object
+        #[arg(long, value_name = "args", value_parser = json_object)]
+        args: JsonObject,
+        #[command(flatten)]
+        view: ViewArgs,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: PolicyFlags,
+    },
+    /// List rules in evaluation order
+    #[command(
+        mut_arg("policy", |arg| arg.num_args(1..)),
+        mut_arg("admin_policy", |arg| arg.num_args(1..)),
+        after_help = "Examples:
+  pollux policy list
+  pollux policy list --approval-mode plan --json"
+    )]
+    List {
+        #[command(flatten)]
+        view: ViewArgs,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: PolicyFlags,
+    },
+    /// Judge the tool calls of past sessions
+    ///
+    /// Shows how many calls would pass, and which would not.
+    #[command(after_help = "Examples:
+  pollux policy replay
+  pollux policy replay --headless --policy team.toml")]
+    Replay {
+        /// Sessions to replay; all sessions of this project by default
+        #[arg(value_name = "sessions")]
+        sessions: Vec<String>,
+        /// Replay the sessions of all projects
+        #[arg(long)]
+        all_projects: bool,
+        #[command(flatten)]
+        view: ViewArgs,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: PolicyFlags,
+    },
+    /// Test rules against a table of calls
+    ///
+    /// The table names the expected decision of each call. Exits with 1 if one differs.
+    #[command(after_help = "Examples:
+  pollux policy test cases.toml")]
+    Test {
+        /// Table of calls with their expected decisions
+        #[arg(value_name = "file")]
+        file: PathBuf,
+        #[command(flatten)]
+        flags: PolicyFlags,
+    },
+    /// Check policy files for mistakes
+    ///
+    /// Without files: those that a run would load. Exits with 1 on errors.
+    #[command(after_help = "Examples:
+  pollux policy lint
+  pollux policy lint .gemini/policies")]
+    Lint {
+        /// Files or folders to check
+        #[arg(value_name = "files")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        flags: PolicyFlags,
+    },
 }
 
-/// What `--policy`, `--admin-policy` and `--allowed-mcp-server-names` set.
-pub fn overrides(given: &Given<'_>) -> Vec<(String, Value)> {
-    let lists = FILES.into_iter().map(|(name, key)| (key, given.list(name)));
-    let named = lists.map(|(key, files)| {
-        let files: Vec<String> = files.into_iter().filter(|file| !file.is_empty()).collect();
-        (key, files)
-    });
-    let named_files = named.filter(|(_, files)| !files.is_empty());
-    let mut set: Vec<(String, Value)> =
-        named_files.map(|(key, files)| (key.to_owned(), json!(files))).collect();
-    let servers = given.list(SERVERS);
-    if !servers.is_empty() {
-        // As upstream: the flag stands in the place of both lists.
-        set.push(("mcp.allowed".to_owned(), json!(servers)));
-        set.push(("mcp.excluded".to_owned(), json!([])));
+#[derive(Debug, Args)]
+struct ViewArgs {
+    /// Approval mode to assume: default, auto_edit, yolo or plan
+    #[arg(long, value_name = "mode", value_parser = approval_modes(), hide_possible_values = true)]
+    approval_mode: Option<ApprovalMode>,
+    /// Assume a run without approvals, as with `pollux -p`
+    #[arg(long)]
+    headless: bool,
+}
+
+impl ViewArgs {
+    fn or_mode(self, otherwise: Option<ApprovalMode>) -> PolicyView {
+        PolicyView { mode: self.approval_mode.or(otherwise), headless: self.headless }
     }
-    set
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<PolicyCommand>, UsageError> {
-    let Some((name, matches)) = leaf("policy", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let command = match name {
-        "explain" => PolicyCommand::Explain { call: call(root, &given)?, json: given.flag("json")? },
-        "list" => PolicyCommand::List { view: view(root, &given)?, json: given.flag("json")? },
-        "replay" => PolicyCommand::Replay {
-            sessions: words(matches, "sessions"),
-            all_projects: given.flag("all-projects")?,
-            view: view(root, &given)?,
-            json: given.flag("json")?,
-        },
-        "test" => PolicyCommand::Test { file: given.path("file").unwrap_or_default() },
-        _ => PolicyCommand::Lint { files: words(matches, "files").into_iter().map(PathBuf::from).collect() },
-    };
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    let allowed = given.list("allowed-tools");
-    if !allowed.is_empty() {
-        options.allowed_tools = allowed;
+// The flags about rules that runs and `pollux policy` share. A doc comment would become the command's summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct PolicyFlags {
+    /// Tools that need no approval
+    #[arg(long, value_name = "list")]
+    allowed_tools: Vec<String>,
+    /// Policy files or folders, instead of ~/.gemini/policies
+    #[arg(long, value_name = "list")]
+    policy: Vec<String>,
+    /// Policy files or folders with administrator priority
+    #[arg(long, value_name = "list")]
+    admin_policy: Vec<String>,
+    /// Use only these MCP servers
+    #[arg(long, value_name = "list")]
+    allowed_mcp_server_names: Vec<String>,
+}
+
+impl PolicyFlags {
+    /// `--allowed-tools`
+    pub fn allowed_tools(&self) -> Vec<String> {
+        items(&self.allowed_tools)
     }
-    for (key, value) in overrides(&given) {
-        options.overrides.retain(|(known, _)| *known != key);
-        options.overrides.push((key, value));
+
+    /// The settings that the other flags stand for.
+    pub fn overrides(&self) -> Vec<(String, Value)> {
+        let files = [("policyPaths", &self.policy), ("adminPolicyPaths", &self.admin_policy)];
+        let mut set = Vec::new();
+        for (key, files) in files {
+            let files: Vec<String> = items(files).into_iter().filter(|file| !file.is_empty()).collect();
+            if !files.is_empty() {
+                set.push((key.to_owned(), json!(files)));
+            }
+        }
+        let servers = items(&self.allowed_mcp_server_names);
+        if !servers.is_empty() {
+            // As in gemini-cli, the flag replaces both lists.
+            set.push(("mcp.allowed".to_owned(), json!(servers)));
+            set.push(("mcp.excluded".to_owned(), json!([])));
+        }
+        set
     }
-    Ok(Parsed::Run(command, Box::new(options)))
 }
 
-fn call(root: &Root<'_>, given: &Given<'_>) -> Result<PolicyCall, UsageError> {
-    let args = match serde_json::from_str(given.text("args").unwrap_or_default()) {
-        Ok(Value::Object(args)) => args,
-        Ok(other) => return Err(UsageError::NotAnObject(format!("`{other}` is none"))),
-        Err(error) => return Err(UsageError::NotAnObject(error.to_string())),
-    };
-    let tool = given.text("tool").unwrap_or_default().to_owned();
-    Ok(PolicyCall { tool, args, view: view(root, given)? })
+fn json_object(text: &str) -> Result<JsonObject, Expected> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(args)) => Ok(args),
+        Ok(_) => Err(Expected::new("a JSON object")),
+        Err(error) => Err(Expected::without_value(format!("a JSON object: {error}"))),
+    }
 }
 
-fn view(root: &Root<'_>, given: &Given<'_>) -> Result<PolicyView, UsageError> {
-    let mode = match given.choice("approval-mode", MODES)? {
-        Some(mode) => mode.parse().ok(),
-        None => approval(&root.given)?,
-    };
-    Ok(PolicyView { mode, headless: given.flag("headless")? })
-}
+impl SubcommandArgs for PolicyArgs {
+    type Command = PolicyCommand;
 
-fn words(matches: &ArgMatches, name: &str) -> Vec<String> {
-    matches.get_many::<String>(name).unwrap_or_default().cloned().collect()
+    fn resolve(self, root: &mut RootOptions) -> Result<PolicyCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        let mode = root.approval;
+        let (command, flags) = match self.leaf {
+            PolicyLeaf::Explain { tool, args, view, json, flags } => {
+                let call = PolicyCall { tool, args, view: view.or_mode(mode) };
+                (PolicyCommand::Explain { call, json }, flags)
+            }
+            PolicyLeaf::List { view, json, flags } => {
+                (PolicyCommand::List { view: view.or_mode(mode), json }, flags)
+            }
+            PolicyLeaf::Replay { sessions, all_projects, view, json, flags } => {
+                let view = view.or_mode(mode);
+                (PolicyCommand::Replay { sessions, all_projects, view, json }, flags)
+            }
+            PolicyLeaf::Test { file, flags } => (PolicyCommand::Test { file }, flags),
+            PolicyLeaf::Lint { files, flags } => (PolicyCommand::Lint { files }, flags),
+        };
+        let allowed = flags.allowed_tools();
+        if !allowed.is_empty() {
+            root.request.allowed_tools = allowed;
+        }
+        for (key, value) in flags.overrides() {
+            root.request.overrides.retain(|(known, _)| *known != key);
+            root.request.overrides.push((key, value));
+        }
+        Ok(command)
+    }
 }

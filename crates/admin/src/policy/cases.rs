@@ -19,7 +19,7 @@ const DECISIONS: [&str; 3] = ["allow", "ask", "deny"];
 pub(super) struct Case {
     pub(super) call: PolicyCall,
     pub(super) expected: &'static str,
-    /// Where it stands, from 1.
+    /// Its line, from 1.
     pub(super) line: usize,
 }
 
@@ -61,7 +61,7 @@ fn from_lines(text: &str) -> Result<Vec<Case>, (usize, String)> {
 fn line_row(line: &str) -> Result<Row<'_>, String> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
     let [tool, args, mode, headless, expect] = fields.as_slice() else {
-        return Err(format!("5 fields are needed, {} are there", fields.len()));
+        return Err(format!("expected 5 fields, found {}", fields.len()));
     };
     let headless = match *headless {
         "true" | "headless" => true,
@@ -76,7 +76,7 @@ fn from_toml(text: &str) -> Result<Vec<Case>, (usize, String)> {
     let wrong = |error: toml::de::Error| {
         (error.span().map_or(1, |span| line(span.start)), error.message().to_owned())
     };
-    let none = || (1, "there is no `[[case]]`".to_owned());
+    let none = || (1, "no `[[case]]` found".to_owned());
     // Read twice: once for the places, once for the values.
     let table = DeTable::parse(text).map_err(wrong)?;
     let places = table.get_ref().get("case").and_then(|value| value.get_ref().as_array()).ok_or_else(none)?;
@@ -95,11 +95,11 @@ fn table_row(value: &Value) -> Result<Row<'_>, String> {
     const KEYS: [&str; 5] = ["tool", "args", "mode", "headless", "expect"];
     let table = value.as_object().ok_or("a case is a table, written `[[case]]`")?;
     if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("a case has no `{key}`"));
+        return Err(format!("missing `{key}` in a case"));
     }
     let text = |key: &str| match table.get(key) {
         None => Ok(""),
-        Some(value) => value.as_str().ok_or_else(|| format!("`{key}` must be a text")),
+        Some(value) => value.as_str().ok_or_else(|| format!("`{key}` must be a string")),
     };
     let headless = match table.get("headless") {
         None => false,
@@ -111,7 +111,7 @@ fn table_row(value: &Value) -> Result<Row<'_>, String> {
 
 fn case(row: Row<'_>, line: usize) -> Result<Case, String> {
     if row.tool.is_empty() {
-        return Err("the case names no tool".to_owned());
+        return Err("the case has no tool".to_owned());
     }
     let args = match row.args {
         Value::String(text) => serde_json::from_str(&text).map_err(|error| format!("args: {error}"))?,
@@ -120,10 +120,10 @@ fn case(row: Row<'_>, line: usize) -> Result<Case, String> {
     let Value::Object(args) = args else { return Err("args must be an object".to_owned()) };
     let mode = match row.mode {
         "" => None,
-        text => Some(text.parse::<ApprovalMode>().map_err(|_| format!("there is no mode `{text}`"))?),
+        text => Some(text.parse::<ApprovalMode>().map_err(|_| format!("unknown mode `{text}`"))?),
     };
     let expected = DECISIONS.into_iter().find(|word| *word == row.expect);
-    let expected = expected.ok_or_else(|| format!("allow, ask or deny is expected, not `{}`", row.expect))?;
+    let expected = expected.ok_or_else(|| format!("expected allow, ask or deny, not `{}`", row.expect))?;
     Ok(Case {
         call: PolicyCall {
             tool: row.tool.to_owned(),
@@ -156,18 +156,18 @@ mod tests {
     #[test]
     fn a_bad_case_is_named_by_its_line() {
         let cases = [
-            ("a.tsv", "glob\t{}\n", "a.tsv:1: 5 fields are needed, 2 are there"),
+            ("a.tsv", "glob\t{}\n", "a.tsv:1: expected 5 fields, found 2"),
             (
                 "a.tsv",
                 "\nglob\t{\t\t\tallow",
                 "a.tsv:2: args: EOF while parsing an object at line 1 column 1",
             ),
             ("a.tsv", "glob\t[]\t\t\tallow", "a.tsv:1: args must be an object"),
-            ("a.tsv", "glob\t{}\tfast\t\tallow", "a.tsv:1: there is no mode `fast`"),
+            ("a.tsv", "glob\t{}\tfast\t\tallow", "a.tsv:1: unknown mode `fast`"),
             ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless is `true` or `false`, not `no`"),
-            ("a.tsv", "glob\t{}\t\t\tmaybe", "a.tsv:1: allow, ask or deny is expected, not `maybe`"),
-            ("a.toml", "x = 1\n", "a.toml:1: there is no `[[case]]`"),
-            ("a.toml", "\n[[case]]\nexpect = \"deny\"\n", "a.toml:2: the case names no tool"),
+            ("a.tsv", "glob\t{}\t\t\tmaybe", "a.tsv:1: expected allow, ask or deny, not `maybe`"),
+            ("a.toml", "x = 1\n", "a.toml:1: no `[[case]]` found"),
+            ("a.toml", "\n[[case]]\nexpect = \"deny\"\n", "a.toml:2: the case has no tool"),
             (
                 "a.toml",
                 "[[case]]\ntool = \"glob\"\nexpects = \"deny\"\n",

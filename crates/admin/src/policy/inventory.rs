@@ -8,15 +8,15 @@ const WIDEST: usize = 48;
 /// Everything in force, each list in the order in which it is tried.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    pub rules: Vec<Line>,
-    /// Asked for even where a rule allows.
-    pub protected: Vec<Line>,
-    pub checkers: Vec<Line>,
+    pub rules: Vec<InventoryLine>,
+    /// Always require approval, even where a rule allows.
+    pub protected: Vec<InventoryLine>,
+    pub checkers: Vec<InventoryLine>,
 }
 
 /// A rule or a checker.
 #[derive(Debug)]
-pub struct Line {
+pub struct InventoryLine {
     /// As in `4.95`.
     pub priority: f64,
     /// What it says: `allow`, `ask`, `deny`, or a checker's name.
@@ -32,7 +32,8 @@ pub struct Line {
 
 impl Inventory {
     pub fn json(&self) -> String {
-        let list = |lines: &[Line]| -> Vec<Value> { lines.iter().map(|line| line.json.clone()).collect() };
+        let list =
+            |lines: &[InventoryLine]| -> Vec<Value> { lines.iter().map(|line| line.json.clone()).collect() };
         let all = json!({
             "rules": list(&self.rules),
             "protected": list(&self.protected),
@@ -44,7 +45,7 @@ impl Inventory {
     pub fn text(&self) -> String {
         let mut text = table("decision", &self.rules);
         let more = [
-            ("Asked for even where a rule allows:", "decision", &self.protected),
+            ("Always require approval:", "decision", &self.protected),
             ("Safety checkers:", "checker", &self.checkers),
         ];
         for (title, says, lines) in more {
@@ -56,7 +57,7 @@ impl Inventory {
     }
 }
 
-fn table(says: &str, lines: &[Line]) -> String {
+fn table(says: &str, lines: &[InventoryLine]) -> String {
     let head = ["priority", says, "tool", "condition", "when", "where"].map(str::to_owned);
     let rows = lines.iter().map(|line| {
         [
@@ -100,8 +101,8 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn line(says: &str, tool: &str) -> Line {
-        Line {
+    fn line(says: &str, tool: &str) -> InventoryLine {
+        InventoryLine {
             priority: 4.1,
             says: says.to_owned(),
             tool: tool.to_owned(),

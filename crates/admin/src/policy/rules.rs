@@ -42,7 +42,7 @@ pub fn rules(options: &RunRequest, env: &Env) -> Result<Rules, Failure> {
     let engine = policy::engine(options, &loaded, workspace.directories());
     let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
-    // No call is made, so nobody is asked.
+    // No call is made, so no approval is requested.
     let model = ScriptedClient::from_text("", Strictness::NonStrict, Arc::new(catalogue))
         .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
     let model: Arc<dyn ModelClient> = Arc::new(model);
@@ -141,7 +141,7 @@ impl Rules {
         if !self.engine.exposes(&target.facts(), mode, interactive) {
             let verdict = self.engine.decide(&target.request(&call.args, &Effect::None, mode, interactive));
             let denied = verdict.decision == Decision::Deny;
-            let reason = format!("the model is not told of `{}` in such a run", target.name);
+            let reason = format!("the model is not offered `{}` in such a run", target.name);
             return Ok(if denied { Ok(verdict) } else { Err(reason) });
         }
         let plan = (mode == ApprovalMode::Plan)
@@ -195,11 +195,11 @@ impl Rules {
             return Ok(Target { name: known.to_owned(), server: None, tool: None });
         }
         let Some((name, server)) = self.servers_tool(name) else {
-            return Err(format!("there is no tool `{name}`"));
+            return Err(format!("unknown tool `{name}`"));
         };
         match policy::only_servers(&self.loaded) {
             Some(only) if !only.iter().any(|other| other.eq_ignore_ascii_case(&server)) => {
-                Err(format!("the server `{server}` is not started: `mcp.allowed` does not name it"))
+                Err(format!("the server `{server}` is not started: it is not in `mcp.allowed`"))
             }
             _ => Ok(Target { name, server: Some(server), tool: None }),
         }

@@ -38,7 +38,7 @@ pub struct Archive {
     notes: Vec<String>,
 }
 
-/// The sessions that somebody in this folder can see. Reads nothing yet.
+/// The sessions visible from this folder. Reads nothing yet.
 pub fn archive(options: &Request, env: &Env, watched: bool) -> Result<Archive, Failure> {
     let places = Places::new(env, home(env)?, watched);
     Ok(Archive { options: options.clone(), places, notes: Vec::new() })
@@ -61,9 +61,9 @@ impl Archive {
             Picked::Own(own) => Ok(own),
             Picked::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
-                format!("sessions of {} are only read: {doing}", found.store.agent.label()),
+                format!("sessions of {} are read-only: {doing}", found.store.agent.label()),
             )
-            .hint("`pollux sessions import` makes a session of this project from it")),
+            .hint("import it into this project with `pollux sessions import`")),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Archive {
         limit: Option<usize>,
     ) -> Result<Vec<Hit>, Failure> {
         if !words.chars().any(char::is_alphanumeric) {
-            return Err(Failure::new(ExitKind::Input, "there is no word to search for"));
+            return Err(Failure::new(ExitKind::Input, "no search terms given"));
         }
         let now = SystemClock.now();
         let mut catalogue = self.places.open_catalogue();
@@ -172,9 +172,9 @@ impl Archive {
             }
             Picked::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
-                format!("only sessions of ours are exported; this one is of {}", found.store.agent.label()),
+                format!("cannot export a session of {}: only sessions of Pollux and gemini-cli", found.store.agent.label()),
             )
-            .hint("`pollux sessions import` it first, or use `pollux sessions transcript --format jsonl`")),
+            .hint("import it first with `pollux sessions import`, or use `pollux sessions transcript --format jsonl`")),
         }
     }
 
@@ -191,7 +191,7 @@ impl Archive {
         match written {
             Ok(()) => Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(Failure::new(ExitKind::Input, format!("`{}` is there already", path.display()))
+                Err(Failure::new(ExitKind::Input, format!("`{}` already exists", path.display()))
                     .hint("name another file, or add `--yes` to replace it"))
             }
             Err(error) => {
@@ -286,7 +286,7 @@ impl Archive {
         what: RewindWhat,
         overwrite: bool,
     ) -> Result<Proposal<WayBack, Rewound>, Failure> {
-        let own = self.own(which, "nothing was taken back")?;
+        let own = self.own(which, "nothing was rewound")?;
         let start = pollux_host::start(&self.options, &self.places.env)?;
         let settings = &start.settings.groups.general.rewind;
         let way = going_back::Way { places: &self.places, settings, what, overwrite };

@@ -1,15 +1,30 @@
-//! `pollux sessions …`.
+//! Arguments of `pollux sessions`.
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum};
 use pollux_host::sessions::{SessionSource, Wanted, Which};
 
-use super::help;
-use crate::grammar::{Given, Parsed, Root, command, flag, text};
+use crate::command_line::{FilledParser, RootOptions, SubcommandArgs, count};
 use crate::usage::UsageError;
 
-/// `pollux sessions …`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A session is named by its number in `pollux sessions list`, its id, the first four or more characters of its \
+                        id, or `latest`. Reading sessions needs no key and no network.
+
+Examples:
+  pollux sessions list
+  pollux sessions search database migration
+  pollux --resume 3"
+)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    leaf: SessionsLeaf,
+}
+
+/// What to do with sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionsCommand {
     List {
@@ -37,7 +52,7 @@ pub enum SessionsCommand {
     Export {
         which: Which,
         output: PathBuf,
-        /// A file that is there is replaced.
+        /// Replace an existing file.
         yes: bool,
         json: bool,
     },
@@ -68,7 +83,7 @@ pub enum SessionsCommand {
         /// The number of a prompt or the id of a message.
         to: String,
         what: RewindWhat,
-        /// Files that others changed since are put back, too.
+        /// Restore files that were changed since, too.
         overwrite: bool,
         yes: bool,
         json: bool,
@@ -76,14 +91,15 @@ pub enum SessionsCommand {
 }
 
 /// How a transcript is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TranscriptFormat {
     Text,
     Markdown,
+    #[value(name = "jsonl")]
     JsonLines,
 }
 
-/// What goes back.
+/// What is rewound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewindWhat {
     Conversation,
@@ -101,167 +117,331 @@ impl RewindWhat {
     }
 }
 
-const SOURCES: &[&str] = &["all", "gemini", "claude", "codex", "opencode"];
-const FOREIGN: &[&str] = &["gemini", "claude", "codex", "opencode"];
-const FORMATS: &[&str] = &["text", "markdown", "jsonl"];
-
-pub fn grammar() -> Command {
-    let one = |name: &'static str| {
-        let id = Arg::new("id");
-        command(name).args([id, flag("all-projects"), text("source"), flag("json")])
-    };
-    let yes = || flag("yes").short('y');
-    let words = Arg::new("words").num_args(1..);
-    command("sessions").subcommands([
-        command("list").args([flag("all-projects"), text("source"), flag("subagents"), flag("json")]),
-        one("show"),
-        command("search").args([
-            words,
-            flag("this-project"),
-            flag("all-projects"),
-            text("source"),
-            flag("subagents"),
-            text("limit"),
-            flag("json"),
-        ]),
-        one("transcript").arg(text("format").short('f')),
-        command("find-project").args([Arg::new("name"), flag("json")]),
-        one("export").args([text("output").short('o'), yes()]),
-        one("import"),
-        one("delete").arg(yes()),
-        command("prune").args([flag("dry-run"), yes(), flag("json")]),
-        command("verify").args([flag("repair"), flag("json")]),
-        command("stats").arg(flag("json")),
-        one("rewind").args([
-            text("to"),
-            flag("conversation"),
-            flag("files"),
-            flag("both"),
-            flag("overwrite"),
-            yes(),
-        ]),
-    ])
+#[derive(Debug, Subcommand)]
+enum SessionsLeaf {
+    /// List sessions
+    ///
+    /// Shows the sessions of this project, oldest first, with the numbers that `--resume` takes.
+    #[command(after_help = "Examples:
+  pollux sessions list
+  pollux sessions list --all-projects --source all")]
+    List {
+        /// List the sessions of all projects
+        #[arg(long)]
+        all_projects: bool,
+        /// Agent whose sessions to list; `gemini` is Pollux and gemini-cli
+        #[arg(long, value_name = "name", default_value = "gemini", value_parser = any_sources())]
+        source: AnySource,
+        /// Include the sessions of sub-agents
+        #[arg(long)]
+        subagents: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session's details and prompts
+    ///
+    /// A session that this project does not have is looked up in other projects and agents. `rewind --to` takes the numbers of
+    /// the prompts.
+    #[command(after_help = "Examples:
+  pollux sessions show latest
+  pollux sessions show 0f9d --source claude")]
+    Show {
+        #[command(flatten)]
+        session: SessionArg,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Search all sessions
+    ///
+    /// Finds messages that contain all the words, best and latest first. The last word may be a prefix, and '\"two words\"' is a
+    /// phrase. The first search reads every session; later ones read what changed.
+    #[command(after_help = "Examples:
+  pollux sessions search database migration
+  pollux sessions search '\"connection refused\"' --this-project")]
+    Search(SearchArgs),
+    /// Print a session as a transcript
+    ///
+    /// Shows who said what, which tools were called and what failed, without thoughts and tool output.
+    #[command(after_help = "Examples:
+  pollux sessions transcript latest
+  pollux sessions transcript 3 --format markdown > talk.md")]
+    Transcript {
+        #[command(flatten)]
+        session: SessionArg,
+        /// Output format [default: text]
+        #[arg(short, long, value_name = "format", value_enum)]
+        format: Option<TranscriptFormat>,
+        /// Same as `--format jsonl`
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find a project by part of its name
+    ///
+    /// Session files hold only a hash of the project's path. It is looked up among known projects, in the usual folders (~, ~/dev,
+    /// ~/projects, ~/src, ~/code, …), and in the arguments of tool calls.
+    #[command(after_help = "Examples:
+  pollux sessions find-project shop
+  pollux sessions find-project shop --json")]
+    FindProject {
+        /// Part of the project's name
+        #[arg(value_name = "name", value_parser = FilledParser)]
+        name: String,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a session to a file
+    ///
+    /// Writes the whole session as indented JSON, as gemini-cli's /export-session does. `--session-file` and
+    /// `pollux sessions import` read it.
+    #[command(after_help = "Examples:
+  pollux sessions export latest --output talk.json")]
+    Export {
+        #[command(flatten)]
+        session: SessionArg,
+        /// File to write
+        #[arg(short, long, value_name = "file", value_parser = FilledParser)]
+        output: String,
+        /// Replace an existing file
+        #[arg(short, long)]
+        yes: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Import a session into this project
+    ///
+    /// Copies a file, or a session of another agent, under a new id, which `--resume` takes. Tool calls of other agents become
+    /// notes in the text. The source is not changed.
+    #[command(after_help = "Examples:
+  pollux sessions import talk.json
+  pollux sessions import 0f9d --source claude")]
+    Import {
+        #[command(flatten)]
+        session: SessionArg,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a session
+    ///
+    /// Shows what would be deleted and asks first. Sessions in use and sessions of other agents are never deleted.
+    #[command(after_help = "Examples:
+  pollux sessions delete 3
+  pollux sessions delete latest --yes")]
+    Delete {
+        #[command(flatten)]
+        session: SessionArg,
+        /// Do not ask; required without a terminal
+        #[arg(short, long)]
+        yes: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete old sessions of all projects
+    ///
+    /// `general.sessionRetention` sets the limits: maxAge, maxCount (per project) and minRetention.
+    #[command(after_help = "Examples:
+  pollux sessions prune --dry-run")]
+    Prune {
+        /// Only list the files and why they would be deleted
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask; required without a terminal
+        #[arg(short, long)]
+        yes: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the session files of all projects
+    ///
+    /// Exits with 1 if something is damaged.
+    #[command(after_help = "Examples:
+  pollux sessions verify
+  pollux sessions verify --repair")]
+    Verify {
+        /// Repair truncated files, missing or repeated ids and stale locks, keeping a copy
+        #[arg(long)]
+        repair: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how many sessions there are
+    #[command(after_help = "Examples:
+  pollux sessions stats
+  pollux sessions stats --json")]
+    Stats {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Go back to before a prompt
+    ///
+    /// Shows what would change and asks first. Removes the prompt and everything after it; `pollux sessions show` prints
+    /// the numbers and ids.
+    #[command(after_help = "Examples:
+  pollux sessions rewind latest --to 2 --conversation
+  pollux sessions rewind 3 --to 1 --both --yes")]
+    Rewind(RewindArgs),
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<SessionsCommand>, UsageError> {
-    let Some((name, matches)) = inner.subcommand() else {
-        return Ok(Parsed::Help(""));
-    };
-    let given = Given(matches);
-    if given.flag("help")? {
-        return Ok(Parsed::Help(help::page(name)));
+#[derive(Debug, Args)]
+struct SessionArg {
+    /// Number, id, start of an id, or `latest`; a file for `import`
+    #[arg(value_name = "id", value_parser = FilledParser)]
+    id: String,
+    /// Look in all projects
+    #[arg(long)]
+    all_projects: bool,
+    /// Agent the session belongs to; any by default
+    #[arg(long, value_name = "name", value_parser = sources())]
+    source: Option<SessionSource>,
+}
+
+impl From<SessionArg> for Which {
+    fn from(SessionArg { id, all_projects, source }: SessionArg) -> Self {
+        Self { id, all_projects, source }
     }
-    let json = || given.flag("json");
-    let command = match name {
-        "show" => SessionsCommand::Show { which: which(&given)?, json: json()? },
-        "search" => search(&given, matches)?,
-        "transcript" => SessionsCommand::Transcript { which: which(&given)?, form: form(&given)? },
-        "find-project" => {
-            SessionsCommand::FindProject { name: needed(&given, "name", "NAME")?, json: json()? }
+}
+
+#[derive(Debug, Args)]
+struct SearchArgs {
+    /// Words to search for
+    #[arg(value_name = "words", required = true)]
+    words: Vec<String>,
+    /// Search only this project
+    #[arg(long)]
+    this_project: bool,
+    // All projects are searched anyway.
+    #[arg(long, hide = true)]
+    all_projects: bool,
+    /// Agent whose sessions to search
+    #[arg(long, value_name = "name", default_value = "all", value_parser = any_sources())]
+    source: AnySource,
+    /// Include the sessions of sub-agents
+    #[arg(long)]
+    subagents: bool,
+    /// Maximum number of results
+    #[arg(long, value_name = "n", value_parser = count::<usize>)]
+    limit: Option<usize>,
+    /// Output JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RewindArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// Number of the prompt, or id of the message, to go back to
+    #[arg(long, value_name = "prompt", value_parser = FilledParser)]
+    to: String,
+    /// Rewind the conversation
+    #[arg(long)]
+    conversation: bool,
+    /// Restore the project's files
+    #[arg(long)]
+    files: bool,
+    /// Rewind the conversation and restore the files
+    #[arg(long)]
+    both: bool,
+    /// Overwrite files that were changed outside the session
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not ask; required without a terminal
+    #[arg(short, long)]
+    yes: bool,
+    /// Output JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl RewindArgs {
+    fn what(&self) -> Result<RewindWhat, UsageError> {
+        match (self.conversation, self.files, self.both) {
+            (true, false, false) => Ok(RewindWhat::Conversation),
+            (false, true, false) => Ok(RewindWhat::Files),
+            (true, true, false) | (false, false, true) => Ok(RewindWhat::Both),
+            _ => Err(UsageError::RewindWhat),
         }
-        "export" => SessionsCommand::Export {
-            which: which(&given)?,
-            output: needed(&given, "output", "--output")?.into(),
-            yes: given.flag("yes")?,
-            json: json()?,
-        },
-        "import" => SessionsCommand::Import { what: which(&given)?, json: json()? },
-        "delete" => SessionsCommand::Delete { which: which(&given)?, yes: given.flag("yes")?, json: json()? },
-        "prune" => {
-            SessionsCommand::Prune { dry_run: given.flag("dry-run")?, yes: given.flag("yes")?, json: json()? }
-        }
-        "verify" => SessionsCommand::Verify { repair: given.flag("repair")?, json: json()? },
-        "stats" => SessionsCommand::Stats { json: json()? },
-        "rewind" => rewind(&given)?,
-        _ => SessionsCommand::List {
-            wanted: Wanted {
-                all_projects: given.flag("all-projects")?,
-                source: source(&given, SOURCES, Some(SessionSource::Gemini))?,
-                subagents: given.flag("subagents")?,
-                in_full: json()?,
+    }
+}
+
+/// `None` for the sessions of all agents.
+#[derive(Debug, Clone, Copy)]
+struct AnySource(Option<SessionSource>);
+
+fn sources() -> impl TypedValueParser<Value = SessionSource> {
+    PossibleValuesParser::new(["gemini", "claude", "codex", "opencode"])
+        .map(|name| named_source(&name).unwrap_or(SessionSource::Gemini))
+}
+
+fn any_sources() -> impl TypedValueParser<Value = AnySource> {
+    PossibleValuesParser::new(["all", "gemini", "claude", "codex", "opencode"])
+        .map(|name| AnySource(named_source(&name)))
+}
+
+fn named_source(name: &str) -> Option<SessionSource> {
+    match name {
+        "gemini" => Some(SessionSource::Gemini),
+        "claude" => Some(SessionSource::Claude),
+        "codex" => Some(SessionSource::Codex),
+        "opencode" => Some(SessionSource::OpenCode),
+        _ => None,
+    }
+}
+
+impl SubcommandArgs for SessionsArgs {
+    type Command = SessionsCommand;
+
+    fn resolve(self, _: &mut RootOptions) -> Result<SessionsCommand, UsageError> {
+        Ok(match self.leaf {
+            SessionsLeaf::List { all_projects, source: AnySource(source), subagents, json } => {
+                let wanted = Wanted { all_projects, source, subagents, in_full: json };
+                SessionsCommand::List { wanted, json }
+            }
+            SessionsLeaf::Show { session, json } => SessionsCommand::Show { which: session.into(), json },
+            SessionsLeaf::Search(args) => args.into(),
+            SessionsLeaf::Transcript { session, format, json } => {
+                let otherwise = if json { TranscriptFormat::JsonLines } else { TranscriptFormat::Text };
+                SessionsCommand::Transcript { which: session.into(), form: format.unwrap_or(otherwise) }
+            }
+            SessionsLeaf::FindProject { name, json } => SessionsCommand::FindProject { name, json },
+            SessionsLeaf::Export { session, output, yes, json } => {
+                SessionsCommand::Export { which: session.into(), output: output.into(), yes, json }
+            }
+            SessionsLeaf::Import { session, json } => SessionsCommand::Import { what: session.into(), json },
+            SessionsLeaf::Delete { session, yes, json } => {
+                SessionsCommand::Delete { which: session.into(), yes, json }
+            }
+            SessionsLeaf::Prune { dry_run, yes, json } => SessionsCommand::Prune { dry_run, yes, json },
+            SessionsLeaf::Verify { repair, json } => SessionsCommand::Verify { repair, json },
+            SessionsLeaf::Stats { json } => SessionsCommand::Stats { json },
+            SessionsLeaf::Rewind(args) => SessionsCommand::Rewind {
+                what: args.what()?,
+                which: args.session.into(),
+                to: args.to,
+                overwrite: args.overwrite,
+                yes: args.yes,
+                json: args.json,
             },
-            json: json()?,
-        },
-    };
-    Ok(Parsed::Run(command, Box::new(root.request(&given)?)))
-}
-
-/// What cannot be left out. clap would refuse it before `--help` is seen.
-fn needed(given: &Given<'_>, name: &str, shown: &str) -> Result<String, UsageError> {
-    let value = given.text(name).map(str::trim).filter(|value| !value.is_empty());
-    value.map(str::to_owned).ok_or_else(|| UsageError::MissingValue(shown.to_owned()))
-}
-
-fn which(given: &Given<'_>) -> Result<Which, UsageError> {
-    Ok(Which {
-        id: needed(given, "id", "ID")?,
-        all_projects: given.flag("all-projects")?,
-        source: source(given, FOREIGN, None)?,
-    })
-}
-
-fn source(
-    given: &Given<'_>,
-    choices: &'static [&'static str],
-    absent: Option<SessionSource>,
-) -> Result<Option<SessionSource>, UsageError> {
-    Ok(match given.choice("source", choices)? {
-        None => absent,
-        Some("gemini") => Some(SessionSource::Gemini),
-        Some("claude") => Some(SessionSource::Claude),
-        Some("codex") => Some(SessionSource::Codex),
-        Some("opencode") => Some(SessionSource::OpenCode),
-        Some(_) => None,
-    })
-}
-
-fn search(given: &Given<'_>, matches: &ArgMatches) -> Result<SessionsCommand, UsageError> {
-    let words: Vec<&str> =
-        matches.get_many::<String>("words").unwrap_or_default().map(String::as_str).collect();
-    if words.is_empty() {
-        return Err(UsageError::MissingValue("WORDS".to_owned()));
+        })
     }
-    let limit = match given.text("limit").map(|text| (text, text.parse::<usize>())) {
-        None => None,
-        Some((_, Ok(limit))) if limit > 0 => Some(limit),
-        Some((text, _)) => return Err(UsageError::NotACount { flag: "--limit", given: text.to_owned() }),
-    };
-    Ok(SessionsCommand::Search {
-        words: words.join(" "),
-        wanted: Wanted {
-            all_projects: !given.flag("this-project")?,
-            source: source(given, SOURCES, None)?,
-            subagents: given.flag("subagents")?,
-            in_full: given.flag("json")?,
-        },
-        limit,
-        json: given.flag("json")?,
-    })
 }
 
-fn form(given: &Given<'_>) -> Result<TranscriptFormat, UsageError> {
-    Ok(match given.choice("format", FORMATS)? {
-        Some("markdown") => TranscriptFormat::Markdown,
-        Some("jsonl") => TranscriptFormat::JsonLines,
-        None if given.flag("json")? => TranscriptFormat::JsonLines,
-        _ => TranscriptFormat::Text,
-    })
-}
-
-fn rewind(given: &Given<'_>) -> Result<SessionsCommand, UsageError> {
-    let chosen = (given.flag("conversation")?, given.flag("files")?, given.flag("both")?);
-    let what = match chosen {
-        (true, false, false) => RewindWhat::Conversation,
-        (false, true, false) => RewindWhat::Files,
-        (true, true, false) | (false, false, true) => RewindWhat::Both,
-        _ => return Err(UsageError::RewindWhat),
-    };
-    Ok(SessionsCommand::Rewind {
-        which: which(given)?,
-        to: needed(given, "to", "--to")?,
-        what,
-        overwrite: given.flag("overwrite")?,
-        yes: given.flag("yes")?,
-        json: given.flag("json")?,
-    })
+impl From<SearchArgs> for SessionsCommand {
+    fn from(args: SearchArgs) -> Self {
+        let wanted = Wanted {
+            all_projects: !args.this_project,
+            source: args.source.0,
+            subagents: args.subagents,
+            in_full: args.json,
+        };
+        Self::Search { words: args.words.join(" "), wanted, limit: args.limit, json: args.json }
+    }
 }

@@ -30,7 +30,7 @@ pub(super) fn print(
     let failure =
         Failure::new(ExitKind::Failure, format!("{damaged} of {} session files are damaged", files.len()));
     Err(if repairable && !repair {
-        failure.hint("`pollux sessions verify --repair` puts right what can be; a copy is kept first")
+        failure.hint("`pollux sessions verify --repair` repairs what it can and keeps a copy")
     } else {
         failure
     })
@@ -48,7 +48,7 @@ fn text(files: &[Checked], damaged: usize, repaired: usize) -> String {
             let _ = writeln!(text, "  repaired: {}", shown(solved));
         }
         if let Some(backup) = &file.backup {
-            let _ = writeln!(text, "  as it was: {}", shown(&backup.to_string_lossy()));
+            let _ = writeln!(text, "  backup: {}", shown(&backup.to_string_lossy()));
         }
         for problem in &file.problems {
             let kind = if problem.is_damage { "damaged" } else { "note" };

@@ -51,7 +51,7 @@ pub(super) fn of_foreign(found: &Foreign) -> Result<Details, Failure> {
     })
 }
 
-/// What a person asked for, in order. Their numbers are those that a rewind takes.
+/// The user's prompts, in order. `rewind --to` takes their numbers.
 pub(super) fn prompts(own: &Own) -> Result<Vec<Prompt>, LoadError> {
     let mut prompts: Vec<Prompt> = Vec::new();
     visit_texts(&own.info.path, &mut |kind, id, time, text| {
@@ -89,7 +89,7 @@ fn facts(record: &IndexRecord, number: Option<usize>, agent: &str) -> Vec<(&'sta
         facts.push(("models", record.models.join(", ")));
     }
     if record.damaged {
-        facts.push(("damaged", "`pollux sessions verify` says how".to_owned()));
+        facts.push(("damaged", "run `pollux sessions verify`".to_owned()));
     }
     facts
 }
@@ -134,7 +134,7 @@ fn form_of(form: TranscriptFormat) -> TranscriptForm {
     }
 }
 
-/// Whoever closed the pipe has read enough.
+/// A closed pipe is not a failure: the reader has seen enough.
 fn unwritable(error: &io::Error) -> Failure {
     let gone = error.kind() == io::ErrorKind::BrokenPipe;
     let exit = if gone { ExitKind::Success } else { ExitKind::Failure };

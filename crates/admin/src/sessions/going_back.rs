@@ -44,7 +44,7 @@ pub(super) fn proposal(way: &Way<'_>, own: &Own, to: &str) -> Result<Proposal<Wa
     let session = load(&own.info.path).map_err(failed)?;
     let prompts = prompts(own).map_err(failed)?;
     let index = target(&session, &prompts, to)?;
-    // Held until all is done: nobody else goes on with it meanwhile.
+    // Held to the end, so that no other process resumes the session meanwhile.
     let mut recorder = Recorder::resume(&session).map_err(|error| in_use(&error))?;
     let message = session.messages.get(index).map(|message| message.id().to_owned()).unwrap_or_default();
     let count = session.messages.len() - index;
@@ -105,13 +105,13 @@ fn target(session: &StoredSession, prompts: &[Prompt], to: &str) -> Result<usize
     }
     let missing = |text: String| {
         Failure::new(ExitKind::Input, text)
-            .hint("`pollux sessions show` has the prompts with numbers and ids")
+            .hint("`pollux sessions show` prints the numbers and ids of prompts")
     };
     if let Ok(number) = to.parse::<usize>() {
         let prompt = number.checked_sub(1).and_then(|index| prompts.get(index));
-        return prompt.and_then(|prompt| place(&prompt.id)).ok_or_else(|| {
-            missing(format!("there is no prompt {number}; the session has {}", prompts.len()))
-        });
+        return prompt
+            .and_then(|prompt| place(&prompt.id))
+            .ok_or_else(|| missing(format!("no prompt {number}: the session has {}", prompts.len())));
     }
     let fitting: Vec<usize> = session
         .messages
@@ -123,7 +123,7 @@ fn target(session: &StoredSession, prompts: &[Prompt], to: &str) -> Result<usize
     match fitting.as_slice() {
         [only] => Ok(*only),
         [] => Err(missing(format!("the session has no message `{}`", one_line(to)))),
-        _ => Err(missing(format!("`{}` fits several messages", one_line(to)))),
+        _ => Err(missing(format!("`{}` matches several messages", one_line(to)))),
     }
 }
 
@@ -134,8 +134,8 @@ fn file_steps(
     index: usize,
 ) -> Result<(FileSteps, FilesBack), Failure> {
     let Some(root) = own.root.as_deref().filter(|root| root.is_dir()) else {
-        return Err(Failure::new(ExitKind::Input, "it is not known where the project's files are")
-            .hint("run the command in the folder of the project"));
+        return Err(Failure::new(ExitKind::Input, "the project's folder is unknown")
+            .hint("run the command in the project's folder"));
     };
     let taken_back = session.messages.get(index..).unwrap_or_default();
     if let Some(journal) = journal(way, own, root)? {
@@ -201,17 +201,21 @@ fn action(action: &Action) -> &'static str {
         Action::Create => "create",
         Action::Overwrite => "overwrite",
         Action::Delete => "delete",
-        Action::Chmod => "put back the mode of",
+        Action::Chmod => "restore the mode of",
         Action::MoveBack { .. } => "move back",
     }
 }
 
 fn reason(conflict: Option<Conflict>) -> String {
     match conflict {
-        Some(Conflict::ChangedByOthers) => "somebody else changed it; `--overwrite` takes that back, too",
-        Some(Conflict::Unsure) => "it is not known who changed it; `--overwrite` puts it back all the same",
-        Some(Conflict::CannotBeSaved) => "what is there now is too large to be kept; `--overwrite` drops it",
-        None => "`--overwrite` puts it back all the same",
+        Some(Conflict::ChangedByOthers) => {
+            "changed outside the session; use `--overwrite` to restore it anyway"
+        }
+        Some(Conflict::Unsure) => "changed by an unknown program; use `--overwrite` to restore it anyway",
+        Some(Conflict::CannotBeSaved) => {
+            "its current contents are too large to back up; `--overwrite` discards them"
+        }
+        None => "use `--overwrite` to restore it anyway",
     }
     .to_owned()
 }
@@ -228,7 +232,7 @@ impl FilesBack {
                     .apply(&plan, conflicts)
                     .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
                 let kept = applied.kept.into_iter().map(|kept| match kept {
-                    Kept::Changed(path) => (path, "it changed meanwhile".to_owned()),
+                    Kept::Changed(path) => (path, "changed in the meantime".to_owned()),
                     Kept::NotEmpty(path) => (path, "something else is in it".to_owned()),
                 });
                 let failed = applied.failed.into_iter().map(|(path, error)| (path, error.to_string()));

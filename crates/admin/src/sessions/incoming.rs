@@ -65,7 +65,7 @@ fn foreign_file(
     let folder = file.parent().unwrap_or(Path::new("/"));
     let store = store.unwrap_or_else(|| ForeignStore::new(agent, folder.to_owned()));
     let unusable = || {
-        let text = format!("`{}` is no session of {}", file.display(), agent.label());
+        let text = format!("`{}` is not a session of {}", file.display(), agent.label());
         Failure::new(ExitKind::Input, text)
     };
     let entry = store.entry(file, &id).ok_or_else(unusable)?;
@@ -78,7 +78,7 @@ fn foreign_file(
 fn record(conversation: Vec<ForeignMessage>, from: String, new: NewSession) -> Result<Imported, Failure> {
     let messages = to_messages(&conversation);
     if messages.is_empty() {
-        return Err(Failure::new(ExitKind::Input, format!("there is no conversation in {from}")));
+        return Err(Failure::new(ExitKind::Input, format!("no conversation in {from}")));
     }
     let failed = |error: RecordError| Failure::from_error(ExitKind::Failure, &error);
     let start = new.now;

@@ -9,7 +9,7 @@ use super::{Row, shown};
 
 /// On a terminal longer titles would wrap.
 const TITLE_CHARS: usize = 72;
-/// Nobody reads more of one; `--json` has all of it.
+/// Characters of a title that are shown; `--json` has all of it.
 const PIPED_TITLE_CHARS: usize = 200;
 
 /// For programs.

@@ -70,7 +70,7 @@ fn plan(removals: &Removals) -> String {
         paths(&removal.paths, &mut text);
     }
     if !removals.leftovers.is_empty() {
-        text.push_str("Stored outputs that nobody changed for as long:\n");
+        text.push_str("Stored outputs that are as old:\n");
         paths(&removals.leftovers, &mut text);
     }
     if let Some(rule) = &removals.rule {

@@ -17,9 +17,9 @@ pub(super) fn run(
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let plan = plan(&proposal.plan);
-    context.agreed(yes, "Go back?", &plan)?;
+    context.agreed(yes, "Rewind?", &plan)?;
     if yes && !as_json {
-        // Nobody was asked, so nobody has seen it.
+        // The plan was not shown in a question, so it is printed now.
         print_result(context.out, &format!("{plan}\n"))?;
     }
     let done = (proposal.carry_out)()?;
@@ -31,8 +31,8 @@ pub(super) fn run(
     match done.failed.as_slice() {
         [] => Ok(()),
         failed => {
-            let text = format!("{} paths could not be put back", failed.len());
-            Err(Failure::new(ExitKind::Failure, text).hint("the same command tries again"))
+            let text = format!("could not restore {} paths", failed.len());
+            Err(Failure::new(ExitKind::Failure, text).hint("run the same command to retry"))
         }
     }
 }
@@ -46,7 +46,7 @@ fn plan(way: &WayBack) -> String {
     );
     // Writing to a String cannot fail.
     if let Some(count) = way.messages {
-        let _ = writeln!(text, "Conversation: {count} messages are taken back; a copy is kept.");
+        let _ = writeln!(text, "Conversation: {count} messages will be removed; a copy is kept.");
     }
     if let Some(files) = &way.files {
         file_plan(files, &mut text);
@@ -64,20 +64,20 @@ fn file_plan(files: &FileSteps, text: &mut String) {
         let _ = writeln!(text, "  stays: {} ({})", shown(&path.to_string_lossy()), shown(why));
     }
     for (path, why) in &files.lost {
-        let _ = writeln!(text, "  cannot come back: {} ({})", shown(&path.to_string_lossy()), shown(why));
+        let _ = writeln!(text, "  cannot be restored: {} ({})", shown(&path.to_string_lossy()), shown(why));
     }
     if files.steps.is_empty() && files.conflicts.is_empty() && files.lost.is_empty() {
-        text.push_str("  everything is as it was\n");
+        text.push_str("  nothing to restore\n");
     }
     if files.from_diffs {
-        text.push_str("  (from the edits that the session recorded; what commands changed is not known)\n");
+        text.push_str("  (from the edits recorded in the session; changes made by commands are unknown)\n");
     }
 }
 
 fn result(way: &WayBack, done: &Rewound) -> String {
     let mut text = String::new();
     if way.files.is_some() {
-        let _ = writeln!(text, "{} paths were put back.", done.restored);
+        let _ = writeln!(text, "{} paths restored.", done.restored);
         for (path, why) in &done.kept {
             let _ = writeln!(text, "  stays: {} ({})", shown(&path.to_string_lossy()), shown(why));
         }
@@ -86,7 +86,7 @@ fn result(way: &WayBack, done: &Rewound) -> String {
         }
     }
     if way.messages.is_some() {
-        let _ = writeln!(text, "{} messages were taken back.", done.messages);
+        let _ = writeln!(text, "{} messages removed.", done.messages);
     }
     text
 }

@@ -21,7 +21,7 @@ pub(super) fn print(
         return print_json(context.out, &Value::Array(hits.iter().map(json_of).collect()));
     }
     if hits.is_empty() {
-        return print_result(context.out, &format!("Nothing found for: {}\n", shown(words)));
+        return print_result(context.out, &format!("No results for: {}\n", shown(words)));
     }
     let bold = context.out_is_terminal && context.env.get("NO_COLOR").is_none_or(str::is_empty);
     let mut text = String::new();
@@ -96,11 +96,8 @@ pub(super) fn print_projects(
         return print_json(out, &projects.collect());
     }
     if found.is_empty() {
-        return Err(Failure::new(
-            ExitKind::Input,
-            format!("no project with sessions has `{}` in its name", shown(name)),
-        )
-        .hint("`pollux sessions list --all-projects` shows every project that has sessions"));
+        return Err(Failure::new(ExitKind::Input, format!("no project matches `{}`", shown(name)))
+            .hint("`pollux sessions list --all-projects` shows every project that has sessions"));
     }
     let mut text = String::new();
     for (index, project) in found.iter().enumerate() {

@@ -1,15 +1,34 @@
-//! `pollux skills …`.
+//! Arguments of `pollux skills`.
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Args, Subcommand, ValueEnum};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf, text};
+use crate::command_line::{RootOptions, SkipTrust, SubcommandArgs};
 use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "A skill is a folder with a SKILL.md. Skills are found in extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
+                  trusted folder, .gemini/skills and .agents/skills; of two skills with the same name the later one is used. In a \
+                  session, `/name` calls a skill.
+
+Examples:
+  pollux skills list --all
+  pollux skills install https://github.com/anthropics/skills --path skills/pdf
+  git diff | pollux -p \"/review-change\""
+)]
+pub struct SkillsArgs {
+    #[command(flatten)]
+    trust: SkipTrust,
+    #[command(subcommand)]
+    leaf: SkillsLeaf,
+}
 
 /// What to do with skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillsCommand {
     List {
-        /// Those that are part of the program, too.
+        /// Built-in skills, too.
         all: bool,
         json: bool,
     },
@@ -49,7 +68,7 @@ pub struct SkillSource {
 }
 
 /// Whose skills, or whose settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SkillScope {
     User,
     Workspace,
@@ -65,65 +84,148 @@ impl SkillScope {
     }
 }
 
-const SCOPES: &[&str] = &["user", "workspace"];
-
-pub fn grammar() -> Command {
-    let word = |name: &'static str| Arg::new(name).required(true);
-    let scope = || text("scope").short('s');
-    let commands = [
-        command("list").args([flag("all"), flag("json")]),
-        command("show").args([word("name"), flag("json")]),
-        command("enable").arg(word("name")),
-        command("disable").args([word("name"), scope()]),
-        command("install").args([word("source"), scope(), text("path"), flag("consent")]),
-        command("link").args([word("source"), scope(), flag("consent")]),
-        command("uninstall").args([word("name"), scope()]),
-        command("validate").args([word("source"), flag("json")]),
-        command("reload").alias("refresh"),
-    ];
-    command("skills").alias("skill").subcommands(commands.map(|command| command.arg(flag("skip-trust"))))
+#[derive(Debug, Subcommand)]
+enum SkillsLeaf {
+    /// List skills
+    ///
+    /// Shows each skill's description and location.
+    #[command(after_help = "Examples:
+  pollux skills list
+  pollux skills list --all --json")]
+    List {
+        /// Include built-in skills
+        #[arg(long)]
+        all: bool,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a skill and its instructions
+    #[command(after_help = "Examples:
+  pollux skills show review-change")]
+    Show {
+        /// Skill to show
+        #[arg(value_name = "name")]
+        name: String,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Enable a skill
+    #[command(after_help = "Examples:
+  pollux skills enable review-change")]
+    Enable {
+        /// Skill to enable
+        #[arg(value_name = "name")]
+        name: String,
+    },
+    /// Disable a skill
+    #[command(after_help = "Examples:
+  pollux skills disable review-change
+  pollux skills disable review-change --scope user")]
+    Disable {
+        /// Skill to disable
+        #[arg(value_name = "name")]
+        name: String,
+        /// Settings file to change
+        #[arg(short, long, value_name = "scope", value_enum, default_value_t = SkillScope::Workspace)]
+        scope: SkillScope,
+    },
+    /// Install skills
+    ///
+    /// Copies skills from a folder, a .skill, .zip or .tar.gz file, a git URL, or GitHub's owner/repo. Shows what would be
+    /// installed and asks first.
+    #[command(after_help = "Examples:
+  pollux skills install https://github.com/anthropics/skills --path skills/pdf
+  pollux skills install ./my-skill --scope workspace")]
+    Install {
+        #[command(flatten)]
+        source: SourceArgs,
+        /// Folder inside the source
+        #[arg(long, value_name = "folder")]
+        path: Option<String>,
+    },
+    /// Link skills instead of copying them
+    ///
+    /// For skills you are writing: changes take effect at once.
+    #[command(after_help = "Examples:
+  pollux skills link ./my-skill --scope workspace")]
+    Link {
+        #[command(flatten)]
+        source: SourceArgs,
+    },
+    /// Remove an installed or linked skill
+    ///
+    /// The target of a link stays.
+    #[command(after_help = "Examples:
+  pollux skills uninstall pdf")]
+    Uninstall {
+        /// Skill to remove
+        #[arg(value_name = "name")]
+        name: String,
+        /// Where the skill is installed: ~/.gemini or the project's .gemini
+        #[arg(short, long, value_name = "scope", value_enum, default_value_t = SkillScope::User)]
+        scope: SkillScope,
+    },
+    /// Check a folder against the Agent Skills specification
+    ///
+    /// Exits with 1 if it does not conform.
+    #[command(after_help = "Examples:
+  pollux skills validate ./my-skill")]
+    Validate {
+        /// Folder to check
+        #[arg(value_name = "folder")]
+        path: String,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Reload skills and report problems
+    ///
+    /// In a session, `/skills reload` does this.
+    #[command(
+        alias = "refresh",
+        after_help = "Examples:
+  pollux skills reload"
+    )]
+    Reload,
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<SkillsCommand>, UsageError> {
-    let Some((name, matches)) = leaf("skills", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let word = |name| given.text(name).unwrap_or_default().to_owned();
-    let command = match name {
-        "show" => SkillsCommand::Show { name: word("name"), json: given.flag("json")? },
-        "enable" => SkillsCommand::Enable { name: word("name") },
-        "disable" => {
-            SkillsCommand::Disable { name: word("name"), scope: scope(&given, SkillScope::Workspace)? }
-        }
-        "install" => {
-            let path = given.text("path").filter(|path| !path.is_empty()).map(str::to_owned);
-            SkillsCommand::Install(SkillSource { path, ..source(&given)? })
-        }
-        "link" => SkillsCommand::Link(source(&given)?),
-        "uninstall" => {
-            SkillsCommand::Uninstall { name: word("name"), scope: scope(&given, SkillScope::User)? }
-        }
-        "validate" => SkillsCommand::Validate { path: word("source"), json: given.flag("json")? },
-        "reload" => SkillsCommand::Reload,
-        _ => SkillsCommand::List { all: given.flag("all")?, json: given.flag("json")? },
-    };
-    let mut options = root.request(&given)?;
-    options.skip_trust |= given.flag("skip-trust")?;
-    Ok(Parsed::Run(command, Box::new(options)))
+#[derive(Debug, Args)]
+struct SourceArgs {
+    /// Folder, archive or repository
+    #[arg(value_name = "source")]
+    source: String,
+    /// Where to install: ~/.gemini or the project's .gemini
+    #[arg(short, long, value_name = "scope", value_enum, default_value_t = SkillScope::User)]
+    scope: SkillScope,
+    /// Approve without being asked; required without a terminal
+    #[arg(long)]
+    consent: bool,
 }
 
-fn source(given: &Given<'_>) -> Result<SkillSource, UsageError> {
-    Ok(SkillSource {
-        source: given.text("source").unwrap_or_default().to_owned(),
-        scope: scope(given, SkillScope::User)?,
-        path: None,
-        consent: given.flag("consent")?,
-    })
+impl SourceArgs {
+    fn with_path(self, path: Option<String>) -> SkillSource {
+        let path = path.filter(|path| !path.is_empty());
+        SkillSource { source: self.source, scope: self.scope, path, consent: self.consent }
+    }
 }
 
-fn scope(given: &Given<'_>, otherwise: SkillScope) -> Result<SkillScope, UsageError> {
-    Ok(match given.choice("scope", SCOPES)? {
-        Some("user") => SkillScope::User,
-        Some(_) => SkillScope::Workspace,
-        None => otherwise,
-    })
+impl SubcommandArgs for SkillsArgs {
+    type Command = SkillsCommand;
+
+    fn resolve(self, root: &mut RootOptions) -> Result<SkillsCommand, UsageError> {
+        self.trust.apply(&mut root.request);
+        Ok(match self.leaf {
+            SkillsLeaf::List { all, json } => SkillsCommand::List { all, json },
+            SkillsLeaf::Show { name, json } => SkillsCommand::Show { name, json },
+            SkillsLeaf::Enable { name } => SkillsCommand::Enable { name },
+            SkillsLeaf::Disable { name, scope } => SkillsCommand::Disable { name, scope },
+            SkillsLeaf::Install { source, path } => SkillsCommand::Install(source.with_path(path)),
+            SkillsLeaf::Link { source } => SkillsCommand::Link(source.with_path(None)),
+            SkillsLeaf::Uninstall { name, scope } => SkillsCommand::Uninstall { name, scope },
+            SkillsLeaf::Validate { path, json } => SkillsCommand::Validate { path, json },
+            SkillsLeaf::Reload => SkillsCommand::Reload,
+        })
+    }
 }

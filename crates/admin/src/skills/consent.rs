@@ -5,11 +5,11 @@ use pollux_host::prompter::Prompter;
 
 /// Says what is being done.
 pub(super) fn say(prompter: &mut Prompter<'_>, text: &str) {
-    // Nobody can be told when stderr is gone.
+    // A closed stderr cannot be reported.
     let _ = writeln!(prompter.screen, "{}", plain(text));
 }
 
-/// Whether a person agrees to this text, `None` if nobody is there; somebody who consented before is only told.
+/// Whether the user approves this text; `None` without a terminal. With consent given in advance it is only shown.
 pub(super) fn agrees(consented: bool, text: &str, prompter: &mut Prompter<'_>) -> Option<bool> {
     if consented {
         say(prompter, &format!("You have consented to the following:\n{text}"));

@@ -41,12 +41,12 @@ pub fn skill_set(options: &Request, env: &Env) -> Result<SkillSet, Failure> {
     }
     let mut notes = loaded.notes.clone();
     if !skills::are_on(&loaded) {
-        notes.push("Skills are switched off (`skills.enabled`): no conversation uses them.".to_owned());
+        notes.push("Skills are disabled (`skills.enabled`).".to_owned());
     }
     Ok(SkillSet { loaded, notes, found: OnceCell::new() })
 }
 
-/// The skills of a run. Nothing is looked for before somebody asks.
+/// The skills of a run, discovered on first use.
 pub struct SkillSet {
     loaded: Loaded,
     notes: Vec<String>,
@@ -123,7 +123,8 @@ impl SkillSet {
     /// Why what is changed in a scope has no effect yet.
     pub fn unheard(&self, scope: SkillScope) -> Option<String> {
         let heard = scope == SkillScope::User || self.loaded.trust.uses_project() || self.at_home();
-        let text = "This folder is not trusted, so what it says about skills is not used yet: see `pollux trust show`.";
+        let text =
+            "This folder is not trusted, so its skill settings are not used yet: see `pollux trust show`.";
         (!heard).then(|| text.to_owned())
     }
 
@@ -238,7 +239,7 @@ impl SkillSet {
         };
         let failure = Failure::new(ExitKind::Failure, what);
         Err(match agreed {
-            None => failure.hint("nobody was there to ask; `--consent` agrees beforehand"),
+            None => failure.hint("cannot ask without a terminal; use `--consent` to approve"),
             Some(_) => failure,
         })
     }

@@ -1,11 +1,23 @@
-//! `pollux trust …`.
+//! Arguments of `pollux trust`.
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Args, Subcommand};
 
-use crate::grammar::{Given, Parsed, Root, command, flag, leaf};
+use crate::command_line::{RootOptions, SubcommandArgs};
 use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux trust show
+  pollux trust allow"
+)]
+pub struct TrustArgs {
+    #[command(subcommand)]
+    leaf: TrustLeaf,
+}
 
 /// `pollux trust …`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +34,7 @@ pub enum TrustAction {
         json: bool,
     },
     Allow {
-        /// The folder above, with all that is in it.
+        /// The folder above, with everything in it.
         parent: bool,
         /// Do not ask.
         yes: bool,
@@ -33,25 +45,77 @@ pub enum TrustAction {
     },
 }
 
-pub fn grammar() -> Command {
-    let folder = || Arg::new("folder");
-    command("trust").subcommands([
-        command("show").args([flag("json"), folder()]),
-        command("allow").args([flag("parent"), flag("yes").short('y'), folder()]),
-        command("deny").arg(folder()),
-        command("diff").args([flag("json"), folder()]),
-    ])
+#[derive(Debug, Subcommand)]
+enum TrustLeaf {
+    /// Show what a folder would run
+    ///
+    /// Shows whether the folder is trusted and why, and every command, setting and variable it defines. Runs nothing.
+    #[command(after_help = "Examples:
+  pollux trust show
+  pollux trust show ~/src/project --json")]
+    Show {
+        #[command(flatten)]
+        folder: FolderArg,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Trust a folder with its current contents
+    ///
+    /// Asks first. Later changes to what the folder would run have to be allowed again.
+    #[command(after_help = "Examples:
+  pollux trust allow
+  pollux trust allow ~/src/project --yes")]
+    Allow {
+        #[command(flatten)]
+        folder: FolderArg,
+        /// Also trust the parent folder and everything in it
+        #[arg(long)]
+        parent: bool,
+        /// Do not ask; required without a terminal
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Never trust a folder
+    ///
+    /// Overrides trust in the folders above it.
+    #[command(after_help = "Examples:
+  pollux trust deny
+  pollux trust deny ~/Downloads/project")]
+    Deny {
+        #[command(flatten)]
+        folder: FolderArg,
+    },
+    /// Show changes since a folder was trusted
+    #[command(after_help = "Examples:
+  pollux trust diff
+  pollux trust diff ~/src/project")]
+    Diff {
+        #[command(flatten)]
+        folder: FolderArg,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-pub fn parse(root: &Root<'_>, inner: &ArgMatches) -> Result<Parsed<TrustCommand>, UsageError> {
-    let Some((name, matches)) = leaf("trust", inner)? else { return Ok(Parsed::Help("")) };
-    let given = Given(matches);
-    let folder = given.path("folder");
-    let action = match name {
-        "allow" => TrustAction::Allow { parent: given.flag("parent")?, yes: given.flag("yes")? },
-        "deny" => TrustAction::Deny,
-        "diff" => TrustAction::Diff { json: given.flag("json")? },
-        _ => TrustAction::Show { json: given.flag("json")? },
-    };
-    Ok(Parsed::Run(TrustCommand { action, folder }, Box::new(root.request(&given)?)))
+#[derive(Debug, Args)]
+struct FolderArg {
+    /// Folder; the working directory by default
+    #[arg(value_name = "folder")]
+    folder: Option<PathBuf>,
+}
+
+impl SubcommandArgs for TrustArgs {
+    type Command = TrustCommand;
+
+    fn resolve(self, _: &mut RootOptions) -> Result<TrustCommand, UsageError> {
+        let (action, FolderArg { folder }) = match self.leaf {
+            TrustLeaf::Show { folder, json } => (TrustAction::Show { json }, folder),
+            TrustLeaf::Allow { folder, parent, yes } => (TrustAction::Allow { parent, yes }, folder),
+            TrustLeaf::Deny { folder } => (TrustAction::Deny, folder),
+            TrustLeaf::Diff { folder, json } => (TrustAction::Diff { json }, folder),
+        };
+        Ok(TrustCommand { action, folder })
+    }
 }

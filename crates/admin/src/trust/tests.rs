@@ -81,7 +81,7 @@ fn what_changes_while_somebody_reads_is_not_agreed_to() {
     let home = folder("date");
     let mut input = SlowReader { settings: home.project().join(".gemini/settings.json"), answer: b"y\n" };
     let (done, _) = home.answered(asks(), &mut input, true);
-    assert!(done.result.unwrap_err().summary.contains("changed meanwhile"));
+    assert!(done.result.unwrap_err().summary.contains("changed in the meantime"));
     assert!(!is_allowed(&home));
 }
 

@@ -1,7 +1,7 @@
-//! The command `gemini`: becomes the `pollux` beside it, so that scripts which spawn that name keep working.
+//! The command `gemini`: runs the `pollux` in the same folder, so that scripts which spawn that name keep working.
 //! A second copy of the whole program would double what is built and installed.
 
-#![expect(clippy::print_stderr, reason = "there is nobody else to say it")]
+#![expect(clippy::print_stderr, reason = "a program that cannot start has no other output")]
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

@@ -1,306 +1,259 @@
-//! The grammar of the command line.
+//! The flags of a run, and the commands that are not about one noun.
 //!
-//! clap splits the words; what they mean, and upstream's wording of every refusal, is decided here.
+//! Doc comments are the help. What the flags mean together is decided in `request`.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use pollux_admin::grammar::{Given, Parsed as Subcommand, Root, approval, command, flag, list, split, text};
-use pollux_admin::{Row, TABLE, UsageError, policy, row};
-use pollux_domain::id::SessionId;
-use pollux_front::reserved;
-use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
-use serde_json::Value;
+use std::path::PathBuf;
 
-use super::Launch;
-use super::help::Topic;
-
-pub(super) const FORMATS: &[&str] = &["text", "json", "stream-json"];
-pub(super) const DIALECTS: &[&str] = &["pollux", "gemini-cli"];
+use clap::{ArgAction, Args, Command};
+use clap_complete::Shell;
+use pollux_admin::TABLE;
+use pollux_admin::command_line::{Purpose, approval_modes};
+use pollux_admin::policy::PolicyFlags;
+use pollux_domain::approval::ApprovalMode;
+use pollux_host::VERSION;
 
 /// Commands of later versions. They are named so that a typed command never becomes a prompt.
-const LATER_COMMANDS: &[&str] = &["gemma"];
+pub(super) const LATER_COMMANDS: &[&str] = &["gemma"];
 
-/// A command line taken apart.
-pub(super) enum Parsed {
-    /// Nothing about the surroundings matters.
-    Done(Launch),
-    /// A run; whether it is interactive depends on the surroundings.
-    Run(Box<RunRequest>),
-}
+const USAGE: &str = "pollux [OPTIONS] [prompt]...
+       pollux [OPTIONS] <COMMAND>";
 
-pub(super) struct RunRequest {
-    pub(super) options: Request,
-    pub(super) source: PromptSource,
-    pub(super) action: Action,
-}
+const AFTER_HELP: &str = r#"Examples:
+  pollux -p "why does the test in auth_test.go fail?"
+  git diff | pollux -p "write a commit message for this change"
+  pollux -p "fix the failing test" --approval-mode auto_edit
+  pollux -p "now add a test for it" --resume
+  pollux -p "list the public functions" --output-format json
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PromptSource {
-    None,
-    Words,
-    Flag,
-    InteractiveFlag,
-}
+Environment:
+  GEMINI_API_KEY         API key for the Gemini API
+  GEMINI_MODEL           model to use without --model
+  GEMINI_CLI_HOME        folder that holds .gemini, instead of the home directory
+  POLLUX_OUTPUT_DIALECT  pollux or gemini-cli
+  NO_COLOR               disable colours
 
-pub(super) enum Action {
-    Converse,
-    ListExtensions,
-    ListSessions,
-    DeleteSession(String),
-}
+Exit codes:
+  0 success   1 failure   41 no credentials   42 invalid input   44 sandbox error
+  52 settings error   53 turn limit   54 fatal tool error   55 folder not trusted
+  130 cancelled   143 and 129 ended by SIGTERM and SIGHUP"#;
 
-pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
-    let matches = split(grammar, join_dashed_prompts(words))?;
-    let given = Given(&matches);
-    if given.flag("version")? {
-        return Ok(Parsed::Done(Launch::Version));
-    }
-    match matches.subcommand() {
-        None if given.flag("help")? => Ok(Parsed::Done(Launch::Help(Topic::Main))),
-        None => run_request(&given).map(|request| Parsed::Run(Box::new(request))),
-        Some(("demo", inner)) => demo(&given, inner).map(Parsed::Done),
-        Some((name, inner)) => match row(name) {
-            Some(row) => subcommand(row, &matches, inner).map(Parsed::Done),
-            None => Err(UsageError::CommandUnavailable { name: name.to_owned() }),
-        },
-    }
-}
-
-fn grammar() -> Command {
+/// The whole command line.
+pub(crate) fn tree(purpose: Purpose) -> Command {
     let root = Command::new("pollux")
+        .version(VERSION)
         .no_binary_name(true)
+        .max_term_width(usize::from(super::PAGE_WIDTH))
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .disable_help_subcommand(true)
-        .args_override_self(true)
-        .arg(Arg::new("query").num_args(0..).action(ArgAction::Append))
-        .args([
-            text("prompt").short('p'),
-            text("prompt-interactive").short('i'),
-            text("model").short('m'),
-            text("output-format").short('o'),
-            text("output-dialect"),
-            text("approval-mode"),
-            text("session-id"),
-            text("session-file"),
-            text("delete-session"),
-            text("fake-responses"),
-            text("fake-responses-non-strict"),
-            text("record-responses"),
-        ])
-        .args([
-            text("resume").short('r').num_args(0..=1).default_missing_value("latest"),
-            text("worktree").short('w').num_args(0..=1).default_missing_value(""),
-        ])
-        .args([
-            list("policy"),
-            list("admin-policy"),
-            list("allowed-tools"),
-            list("allowed-mcp-server-names"),
-            list("extensions").short('e'),
-            list("include-directories"),
-        ])
-        .args([
-            flag("yolo").short('y'),
-            flag("sandbox").short('s'),
-            flag("skip-trust"),
-            flag("list-extensions").short('l'),
-            flag("list-sessions"),
-            flag("fork"),
-            flag("all-projects"),
-            flag("screen-reader"),
-            flag("acp").alias("experimental-acp"),
-            flag("raw-output"),
-            flag("accept-raw-output-risk"),
-            flag("ignore-env"),
-            flag("version").short('v'),
-            flag("debug").short('d').global(true),
-            flag("help").short('h').global(true),
-        ])
-        .subcommands(TABLE.iter().map(|row| (row.grammar)()))
-        .subcommand(command("demo").args([text("output-format").short('o'), text("output-dialect")]));
-    LATER_COMMANDS.iter().fold(root, |root, name| {
-        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
-        root.subcommand(command(name).arg(rest))
-    })
-}
-
-/// Lets a prompt start with a dash: `-p "- first item"` is plainly no flag, since it has spaces.
-fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
-    let mut joined: Vec<String> = Vec::with_capacity(words.len());
-    for word in words {
-        let long = match joined.last().map(String::as_str) {
-            Some("-p" | "--prompt") => Some("--prompt"),
-            Some("-i" | "--prompt-interactive") => Some("--prompt-interactive"),
-            _ => None,
-        };
-        match long {
-            Some(long) if word.starts_with('-') && word.contains(char::is_whitespace) => {
-                joined.pop();
-                joined.push(format!("{long}={word}"));
-            }
-            _ => joined.push(word),
-        }
-    }
-    joined
-}
-
-fn run_request(given: &Given<'_>) -> Result<RunRequest, UsageError> {
-    let (prompt, source) = prompt(given)?;
-    let mut options = shared_options(given)?;
-    options.prompt = prompt;
-    options.approval = approval(given)?;
-    options.session = session(given)?;
-    refuse_unavailable(given)?;
-    let action = if given.flag("list-extensions")? {
-        Action::ListExtensions
-    } else if given.flag("list-sessions")? {
-        Action::ListSessions
-    } else if let Some(which) = given.text("delete-session") {
-        Action::DeleteSession(which.trim().to_owned())
-    } else {
-        Action::Converse
-    };
-    Ok(RunRequest { options, source, action })
-}
-
-/// What runs and subcommands share.
-fn shared_options(given: &Given<'_>) -> Result<Request, UsageError> {
-    Ok(Request {
-        reserved: reserved(),
-        tour: false,
-        prompt: None,
-        session: SessionChoice::New,
-        approval: None,
-        overrides: overrides(given)?,
-        allowed_tools: given.list("allowed-tools"),
-        extensions: given.list("extensions"),
-        include_directories: given.list("include-directories"),
-        sandbox: given.switch("sandbox")?,
-        skip_trust: given.flag("skip-trust")?,
-        raw_output: match (given.flag("raw-output")?, given.flag("accept-raw-output-risk")?) {
-            (_, true) => RawOutput::RawAccepted,
-            (true, false) => RawOutput::Raw,
-            (false, false) => RawOutput::Stripped,
-        },
-        debug: given.flag("debug")?,
-        ignore_env: given.flag("ignore-env")?,
-        script: script(given),
-        remarks: Vec::new(),
-    })
-}
-
-fn prompt(given: &Given<'_>) -> Result<(Option<String>, PromptSource), UsageError> {
-    let words: Option<Vec<&str>> =
-        given.0.get_many::<String>("query").map(|words| words.map(String::as_str).collect());
-    let flag = given.text("prompt");
-    let interactive = given.text("prompt-interactive");
-    match (words, flag, interactive) {
-        (Some(_), Some(_), _) => Err(UsageError::WordsAndPrompt),
-        (_, Some(_), Some(_)) => Err(UsageError::PromptAndInteractive),
-        (_, Some(text), None) => Ok((Some(text.to_owned()), PromptSource::Flag)),
-        (_, None, Some(text)) => Ok((Some(text.to_owned()), PromptSource::InteractiveFlag)),
-        (Some(words), None, None) => Ok((Some(words.join(" ")), PromptSource::Words)),
-        (None, None, None) => Ok((None, PromptSource::None)),
+        .disable_help_subcommand(true);
+    let root = purpose.fit(RootArgs::augment_args(root)).override_usage(USAGE).after_help(AFTER_HELP);
+    let root = root.subcommands(TABLE.iter().map(|subcommand| subcommand.command(purpose))).subcommands([
+        purpose.fit(DemoArgs::augment_args(Command::new("demo"))),
+        purpose.fit(CompletionsArgs::augment_args(Command::new("completions"))),
+        purpose.fit(ManArgs::augment_args(Command::new("man"))),
+    ]);
+    match purpose {
+        Purpose::Show => root,
+        Purpose::Parse => root.subcommands(LATER_COMMANDS.iter().map(|name| {
+            Command::new(*name).hide(true).allow_external_subcommands(true).disable_help_flag(true).arg(
+                clap::Arg::new("rest")
+                    .num_args(0..)
+                    .action(ArgAction::Append)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true),
+            )
+        })),
     }
 }
 
-fn session(given: &Given<'_>) -> Result<SessionChoice, UsageError> {
-    let (fork, all_projects) = (given.flag("fork")?, given.flag("all-projects")?);
-    if given.text("resume").is_none() && (fork || all_projects) {
-        return Err(UsageError::OnlyWithResume(if fork { "--fork" } else { "--all-projects" }));
-    }
-    match (given.text("resume"), given.text("session-id"), given.path("session-file")) {
-        (None, None, None) => Ok(SessionChoice::New),
-        (Some(which), None, None) => {
-            let which = which.trim();
-            let which = if which.is_empty() { "latest" } else { which };
-            Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork }))
-        }
-        (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(id)?)),
-        (None, None, Some(file)) => Ok(SessionChoice::Import(file)),
-        _ => Err(UsageError::SeveralSessions),
-    }
+/// A coding agent for the terminal
+#[derive(Debug, Args)]
+pub(super) struct RootArgs {
+    #[command(flatten)]
+    pub(super) prompt: PromptArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) approvals: ApprovalArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+    #[command(flatten)]
+    pub(super) other: OtherArgs,
+    #[command(flatten)]
+    pub(super) scripted: ScriptedArgs,
+    #[command(flatten)]
+    pub(super) global: GlobalArgs,
 }
 
-fn overrides(given: &Given<'_>) -> Result<Vec<(String, Value)>, UsageError> {
-    let pairs = [
-        ("model.name", given.text("model")),
-        ("output.format", given.choice("output-format", FORMATS)?),
-        ("output.dialect", given.choice("output-dialect", DIALECTS)?),
-    ];
-    let set = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-    let aloud =
-        given.flag("screen-reader")?.then(|| ("ui.accessibility.screenReader".to_owned(), true.into()));
-    Ok(set.chain(aloud).chain(policy::overrides(given)).collect())
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prompt")]
+pub(super) struct PromptArgs {
+    /// Prompt, as words without a flag
+    #[arg(value_name = "prompt")]
+    pub(super) words: Vec<String>,
+    /// Run this prompt and exit; piped input is prepended to it
+    #[arg(short, long, value_name = "text")]
+    pub(super) prompt: Option<String>,
+    /// Start the terminal interface with this prompt
+    #[arg(short = 'i', long, value_name = "text")]
+    pub(super) prompt_interactive: Option<String>,
 }
 
-fn script(given: &Given<'_>) -> ScriptedModel {
-    let strict = given.path("fake-responses").map(|file| Replies { file, order: ReplyOrder::Strict });
-    let fitting =
-        given.path("fake-responses-non-strict").map(|file| Replies { file, order: ReplyOrder::FirstFitting });
-    ScriptedModel { replies: strict.or(fitting), record: given.path("record-responses") }
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model and output")]
+pub(super) struct OutputArgs {
+    /// Model to use, or auto, pro, flash or flash-lite
+    #[arg(short, long, value_name = "name")]
+    pub(super) model: Option<String>,
+    #[command(flatten)]
+    pub(super) format: FormatArgs,
+    /// Keep terminal control sequences in the response
+    #[arg(long)]
+    pub(super) raw_output: bool,
+    /// Same as --raw-output, without the warning
+    #[arg(long)]
+    pub(super) accept_raw_output_risk: bool,
 }
 
-/// Flags whose silence would be dangerous or puzzling are refused while they can do nothing.
-fn refuse_unavailable(given: &Given<'_>) -> Result<(), UsageError> {
-    let flag = if given.flag("acp")? {
-        "--acp"
-    } else if given.text("worktree").is_some() {
-        "--worktree"
-    } else {
-        return Ok(());
-    };
-    Err(UsageError::FlagUnavailable { flag })
+#[derive(Debug, Args)]
+pub(super) struct FormatArgs {
+    /// Output format
+    #[arg(short, long, value_name = "format", value_parser = ["text", "json", "stream-json"])]
+    pub(super) output_format: Option<String>,
+    /// Event dialect of stream-json output
+    #[arg(long, value_name = "name", value_parser = ["pollux", "gemini-cli"])]
+    pub(super) output_dialect: Option<String>,
 }
 
-fn subcommand(row: &Row, root: &ArgMatches, inner: &ArgMatches) -> Result<Launch, UsageError> {
-    let request = || shared_options(&Given(root));
-    Ok(match (row.parse)(&Root::new(root, &request), inner)? {
-        Subcommand::Help(page) => Launch::Help(Topic::Subcommand { name: row.name, page }),
-        Subcommand::Run(command, options) => Launch::Admin { command, options },
-    })
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Approval and sandbox")]
+pub(super) struct ApprovalArgs {
+    /// Approval mode: default, auto_edit, yolo or plan
+    #[arg(long, value_name = "mode", value_parser = approval_modes(), hide_possible_values = true)]
+    pub(super) approval_mode: Option<ApprovalMode>,
+    /// Approve everything that no rule denies
+    #[arg(short, long)]
+    pub(super) yolo: bool,
+    #[command(flatten)]
+    pub(super) policy: PolicyFlags,
+    /// Sandbox commands (`=false` to disable)
+    #[arg(short, long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(hide_possible_values = true)]
+    pub(super) sandbox: Option<bool>,
+    /// Trust this folder for this run
+    #[arg(long)]
+    pub(super) skip_trust: bool,
+    /// Additional workspace folders
+    #[arg(long, value_name = "list")]
+    pub(super) include_directories: Vec<String>,
 }
 
-fn demo(root: &Given<'_>, inner: &ArgMatches) -> Result<Launch, UsageError> {
-    let given = Given(inner);
-    if given.flag("help")? {
-        return Ok(Launch::Help(Topic::Demo));
-    }
-    let mut options = shared_options(root)?;
-    options.debug |= given.flag("debug")?;
-    let pairs = [
-        ("output.format", given.choice("output-format", FORMATS)?),
-        ("output.dialect", given.choice("output-dialect", DIALECTS)?),
-    ];
-    for (key, value) in pairs {
-        if let Some(value) = value {
-            options.overrides.retain(|(known, _)| known != key);
-            options.overrides.push((key.to_owned(), Value::from(value)));
-        }
-    }
-    Ok(Launch::Demo(Box::new(options)))
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sessions")]
+pub(super) struct SessionArgs {
+    /// Resume a session: latest, a number, an id or the start of one
+    #[arg(short, long, value_name = "session", num_args = 0..=1, default_missing_value = "latest")]
+    pub(super) resume: Option<String>,
+    /// With --resume: resume into a new session
+    #[arg(long)]
+    pub(super) fork: bool,
+    /// With --resume: look in all projects
+    #[arg(long)]
+    pub(super) all_projects: bool,
+    /// Start a session with this id
+    #[arg(long, value_name = "id")]
+    pub(super) session_id: Option<String>,
+    /// Continue from a copy of this session file
+    #[arg(long, value_name = "path")]
+    pub(super) session_file: Option<PathBuf>,
+    /// List the sessions that can be resumed
+    #[arg(long)]
+    pub(super) list_sessions: bool,
+    /// Delete a session: a number, an id or the start of one
+    #[arg(long, value_name = "session")]
+    pub(super) delete_session: Option<String>,
 }
 
-/// Every command with the commands below it, as the words that name it.
-#[cfg(test)]
-pub(super) fn command_paths(with_aliases: bool) -> Vec<Vec<String>> {
-    fn walk(command: &Command, path: &[String], with_aliases: bool, found: &mut Vec<Vec<String>>) {
-        for inner in command.get_subcommands() {
-            let aliases = inner.get_all_aliases().filter(|_| with_aliases);
-            for name in std::iter::once(inner.get_name()).chain(aliases) {
-                let path = [path, &[name.to_owned()]].concat();
-                walk(inner, &path, with_aliases, found);
-                found.push(path);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(&grammar(), &[], with_aliases, &mut found);
-    found.retain(|path| !LATER_COMMANDS.contains(&path[0].as_str()));
-    found
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Other")]
+pub(super) struct OtherArgs {
+    /// Extensions to use; `none` for none
+    #[arg(short, long, value_name = "list")]
+    pub(super) extensions: Vec<String>,
+    /// List extensions
+    #[arg(short, long)]
+    pub(super) list_extensions: bool,
+    /// Ignore the project's .env files
+    #[arg(long)]
+    pub(super) ignore_env: bool,
+    /// Use plain, linear output
+    #[arg(long)]
+    pub(super) screen_reader: bool,
+    /// Print the version
+    #[arg(short = 'v', long)]
+    pub(super) version: bool,
+    #[arg(long, alias = "experimental-acp", hide = true)]
+    pub(super) acp: bool,
+    #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    pub(super) worktree: Option<String>,
 }
 
-#[cfg(test)]
-pub(super) fn flag_names() -> Vec<String> {
-    grammar().get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+// Hidden flags for tests. A doc comment would become the summary of the program.
+#[derive(Debug, Args)]
+pub(super) struct ScriptedArgs {
+    #[arg(long, hide = true)]
+    pub(super) fake_responses: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub(super) fake_responses_non_strict: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub(super) record_responses: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct GlobalArgs {
+    /// Print debug output to stderr
+    #[arg(short, long, global = true)]
+    pub(super) debug: bool,
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Try Pollux on a throw-away project
+///
+/// Scripted model responses; the agent, its tools, the approvals and the recorded session are real. Needs no key and no network,
+/// and leaves your files alone.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux demo
+  pollux demo --output-format stream-json")]
+pub(super) struct DemoArgs {
+    #[command(flatten)]
+    pub(super) format: FormatArgs,
+}
+
+/// Print shell completions
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux completions bash > ~/.local/share/bash-completion/completions/pollux
+  pollux completions zsh > ~/.zfunc/_pollux
+  pollux completions fish > ~/.config/fish/completions/pollux.fish")]
+pub(super) struct CompletionsArgs {
+    /// Shell to complete in
+    #[arg(value_name = "shell", value_enum)]
+    pub(super) shell: Shell,
+}
+
+/// Print or write manual pages
+///
+/// Without a folder: prints the main page. With one: writes a page for every command into it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux man | man -l -
+  pollux man ~/.local/share/man/man1")]
+pub(super) struct ManArgs {
+    /// Folder to write the pages into
+    #[arg(value_name = "DIR")]
+    pub(super) folder: Option<PathBuf>,
 }

@@ -32,6 +32,10 @@ fn headless(args: &[&str]) -> Request {
     }
 }
 
+fn help(path: &[&str]) -> Launch {
+    Launch::Help(path.iter().map(|&name| name.to_owned()).collect())
+}
+
 fn refused(args: &[&str]) -> UsageError {
     planned(args, PIPED).unwrap_err()
 }
@@ -65,15 +69,14 @@ fn refused_combinations_have_upstreams_texts() {
             &["--session-id", "a/b"],
             "Invalid session ID \"a/b\": Only alphanumeric characters, dashes, and underscores are allowed.",
         ),
-        (&["-p"], "the option `--prompt` needs a value"),
-        (&["-p", "--yolo"], "the option `--prompt` needs a value"),
-        (&["--yolo=maybe"], "the flag `--yolo` takes `true` or `false`, not `maybe`"),
+        (&["-p"], "missing value for `--prompt`"),
+        (&["-p", "--yolo"], "missing value for `--prompt`"),
         (&["config"], "`config` needs a subcommand"),
         (&["config", "frob"], "Unknown argument: frob"),
         (&["config", "get"], "missing argument `<key>`"),
         (&["config", "set"], "missing argument `<key> <value>`"),
         (&["policy", "explain"], "missing argument `--tool <tool> --args <args>`"),
-        (&["sessions", "show"], "missing argument `ID`"),
+        (&["sessions", "show"], "missing argument `<id>`"),
     ];
     for (args, text) in cases {
         let error = refused(args);
@@ -84,15 +87,103 @@ fn refused_combinations_have_upstreams_texts() {
 }
 
 #[test]
+fn a_value_of_the_wrong_kind_is_answered_without_the_help() {
+    for (args, text) in [
+        (&["--yolo=maybe"][..], "`--yolo` takes `true` or `false`, not `maybe`"),
+        (&["sessions", "search", "x", "--limit", "0"], "`--limit` takes a number above 0, not `0`"),
+        (&["policy", "explain", "--tool", "t", "--args", "[]"], "`--args` takes a JSON object, not `[]`"),
+    ] {
+        let error = refused(args);
+        assert_eq!(error.to_string(), text);
+        assert!(!error.shows_help());
+    }
+}
+
+/// Every command that the help shows, with the words that lead to it.
+fn shown() -> Vec<(Vec<String>, clap::Command)> {
+    fn walk(command: &clap::Command, path: &[String], found: &mut Vec<(Vec<String>, clap::Command)>) {
+        found.push((path.to_vec(), command.clone()));
+        for inner in command.get_subcommands() {
+            walk(inner, &[path, &[inner.get_name().to_owned()]].concat(), found);
+        }
+    }
+    let mut found = Vec::new();
+    walk(&crate::command_line(), &[], &mut found);
+    found
+}
+
+#[test]
+fn every_command_has_a_summary_a_usage_line_and_an_example() {
+    let all = shown();
+    assert!(all.len() > 80, "{}", all.len());
+    for (path, command) in &all {
+        let summary = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let words = summary.split_whitespace().count();
+        assert!((2..=8).contains(&words), "{path:?}: `{summary}` has {words} words");
+        assert!(summary.starts_with(char::is_uppercase) && !summary.ends_with('.'), "{path:?}: {summary}");
+        let verb = summary.split(' ').next().unwrap_or_default().trim_end_matches(',');
+        assert!(path.is_empty() || VERBS.contains(&verb), "{path:?}: `{verb}` is not a known imperative");
+        let page = help_page(path);
+        let name =
+            std::iter::once("pollux").chain(path.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+        assert!(page.starts_with(&summary), "{page}");
+        assert!(page.contains(&format!("\nUsage: {name}")), "{page}");
+        let (_, examples) = page.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{page}"));
+        assert!(examples.contains(&name), "{page}");
+        let typed = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let (_, typed) = typed.split_once("Examples:\n").unwrap_or_default();
+        assert!(
+            typed.lines().all(|line| line.chars().count() <= 100),
+            "an example of {path:?} would be wrapped"
+        );
+    }
+}
+
+/// What summaries begin with.
+const VERBS: &[&str] = &[
+    "Add", "Approve", "Change", "Check", "Connect", "Create", "Delete", "Disable", "Enable", "Explain",
+    "Find", "Go", "Import", "Install", "Judge", "Keep", "Let", "Link", "List", "Manage", "Never", "Print",
+    "Reload", "Remove", "Review", "Run", "Search", "Show", "Sign", "Store", "Take", "Test", "Trust", "Try",
+    "Turn", "Update", "Use", "Write",
+];
+
+#[test]
+fn every_option_is_described() {
+    for (path, command) in shown() {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!help.is_empty() && !help.ends_with('.'), "{path:?} {}: {help}", arg.get_id());
+        }
+    }
+}
+
+#[test]
+fn the_main_help_leads_to_every_command() {
+    for (path, command) in shown() {
+        let page = help_page(&path);
+        for inner in command.get_subcommands() {
+            let listed =
+                page.lines().any(|line| line.trim_start().starts_with(&format!("{} ", inner.get_name())));
+            assert!(listed, "{path:?} does not list {}", inner.get_name());
+        }
+    }
+}
+
+#[test]
 fn every_command_explains_itself_when_asked() {
-    let paths = args::command_paths(true);
-    assert!(paths.len() > 80, "{}", paths.len());
-    for path in &paths {
-        for flag in ["--help", "-h"] {
-            let words: Vec<&str> = path.iter().map(String::as_str).chain([flag]).collect();
-            let Ok(Launch::Help(topic)) = planned(&words, PIPED) else { panic!("{words:?}") };
-            let group = path[0].trim_end_matches('s');
-            assert!(help_text(topic).contains(&format!("Usage: pollux {group}")), "{words:?}: {topic:?}");
+    for (path, command) in shown() {
+        let mut spellings = vec![path.clone()];
+        if let Some((_, parents)) = path.split_last() {
+            let aliases = command.get_all_aliases().map(|alias| [parents, &[alias.to_owned()]].concat());
+            spellings.extend(aliases);
+        }
+        for words in &spellings {
+            for flag in ["--help", "-h"] {
+                let typed: Vec<&str> = words.iter().map(String::as_str).chain([flag]).collect();
+                assert_eq!(planned(&typed, PIPED), Ok(Launch::Help(path.clone())), "{typed:?}");
+            }
+            let typed: Vec<&str> = ["help"].into_iter().chain(words.iter().map(String::as_str)).collect();
+            assert_eq!(planned(&typed, PIPED), Ok(Launch::Help(path.clone())), "{typed:?}");
         }
     }
     for words in [&["config", "set", "key", "--help"][..], &["--help", "mcp", "remove"], &["-h", "demo"]] {
@@ -103,20 +194,73 @@ fn every_command_explains_itself_when_asked() {
         planned(&["mcp", "add", "n", "srv", "--help"], PIPED),
         Ok(Launch::Admin { command: Command::Mcp(_), .. })
     ));
+    assert_eq!(headless(&["help", "me", "with", "mcp"]).prompt.unwrap(), "help me with mcp");
 }
 
 #[test]
 fn every_command_with_a_required_argument_has_a_usage_line() {
-    for path in args::command_paths(false) {
+    for (path, _) in shown() {
         let words: Vec<&str> = path.iter().map(String::as_str).collect();
         if let Err(error) = planned(&words, PIPED)
             && error.shows_usage_line()
         {
-            let args: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let line = usage_line(&args);
-            assert!(line.is_some_and(|line| line.starts_with("pollux ")), "{words:?}: {line:?}");
+            let line = usage_line(&path);
+            assert!(line.starts_with(&format!("Usage: pollux {}", path.join(" "))), "{words:?}: {line}");
         }
     }
+}
+
+#[test]
+fn mistyped_words_are_answered_with_the_nearest_one() {
+    for (args, expected) in [
+        (&["sesions", "list"][..], "`pollux sessions`"),
+        (&["sesions"], "`pollux sessions`"),
+        (&["sesions", "list", "--all-projets"], "`pollux sessions`"),
+        (&["-m", "x", "extnsions"], "`pollux extensions`"),
+        (&["polcy", "explain", "--tool", "x"], "`pollux policy`"),
+        (&["complettions", "bash"], "`pollux completions`"),
+        (&["mcp", "ad", "x"], "`pollux mcp add`"),
+        (&["memory", "serch"], "`pollux memory search`"),
+        (&["memory", "model", "instal", "x"], "`pollux memory model install`"),
+        (&["hook", "lst"], "`pollux hooks list`"),
+        (&["auht", "status"], "`pollux auth`"),
+        (&["--modle", "x"], "`--model`"),
+        (&["--outputformat", "json"], "`--output-format`"),
+        (&["--outputFormat=json", "-p", "x"], "`--output-format`"),
+        (&["sessions", "list", "--all-project"], "`--all-projects`"),
+        (&["mcp", "list", "--debgu"], "`--debug`"),
+    ] {
+        let error = refused(args);
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains(expected), "{args:?}: {error}: {hint}");
+        assert!(!error.shows_help() && !error.shows_usage_line(), "{args:?}");
+        assert_eq!(error.exit().code(), 1);
+    }
+}
+
+#[test]
+fn words_that_are_no_command_are_a_prompt() {
+    for words in [
+        &["hello"][..],
+        &["explain"],
+        &["sessions are slow, why"],
+        &["sesions", "of", "the", "parliament"],
+        &["--", "sesions"],
+        &["-p", "sesions"],
+        &["rust", "or", "go"],
+    ] {
+        let prompt = headless(words).prompt.unwrap();
+        assert!(words.join(" ").ends_with(&prompt), "{words:?}: {prompt}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_commands() {
+    assert_eq!(planned(&["completions", "zsh"], PIPED), Ok(Launch::Completions(Shell::Zsh)));
+    assert_eq!(planned(&["man"], PIPED), Ok(Launch::Man(None)));
+    assert_eq!(planned(&["man", "pages"], PIPED), Ok(Launch::Man(Some("pages".into()))));
+    assert!(matches!(refused(&["completions", "tcsh"]), UsageError::NotAChoice { .. }));
+    assert_eq!(refused(&["completions"]), UsageError::MissingArgument("<shell>".into()));
 }
 
 #[test]
@@ -143,7 +287,7 @@ fn auth_takes_its_commands_and_never_a_key() {
     let error = refused(&["auth", "login", "AIza-a-key"]);
     assert_eq!(error, UsageError::KeyAsArgument);
     assert!(!format!("{error} {:?} {:?}", error, error.hint()).contains("AIza"));
-    assert_eq!(refused(&["auth"]), UsageError::MissingSubcommand("auth"));
+    assert_eq!(refused(&["auth"]), UsageError::MissingSubcommand("auth".into()));
 }
 
 #[test]
@@ -213,8 +357,8 @@ fn a_sessions_command_says_which_sessions_are_meant() {
         assert_eq!((which.id.as_str(), what), ("3", expected));
     }
     assert_eq!(rewind(&[]), Err(UsageError::RewindWhat));
-    assert_eq!(planned(&["sessions", "delete"], PIPED), Err(UsageError::MissingValue("ID".into())));
-    assert_eq!(planned(&["sessions", "delete", " "], PIPED), Err(UsageError::MissingValue("ID".into())));
+    assert_eq!(planned(&["sessions", "delete"], PIPED), Err(UsageError::MissingArgument("<id>".into())));
+    assert_eq!(planned(&["sessions", "delete", " "], PIPED), Err(UsageError::MissingArgument("<id>".into())));
 }
 
 #[test]
@@ -305,17 +449,11 @@ fn an_interactive_prompt_with_piped_stdin_is_an_input_error() {
 fn questions_about_the_program_are_recognised() {
     assert_eq!(planned(&["--version"], PIPED), Ok(Launch::Version));
     assert_eq!(planned(&["-p", "x", "-v"], PIPED), Ok(Launch::Version));
-    assert_eq!(planned(&["-h"], PIPED), Ok(Launch::Help(Topic::Main)));
-    assert_eq!(planned(&["-p", "x", "--help"], PIPED), Ok(Launch::Help(Topic::Main)));
-    assert_eq!(
-        planned(&["config", "--help"], PIPED),
-        Ok(Launch::Help(Topic::Subcommand { name: "config", page: "" }))
-    );
-    assert_eq!(
-        planned(&["config", "get", "-h", "x"], PIPED),
-        Ok(Launch::Help(Topic::Subcommand { name: "config", page: "" }))
-    );
-    assert_eq!(planned(&["demo", "-h"], PIPED), Ok(Launch::Help(Topic::Demo)));
+    assert_eq!(planned(&["-h"], PIPED), Ok(help(&[])));
+    assert_eq!(planned(&["-p", "x", "--help"], PIPED), Ok(help(&[])));
+    assert_eq!(planned(&["config", "--help"], PIPED), Ok(help(&["config"])));
+    assert_eq!(planned(&["config", "get", "-h", "x"], PIPED), Ok(help(&["config", "get"])));
+    assert_eq!(planned(&["demo", "-h"], PIPED), Ok(help(&["demo"])));
     let listed = planned(&["--list-extensions", "-e", "a,b"], PIPED);
     let Ok(Launch::Admin { command: Command::Extensions(ExtensionsCommand::Names), options }) = listed else {
         panic!("{listed:?}")
@@ -350,13 +488,15 @@ fn an_argument_that_is_no_text_is_named_by_its_place() {
 }
 
 #[test]
-fn every_flag_of_the_grammar_that_is_not_hidden_stands_in_the_help() {
-    let hidden = ["fake-responses", "record-responses", "acp", "worktree"];
-    for name in args::flag_names() {
-        let shown = help_text(Topic::Main).contains(&format!("--{name}"));
-        let is_hidden = hidden.iter().any(|word| name.contains(word));
-        assert_ne!(shown, is_hidden, "--{name}");
-    }
+fn only_flags_for_tests_and_later_versions_are_hidden() {
+    let hidden: Vec<String> = tree(Purpose::Parse)
+        .get_arguments()
+        .filter(|arg| arg.is_hide_set())
+        .filter_map(|arg| arg.get_long().map(str::to_owned))
+        .collect();
+    let expected = ["acp", "worktree", "fake-responses", "fake-responses-non-strict", "record-responses"]
+        .map(str::to_owned);
+    assert_eq!(hidden, expected);
 }
 
 #[test]
@@ -440,12 +580,9 @@ fn memory_is_asked_as_it_was_typed() {
         panic!()
     };
     assert_eq!(options.overrides, [("memory.agent".to_owned(), json!("work"))]);
-    assert_eq!(planned(&["memory"], PIPED), Ok(Launch::Help(Topic::Subcommand { name: "memory", page: "" })));
-    assert_eq!(
-        planned(&["memory", "model"], PIPED),
-        Ok(Launch::Help(Topic::Subcommand { name: "memory", page: "" }))
-    );
+    assert_eq!(planned(&["memory"], PIPED), Ok(help(&["memory"])));
+    assert_eq!(planned(&["memory", "model"], PIPED), Ok(help(&["memory", "model"])));
     assert_eq!(refused(&["memory", "forget"]), UsageError::ForgetWhat);
-    assert_eq!(refused(&["memory", "get"]), UsageError::MissingValue("PATH".into()));
+    assert_eq!(refused(&["memory", "get"]), UsageError::MissingArgument("<path>".into()));
     assert!(matches!(refused(&["memory", "search", "x", "--mode", "v3"]), UsageError::NotAChoice { .. }));
 }

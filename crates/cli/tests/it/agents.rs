@@ -147,7 +147,7 @@ fn an_agent_of_the_project_is_absent_until_somebody_agrees_and_again_when_it_cha
     assert!(told(&scene, 1).starts_with("Subagent 'scout' not found."), "{}", told(&scene, 1));
     let agents = |args: &[&str]| scene.prepare(&[&["agents"], args].concat()).run();
     let listed = agents(&["list"]);
-    assert!(listed.stdout.contains("scout [Needs agreement] [project]"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("scout [Needs approval] [project]"), "{}", listed.stdout);
     let run = agents(&["acknowledge", "scout"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let file = scene.home.gemini_dir().join("acknowledgments/agents.json");
@@ -160,7 +160,7 @@ fn an_agent_of_the_project_is_absent_until_somebody_agrees_and_again_when_it_cha
     assert!(told(&scene, 4).ends_with("Result:\nhere"), "{}", told(&scene, 4));
     fs::write(scene.home.project().join(".gemini/agents/scout.md"), SCOUT.replace("scout for", "spy for"))
         .unwrap();
-    assert!(agents(&["list"]).stdout.contains("scout [Needs agreement]"));
+    assert!(agents(&["list"]).stdout.contains("scout [Needs approval]"));
     let untrusted = Scene::untrusted(TestHome::new().file(".gemini/agents/scout.md", SCOUT), []);
     let run = untrusted.prepare(&["agents", "list"]).run();
     assert!(!run.stdout.contains("scout"), "{}", run.stdout);

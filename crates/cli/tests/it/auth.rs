@@ -59,7 +59,7 @@ fn the_status_says_which_place_counts_and_why() {
     let home = TestHome::new();
     let nobody = auth(&home, &["status"]).run();
     assert_eq!(nobody.code, Some(41));
-    assert!(nobody.stdout.starts_with("Signed in: nobody\n"), "{}", nobody.stdout);
+    assert!(nobody.stdout.starts_with("Not signed in\n"), "{}", nobody.stdout);
     log_in(&home);
     let stored = auth(&home, &["status"]).run();
     assert_eq!(stored.code, Some(0), "{}", stored.stderr);
@@ -118,7 +118,7 @@ fn what_is_stored_is_listed_without_secrets_and_removed() {
     let run = auth(&home, &["logout", "--all"]).env("GEMINI_API_KEY", "k").run();
     assert!(run.stdout.contains("Removed: MCP server `srv`"), "{}", run.stdout);
     assert!(run.stdout.ends_with("Still in effect: GEMINI_API_KEY in the environment\n"), "{}", run.stdout);
-    assert_eq!(auth(&home, &["list"]).run().stdout, "Nothing is stored.\n");
+    assert_eq!(auth(&home, &["list"]).run().stdout, "No stored credentials.\n");
     let accounts = fs::read_to_string(home.gemini_dir().join("google_accounts.json")).unwrap();
     assert_eq!(parse(&accounts), json!({"active": null, "old": ["me@x.example"]}));
 }

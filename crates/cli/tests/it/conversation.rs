@@ -93,7 +93,11 @@ fn saved_answers_hold_in_the_next_conversation_and_in_headless_runs() {
     let touch = || reply().call("run_shell_command", json!({"command": "touch made.txt"}));
     let scene = Scene::with(home, [touch(), reply().text("one"), touch(), reply().text("two")]);
     let mut terminal = at_terminal(&scene, &["-i", "go"]);
-    terminal.expect("for all future sessions: commands that begin with `touch").expect("Answer").say("4").expect("one");
+    terminal
+        .expect("for all future sessions: commands that begin with `touch")
+        .expect("Answer")
+        .say("4")
+        .expect("one");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let saved = fs::read_to_string(scene.home.gemini_dir().join("policies/auto-saved.toml")).unwrap();

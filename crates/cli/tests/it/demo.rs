@@ -6,7 +6,7 @@ use pollux_test_support::{Run, TestHome};
 
 use crate::scene::{all_files, binary, lines, of_type, parse};
 
-/// Runs the tour with its throw-away folder inside the scratch home.
+/// Runs the demo with its throw-away folder inside the scratch home.
 fn demo(args: &[&str]) -> (TestHome, Run) {
     let home = TestHome::new();
     let tmp = home.home().join("tmp");
@@ -16,17 +16,17 @@ fn demo(args: &[&str]) -> (TestHome, Run) {
         .command(binary(), args)
         .without_env("GEMINI_API_KEY")
         .env("TMPDIR", tmp.to_str().unwrap())
-        // Nobody answers there: the tour must not ask.
+        // Nobody answers there: the demo must not ask.
         .env("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
         .run();
     (home, run)
 }
 
 #[test]
-fn the_tour_works_says_that_it_is_scripted_and_touches_nothing_of_the_user() {
+fn the_demo_works_says_that_it_is_scripted_and_touches_nothing_of_the_user() {
     let (home, run) = demo(&[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.stdout.contains("played by a script"), "{}", run.stdout);
+    assert!(run.stdout.contains("The model is scripted"), "{}", run.stdout);
     assert!(run.stdout.contains("\n-") && run.stdout.contains("\n+"), "a diff is shown: {}", run.stdout);
     assert!(run.stdout.contains("--resume "));
     assert!(!home.gemini_dir().exists() && all_files(&home.project()).is_empty());
@@ -34,7 +34,7 @@ fn the_tour_works_says_that_it_is_scripted_and_touches_nothing_of_the_user() {
 }
 
 #[test]
-fn the_tours_last_commands_work() {
+fn the_demos_last_commands_work() {
     let (home, run) = demo(&[]);
     let command = run.stdout.lines().find(|line| line.contains("--list-sessions")).unwrap().trim().to_owned();
     let command = command.replace(" pollux ", &format!(" {} ", binary().display()));
@@ -59,14 +59,14 @@ fn the_tours_last_commands_work() {
 }
 
 #[test]
-fn the_tour_speaks_every_format() {
+fn the_demo_speaks_every_format() {
     let (_home, stream) = demo(&["--output-format", "stream-json"]);
     assert_eq!(stream.code, Some(0), "{}", stream.stderr);
     let events = lines(&stream.stdout);
     assert_eq!(events[0]["type"], "INIT");
     assert_eq!(events.last().unwrap()["success"], true);
     assert!(of_type(&events, "TOOL_RESULT").iter().all(|event| event["status"] == "success"));
-    assert!(stream.stderr.contains("played by a script"), "{}", stream.stderr);
+    assert!(stream.stderr.contains("The model is scripted"), "{}", stream.stderr);
 
     let (_home, upstream) = demo(&["-o", "stream-json", "--output-dialect", "gemini-cli"]);
     assert_eq!(lines(&upstream.stdout).last().unwrap()["status"], "success");

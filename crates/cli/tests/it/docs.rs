@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_admin::command_line::help_page;
 use pollux_config::files;
 use pollux_config::groups::{FileFiltering, Tools};
 use pollux_config::settings::schema::{KEYS, Key, Merge};
@@ -398,15 +399,65 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn the_main_help_has_every_exit_code_of_the_page() {
+    let help = help_page(pollux_cli::command_line(), &[]);
+    let (_, own) = help.split_once("\nExit codes:\n").unwrap();
+    let in_help: BTreeSet<u8> = own.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let text = page("exit-codes.md");
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let listed: BTreeSet<u8> =
+        cells.flat_map(|cell| cell.split(',')).filter_map(|code| code.trim().parse().ok()).collect();
+    assert_eq!(in_help, listed);
+}
+
+#[test]
+fn the_page_on_slash_commands_names_every_command_and_no_other() {
+    let text = page("commands.md");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '/' | '_'));
+    let named: BTreeSet<&str> =
+        words.filter_map(|word| word.strip_prefix('/')).filter(|word| !word.is_empty()).collect();
+    let known: BTreeSet<&str> =
+        pollux_front::reserved().0.iter().copied().filter(|name| *name != "?").collect();
+    let missing: Vec<_> = known.difference(&named).collect();
+    assert!(missing.is_empty(), "docs/src/commands.md does not name {missing:?}");
+    let invented: Vec<_> = named.difference(&known).collect();
+    assert!(invented.is_empty(), "docs/src/commands.md names {invented:?}, which the program does not have");
+}
+
+#[test]
 fn the_page_on_settings_is_in_step_with_the_schema() {
     for key in IN_EFFECT {
-        assert!(KEYS.iter().any(|known| known.path == *key), "there is no setting `{key}`");
+        assert!(KEYS.iter().any(|known| known.path == *key), "unknown setting `{key}`");
     }
-    let file = root().join("docs/src/settings.md");
+    assert_generated("settings.md", &settings_tables());
+}
+
+#[test]
+fn the_page_on_the_command_line_is_generated_from_the_program() {
+    assert_generated("command-line.md", &crate::reference::command_line());
+}
+
+#[test]
+fn the_main_help_page_is_kept_as_it_is_rendered() {
+    let file = root().join("crates/cli/src/launch/main_help.txt");
+    let rendered = help_page(pollux_cli::command_line().term_width(100), &[]);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        files::replace(&file, rendered.as_bytes(), files::Mode::Shared).unwrap();
+        return;
+    }
+    assert!(
+        read(&file) == rendered,
+        "{} is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`",
+        file.display()
+    );
+}
+
+/// The generated part of a page is this text; `UPDATE_DOCS` writes it.
+fn assert_generated(name: &str, expected: &str) {
+    let file = root().join("docs/src").join(name);
     let text = read(&file);
     let (before, rest) = text.split_once(TABLE_BEGINS).unwrap();
     let (table, after) = rest.split_once(TABLE_ENDS).unwrap();
-    let expected = settings_tables();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let text = format!("{before}{TABLE_BEGINS}{expected}{TABLE_ENDS}{after}");
         files::replace(&file, text.as_bytes(), files::Mode::Shared).unwrap();
@@ -414,7 +465,7 @@ fn the_page_on_settings_is_in_step_with_the_schema() {
     }
     assert!(
         table == expected,
-        "docs/src/settings.md is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`"
+        "docs/src/{name} is out of step; run `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs`"
     );
 }
 

@@ -317,7 +317,9 @@ fn every_template_is_valid_and_mistakes_are_told() {
     }
     assert_eq!(extensions(&scene, &["new", "bare"]).code, Some(0));
     assert!(extensions(&scene, &["new", "bare"]).stderr.contains("Path already exists: bare"));
-    assert!(extensions(&scene, &["new", "x", "nosuch"]).stderr.contains("the templates are custom-commands"));
+    assert!(
+        extensions(&scene, &["new", "x", "nosuch"]).stderr.contains("available templates: custom-commands")
+    );
     assert_eq!(extensions(&scene, &["new", "a b"]).code, Some(1));
     put(
         &scene.home.project(),

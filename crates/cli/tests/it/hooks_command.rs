@@ -56,7 +56,7 @@ fn hooks_of_an_untrusted_folder_neither_show_nor_run() {
     assert_eq!(run.stdout, "No hooks configured.\n");
     assert!(run.stderr.contains("do not run: this folder is not trusted"), "{}", run.stderr);
     let tried = hooks(&scene, &["run", "BeforeTool"]);
-    assert_eq!(tried.stdout, "BeforeTool: no hook is configured for it\n");
+    assert_eq!(tried.stdout, "BeforeTool: no hook is configured for this event\n");
     assert!(!scene.home.project().join("ran").exists());
 }
 
@@ -107,7 +107,7 @@ fn a_project_switches_off_its_own_hooks_and_nobody_elses() {
     assert_eq!(enabled(&scene), json!(true));
     let theirs = hooks(&scene, &["disable", "mine", "--scope", "project"]);
     assert_eq!(theirs.code, Some(1));
-    assert!(theirs.stderr.contains("the project has no hook \"mine\""), "{}", theirs.stderr);
+    assert!(theirs.stderr.contains("no hook of the project is named \"mine\""), "{}", theirs.stderr);
     assert_eq!(hooks(&scene, &["disable", "mine", "--scope", "nowhere"]).code, Some(1));
 }
 
@@ -151,7 +151,7 @@ fn a_trial_runs_for_real_and_tells_everything() {
     );
     // The sample is about another tool.
     let other = hooks(&scene, &["test", "PreToolUse"]);
-    assert_eq!(other.stdout, "BeforeTool: no hook concerns `run_shell_command`: guard is for glob\n");
+    assert_eq!(other.stdout, "BeforeTool: no hook matches `run_shell_command`: guard is for glob\n");
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn an_input_or_event_that_makes_no_sense_is_refused() {
     let scene = Scene::with(TestHome::new().file("list.json", "[]"), []);
     for (args, said) in [
         (&["run", "BeforTool"][..], "did you mean `BeforeTool`?"),
-        (&["run", "zzzzzzzzzzzzzz"], "the events are SessionStart, SessionEnd,"),
+        (&["run", "zzzzzzzzzzzzzz"], "available events: SessionStart, SessionEnd,"),
         (&["run", "BeforeTool", "--input", "gone.json"], "could not read the input from `gone.json`"),
-        (&["run", "BeforeTool", "--input", "list.json"], "it is no JSON object"),
+        (&["run", "BeforeTool", "--input", "list.json"], "not a JSON object"),
         (&["run"], "missing argument `<event>`"),
         (&[], "`hooks` needs a subcommand"),
     ] {

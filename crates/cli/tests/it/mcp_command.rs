@@ -150,11 +150,7 @@ fn a_test_tells_what_is_there_or_why_not() {
     assert!(tools.contains("✓ good: 8 tools\n  mcp_good_echo  Says it again.\n"), "{tools}");
     assert!(tools.starts_with("✗ bad - Disconnected"), "{tools}");
     let auth = run(&home, &["auth", "good"]);
-    assert!(
-        auth.code == Some(1) && auth.stderr.contains("there is nothing to sign in to"),
-        "{}",
-        auth.stderr
-    );
+    assert!(auth.code == Some(1) && auth.stderr.contains("needs no sign-in"), "{}", auth.stderr);
 }
 
 /// A server that wants somebody to sign in, with its own authorization server.
@@ -219,7 +215,7 @@ fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
     assert!(list.stderr.contains("requires authentication using: pollux mcp auth web"), "{}", list.stderr);
     // Somebody whose browser is elsewhere types something wrong first.
     let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).on_terminal();
-    terminal.expect("It asks for these rights: read, write").expect("browser now? [Y/n]").say("n");
+    terminal.expect("Requested scopes: read, write").expect("browser now? [Y/n]").say("n");
     terminal.expect("paste the address").say("http://localhost/?what=this");
     terminal.expect("does not belong to the current sign-in").say("pasted-code-1234");
     let (code, screen) = terminal.end();
@@ -264,7 +260,7 @@ fn scripts_paste_through_standard_input_and_programs_need_nobody() {
     assert_eq!(without.code, Some(41), "{}", without.stderr);
     assert!(without.stderr.contains("`oauth.clientSecret`, `oauth.privateKey`"), "{}", without.stderr);
     let home = home.env("ROBOT_SECRET", "robots-secret-1");
-    assert_eq!(said(&home, &["auth", "web"]), "MCP server 'web' gave a token; nobody has to sign in\n");
+    assert_eq!(said(&home, &["auth", "web"]), "MCP server 'web' issued a token; no sign-in is needed\n");
     assert!(said(&home, &["list"]).contains("✓ web: "));
     let asked = office.requests_to("/token").pop().unwrap();
     assert_eq!(asked.form("client_secret").as_deref(), Some("robots-secret-1"));

@@ -53,7 +53,7 @@ fn without_a_provider_search_goes_by_words_and_says_so() {
     let run = memory(&scene, &["search", "who", "is", "the", "mascot"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stdout.starts_with("1. MEMORY.md#L1-L") && run.stdout.contains("Bruno"), "{}", run.stdout);
-    assert_eq!(run.stderr.matches("by words only").count(), 1, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("Keyword search only").count(), 1, "{}", run.stderr);
     assert!(scene.server.requests().is_empty());
 }
 
@@ -236,7 +236,7 @@ fn models_are_listed_and_an_unknown_one_is_refused() {
         list.stderr
     );
     let run = memory(&scene, &["model", "install", "no-such-model"]);
-    assert!(run.code == Some(42) && run.stderr.contains("hint: the models are"), "{}", run.stderr);
-    assert!(memory(&scene, &["--help"]).stdout.starts_with("Durable memory"));
-    assert!(memory(&scene, &[]).stdout.starts_with("Durable memory"));
+    assert!(run.code == Some(42) && run.stderr.contains("hint: available models:"), "{}", run.stderr);
+    assert!(memory(&scene, &["--help"]).stdout.starts_with("Search and manage memory\n"));
+    assert!(memory(&scene, &[]).stdout.starts_with("Search and manage memory\n"));
 }

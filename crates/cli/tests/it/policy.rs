@@ -248,7 +248,7 @@ fn a_table_of_cases_is_compared() {
     assert!(run.stdout.ends_with("1 of 2 cases as expected.\n"), "{}", run.stdout);
     let run = test("bad.tsv");
     assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains("bad.tsv:1: 5 fields are needed"), "{}", run.stderr);
+    assert!(run.stderr.contains("bad.tsv:1: expected 5 fields"), "{}", run.stderr);
 }
 
 #[test]

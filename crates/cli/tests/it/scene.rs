@@ -150,7 +150,7 @@ pub(crate) fn scripted(parts: &[Value]) -> String {
 }
 
 pub(crate) fn panicked(run: &Run) -> bool {
-    run.stderr.contains("made a mistake") || run.stderr.contains("panicked")
+    run.stderr.contains("crashed:") || run.stderr.contains("panicked")
 }
 
 /// Waits until something holds; the condition is one that the program brings about.

@@ -254,7 +254,7 @@ fn a_search_finds_words_in_all_projects_and_agents() {
     assert!(run.stdout.contains("): fix the database migration\n"), "{}", run.stdout);
     assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains("gamma"));
     let here = home.run(&["sessions", "search", "deploy", "--this-project"]);
-    assert_eq!(here.stdout, "Nothing found for: deploy\n");
+    assert_eq!(here.stdout, "No results for: deploy\n");
     let hits = home.json(&["sessions", "search", "database", "migration", "--source", "gemini", "--json"]);
     let hit = hits.as_array().unwrap().iter().find(|hit| hit["role"] == "user").unwrap();
     assert_eq!((&hit["messageId"], &hit["snippet"]), (&json!("u1"), &json!("fix the database migration")));
@@ -319,7 +319,7 @@ fn the_command_explains_itself() {
     let home = Home::new();
     let overview = home.run(&["sessions"]);
     assert_eq!((overview.code, overview.stderr.as_str()), (Some(0), ""));
-    assert!(overview.stdout.starts_with("Sessions: "));
+    assert!(overview.stdout.starts_with("List, search, export and rewind sessions\n"));
     for name in [
         "list",
         "show",
@@ -334,7 +334,7 @@ fn the_command_explains_itself() {
         "stats",
         "rewind",
     ] {
-        assert!(overview.stdout.contains(&format!("pollux sessions {name}")), "{name}");
+        assert!(overview.stdout.contains(&format!("\n  {name} ")), "{name}");
         let page = home.run(&["sessions", name, "--help"]);
         assert_eq!(page.code, Some(0), "{name}");
         assert!(

@@ -127,11 +127,7 @@ fn a_session_is_exported_or_deleted_on_request() {
         .say("/export-session out.json")
         .expect("Exported session ")
         .expect("User: ");
-    terminal
-        .say("/export-session out.json")
-        .expect("is there already")
-        .expect("User: ")
-        .say("/quit --delete");
+    terminal.say("/export-session out.json").expect("already exists").expect("User: ").say("/quit --delete");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("To continue this conversation"), "{screen}");

@@ -48,7 +48,7 @@ fn both_names_print_the_version_and_nothing_else() {
 #[test]
 fn help_goes_to_stdout_and_mistakes_to_stderr() {
     let help = pollux(&["--help"]);
-    assert!(help.out.starts_with("Pollux:") && help.err.is_empty());
+    assert!(help.out.starts_with("A coding agent for the terminal\n") && help.err.is_empty());
     assert_eq!(help.code, Some(0));
     let mistake = pollux(&["--nope"]);
     assert_eq!(mistake.out, "");

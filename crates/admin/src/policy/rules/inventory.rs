@@ -5,7 +5,7 @@ use pollux_policy::engine::Engine;
 use pollux_policy::inventory::{CheckerRow, RuleRow, View};
 use pollux_policy::request::RuleSource;
 
-use super::super::{Inventory, Line, PolicyView};
+use super::super::{Inventory, InventoryLine, PolicyView};
 
 pub(super) fn of(engine: &Engine, view: &PolicyView) -> Inventory {
     let view = View { mode: view.mode, interactive: view.headless.then_some(false) };
@@ -16,7 +16,7 @@ pub(super) fn of(engine: &Engine, view: &PolicyView) -> Inventory {
     }
 }
 
-fn rule(row: &RuleRow) -> Line {
+fn rule(row: &RuleRow) -> InventoryLine {
     let people = match row.interactive {
         None => None,
         Some(true) => Some("interactive".to_owned()),
@@ -26,7 +26,7 @@ fn rule(row: &RuleRow) -> Line {
     let annotations = row.annotations.iter().map(|(key, value)| format!("{key}={value}"));
     let when: Vec<String> =
         modes(&row.modes).into_iter().chain(people).chain(agent).chain(annotations).collect();
-    Line {
+    InventoryLine {
         priority: row.source.priority,
         says: row.decision.to_owned(),
         tool: row.tool.clone(),
@@ -37,10 +37,10 @@ fn rule(row: &RuleRow) -> Line {
     }
 }
 
-fn checker(row: &CheckerRow) -> Line {
+fn checker(row: &CheckerRow) -> InventoryLine {
     let annotations = row.annotations.iter().map(|(key, value)| format!("{key}={value}"));
     let when: Vec<String> = modes(&row.modes).into_iter().chain(annotations).collect();
-    Line {
+    InventoryLine {
         priority: row.source.priority,
         says: format!("{} ({})", row.name, row.kind),
         tool: row.tool.clone(),
@@ -55,7 +55,7 @@ fn modes(modes: &[ApprovalMode]) -> Vec<String> {
     modes.iter().map(ToString::to_string).collect()
 }
 
-/// Two kinds of conditions are commands, and look like it.
+/// Two kinds of conditions are commands, and are shown as such.
 fn condition(condition: Option<&(&'static str, String)>) -> String {
     match condition {
         None => String::new(),

@@ -54,9 +54,7 @@ impl Edits {
         };
         let warning = |warning: &Warning| match warning {
             Warning::Missing(path) => (self.relative(path), "it is gone".to_owned()),
-            Warning::Conflict(path) => {
-                (self.relative(path), "it was changed since in the same place".to_owned())
-            }
+            Warning::Conflict(path) => (self.relative(path), "changed since in the same place".to_owned()),
         };
         let outside = |path: &PathBuf| (path.clone(), "not a file of the project".to_owned());
         FileSteps {
@@ -75,7 +73,7 @@ impl Edits {
             let is_same = below(&self.root, path).is_some()
                 && fs::read_to_string(path).ok().as_ref() == self.present.get(path);
             if !is_same {
-                done.kept.push((shown, "it changed meanwhile".to_owned()));
+                done.kept.push((shown, "changed in the meantime".to_owned()));
                 continue;
             }
             let result = match text {

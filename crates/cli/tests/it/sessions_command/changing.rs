@@ -146,7 +146,7 @@ fn a_session_in_use_and_those_of_others_are_not_deleted() {
     let store = home.claude("theirs");
     let run = home.run(&["sessions", "delete", CLAUDE_ID, "--source", "claude", "--yes"]);
     assert_eq!(run.code, Some(42));
-    assert!(run.stderr.starts_with("sessions of Claude Code are only read") && store.exists());
+    assert!(run.stderr.starts_with("sessions of Claude Code are read-only") && store.exists());
     // What is of another project is deleted only when that is said.
     let other = home.session_in(OTHER, "gamma-0003", "2026-03-02T03:04:05.000Z", &[user("u", "x")]);
     assert_eq!(home.run(&["sessions", "delete", "gamma-0003", "--yes"]).code, Some(42));

@@ -46,7 +46,7 @@ fn the_conversation_goes_back_to_before_a_prompt() {
     let asked = home.run(&["sessions", "rewind", "1", "--to", "2", "--conversation"]);
     assert_eq!((asked.code, asked.stdout.as_str()), (Some(42), ""));
     assert!(
-        asked.stderr.contains("back to before: second [prompt-2]\nConversation: 3 messages are taken back"),
+        asked.stderr.contains("back to before: second [prompt-2]\nConversation: 3 messages will be removed"),
         "{}",
         asked.stderr
     );
@@ -63,7 +63,7 @@ fn files_go_back_by_the_edits_that_a_session_recorded() {
     let run = home.run(&["sessions", "rewind", "alpha-0001", "--to", "prompt-2", "--files", "--yes"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stdout.contains("  overwrite: a.txt\n  delete: new.txt\n"), "{}", run.stdout);
-    assert!(run.stdout.ends_with("2 paths were put back.\n"), "{}", run.stdout);
+    assert!(run.stdout.ends_with("2 paths restored.\n"), "{}", run.stdout);
     assert_eq!(home.test.read("a.txt"), "two\n");
     assert!(!home.test.project().join("new.txt").exists());
     assert_eq!(ids(&file).len(), 5, "the conversation stays");
@@ -109,10 +109,10 @@ fn a_session_file_of_a_stranger_reaches_nothing_outside_the_project() {
 fn a_point_that_is_not_there_is_exit_42() {
     let (home, _) = edited();
     for (to, text) in [
-        ("3", "there is no prompt 3; the session has 2"),
-        ("0", "there is no prompt 0"),
+        ("3", "no prompt 3: the session has 2"),
+        ("0", "no prompt 0"),
         ("nope", "the session has no message `nope`"),
-        ("prompt", "`prompt` fits several messages"),
+        ("prompt", "`prompt` matches several messages"),
     ] {
         let run = home.run(&["sessions", "rewind", "1", "--to", to, "--both", "--yes"]);
         assert_eq!(run.code, Some(42), "{to}");

@@ -6,13 +6,13 @@ use pollux_domain::terminal_text::one_line;
 
 use super::Hit;
 
-/// Characters of a passage that are shown, and how many of them stand before the match at most.
+/// Characters of a passage that are shown, and how many of them precede the match at most.
 const SHOWN: usize = 300;
 const LEAD: usize = 100;
 
 pub(super) fn text(query: &str, hits: &[Hit], explain: bool) -> String {
     if hits.is_empty() {
-        return format!("Nothing found for: {}\n", one_line(query));
+        return format!("No results for: {}\n", one_line(query));
     }
     let mut text = String::new();
     for (index, hit) in hits.iter().enumerate() {
@@ -63,7 +63,7 @@ fn shortened(snippet: &str, focus: usize) -> String {
         return whole;
     }
     let left: String = snippet.chars().skip(focus).collect();
-    // At the end of a passage more of what stands before the match fits.
+    // At the end of a passage there is room for more text before the match.
     let lead = LEAD.max(SHOWN.saturating_sub(left.chars().count()));
     let from = focus.saturating_sub(lead);
     let line = plain(&snippet.chars().skip(from).collect::<String>());

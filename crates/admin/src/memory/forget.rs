@@ -61,7 +61,7 @@ fn sources(traces: &Traces) -> String {
     if traces.kept.is_empty() {
         return String::new();
     }
-    let mut text = "Still in files of your own, which are left alone:\n".to_owned();
+    let mut text = "Still in your own files, which are not changed:\n".to_owned();
     for file in &traces.kept {
         let _ = writeln!(text, "  {}", one_line(file));
     }

@@ -1,0 +1,82 @@
+//! What clap refused, in our words.
+
+use std::error::Error;
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::lookup::{mistyped_command, nearest_command, nearest_option, path};
+use super::values::Expected;
+use crate::usage::UsageError;
+
+/// The refusal of words that clap could not read; `root` is the whole tree.
+pub(super) fn usage_error(error: &clap::Error, root: &Command, words: &[String]) -> UsageError {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    // clap writes `--prompt <text>`; the name alone is enough.
+    let argument = text(ContextKind::InvalidArg);
+    let name = argument.split([' ', '=', '[']).next().unwrap_or(argument).to_owned();
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            mistyped_command(root, words).unwrap_or_else(|| unknown(argument, root, words))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let given = text(ContextKind::InvalidSubcommand);
+            mistyped_command(root, words).unwrap_or_else(|| unknown(given, root, words))
+        }
+        ErrorKind::MissingSubcommand => {
+            UsageError::MissingSubcommand(path(root, words).last().cloned().unwrap_or_default())
+        }
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            let given = text(ContextKind::InvalidValue);
+            match error.get(ContextKind::ValidValue) {
+                _ if given.is_empty() => UsageError::MissingValue(name),
+                Some(ContextValue::Strings(choices)) if *choices == ["true", "false"] => {
+                    bad_value(name, &Expected::new("`true` or `false`"), given)
+                }
+                Some(ContextValue::Strings(choices)) => UsageError::NotAChoice {
+                    argument: name.trim_start_matches('-').trim_matches(['<', '>']).to_owned(),
+                    given: given.to_owned(),
+                    choices: choices.clone(),
+                },
+                _ => UsageError::Malformed(in_short(error)),
+            }
+        }
+        ErrorKind::ValueValidation => match error.source().and_then(|source| source.downcast_ref()) {
+            Some(expected) => bad_value(name, expected, text(ContextKind::InvalidValue)),
+            None => UsageError::Malformed(in_short(error)),
+        },
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(names)) => UsageError::MissingArgument(names.join(" ")),
+            _ => UsageError::MissingArgument(name),
+        },
+        _ => UsageError::Malformed(in_short(error)),
+    }
+}
+
+/// A word or an option that the command at hand does not have.
+fn unknown(given: &str, root: &Command, words: &[String]) -> UsageError {
+    let path = path(root, words);
+    let command = path.iter().fold(root, |command, name| command.find_subcommand(name).unwrap_or(command));
+    let option = given.split('=').next().unwrap_or(given);
+    let nearest = if option.starts_with('-') {
+        nearest_option(command, option).map(|name| format!("--{name}"))
+    } else {
+        nearest_command(command, given).map(|name| format!("pollux {} {name}", path.join(" ")))
+    };
+    UsageError::Unknown { given: option.trim_start_matches('-').to_owned(), nearest }
+}
+
+fn bad_value(name: String, expected: &Expected, given: &str) -> UsageError {
+    let Expected { what, shows_given } = expected;
+    let expected = if *shows_given { format!("{what}, not `{given}`") } else { what.clone() };
+    UsageError::BadValue { name, expected }
+}
+
+/// The first line of clap's own text.
+fn in_short(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}

@@ -1,0 +1,240 @@
+//! From the flags that were typed to a [`Launch`].
+
+use clap::{ArgMatches, FromArgMatches};
+use pollux_admin::command_line::{self, Reading, RootOptions, items, mistyped_command};
+use pollux_admin::{UsageError, mcp, subcommand};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::id::SessionId;
+use pollux_front::reserved;
+use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
+use serde_json::Value;
+
+use super::Launch;
+use super::args::{
+    ApprovalArgs, CompletionsArgs, DemoArgs, FormatArgs, ManArgs, PromptArgs, RootArgs, ScriptedArgs,
+    SessionArgs, tree,
+};
+use command_line::Purpose;
+
+/// A command line that was read.
+pub(super) enum Parsed {
+    /// The surroundings do not matter.
+    Done(Launch),
+    /// A run; whether it is interactive depends on the surroundings.
+    Run(Box<RunRequest>),
+}
+
+pub(super) struct RunRequest {
+    pub(super) options: Request,
+    pub(super) source: PromptSource,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PromptSource {
+    None,
+    Words,
+    Flag,
+    InteractiveFlag,
+}
+
+pub(super) enum Action {
+    Converse,
+    ListExtensions,
+    ListSessions,
+    DeleteSession(String),
+}
+
+pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
+    if let Some(path) = help_path(&words) {
+        return Ok(Parsed::Done(Launch::Help(path)));
+    }
+    let words = mcp::server_words_last(tree, join_dashed_prompts(words));
+    let matches = match command_line::read(tree, &words)? {
+        Reading::Matches(matches) => matches,
+        Reading::Help(path) => return Ok(Parsed::Done(Launch::Help(path))),
+    };
+    let root: RootArgs = typed(&matches)?;
+    if root.other.version {
+        return Ok(Parsed::Done(Launch::Version));
+    }
+    let Some((name, inner)) = matches.subcommand() else {
+        let request = run_request(root)?;
+        let mistake = (request.source == PromptSource::Words)
+            .then(|| mistyped_command(&tree(Purpose::Show), &words))
+            .flatten();
+        return mistake.map_or_else(|| Ok(Parsed::Run(Box::new(request))), Err);
+    };
+    launch(root, name, inner).map(Parsed::Done)
+}
+
+fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, UsageError> {
+    match name {
+        "demo" => Ok(Launch::Demo(Box::new(demo(&root, typed(inner)?)))),
+        "completions" => Ok(Launch::Completions(typed::<CompletionsArgs>(inner)?.shell)),
+        "man" => Ok(Launch::Man(typed::<ManArgs>(inner)?.folder)),
+        _ => {
+            let Some(subcommand) = subcommand(name) else {
+                return Err(UsageError::CommandUnavailable { name: name.to_owned() });
+            };
+            let options =
+                RootOptions { request: shared_options(&root), approval: approval(&root.approvals)? };
+            let (command, options) = subcommand.resolve(inner, options)?;
+            Ok(Launch::Admin { command, options: Box::new(options) })
+        }
+    }
+}
+
+/// What clap read, as its derived type. It cannot fail, because the tree is built from the same type.
+fn typed<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, UsageError> {
+    T::from_arg_matches(matches).map_err(|error| UsageError::Malformed(error.to_string()))
+}
+
+/// `pollux help`, alone or with the name of a command; anything else is a prompt that begins with "help".
+fn help_path(words: &[String]) -> Option<Vec<String>> {
+    let (first, names) = words.split_first()?;
+    if first != "help" {
+        return None;
+    }
+    if names.is_empty() {
+        return Some(Vec::new());
+    }
+    let path = command_line::path(&command_line::built(tree), names);
+    (path.len() == names.len()).then_some(path)
+}
+
+/// Lets a prompt start with a dash: `-p "- first item"` has spaces, so it is not a flag.
+fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::with_capacity(words.len());
+    for word in words {
+        let long = match joined.last().map(String::as_str) {
+            Some("-p" | "--prompt") => Some("--prompt"),
+            Some("-i" | "--prompt-interactive") => Some("--prompt-interactive"),
+            _ => None,
+        };
+        match long {
+            Some(long) if word.starts_with('-') && word.contains(char::is_whitespace) => {
+                joined.pop();
+                joined.push(format!("{long}={word}"));
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
+    let mut options = shared_options(&root);
+    let (prompt, source) = prompt(root.prompt)?;
+    options.prompt = prompt;
+    options.approval = approval(&root.approvals)?;
+    let (list_sessions, delete_session) = (root.session.list_sessions, root.session.delete_session.clone());
+    options.session = session(root.session)?;
+    // Flags whose silence would be dangerous or puzzling are refused while they can do nothing.
+    if root.other.acp {
+        return Err(UsageError::FlagUnavailable { flag: "--acp" });
+    }
+    if root.other.worktree.is_some() {
+        return Err(UsageError::FlagUnavailable { flag: "--worktree" });
+    }
+    let action = match delete_session {
+        _ if root.other.list_extensions => Action::ListExtensions,
+        _ if list_sessions => Action::ListSessions,
+        Some(which) => Action::DeleteSession(which.trim().to_owned()),
+        None => Action::Converse,
+    };
+    Ok(RunRequest { options, source, action })
+}
+
+/// The options that runs and subcommands share.
+fn shared_options(root: &RootArgs) -> Request {
+    Request {
+        reserved: reserved(),
+        tour: false,
+        prompt: None,
+        session: SessionChoice::New,
+        approval: None,
+        overrides: overrides(root),
+        allowed_tools: root.approvals.policy.allowed_tools(),
+        extensions: items(&root.other.extensions),
+        include_directories: items(&root.approvals.include_directories),
+        sandbox: root.approvals.sandbox,
+        skip_trust: root.approvals.skip_trust,
+        raw_output: match (root.output.raw_output, root.output.accept_raw_output_risk) {
+            (_, true) => RawOutput::RawAccepted,
+            (true, false) => RawOutput::Raw,
+            (false, false) => RawOutput::Stripped,
+        },
+        debug: root.global.debug,
+        ignore_env: root.other.ignore_env,
+        script: script(&root.scripted),
+        remarks: Vec::new(),
+    }
+}
+
+fn prompt(args: PromptArgs) -> Result<(Option<String>, PromptSource), UsageError> {
+    let words = (!args.words.is_empty()).then(|| args.words.join(" "));
+    match (words, args.prompt, args.prompt_interactive) {
+        (Some(_), Some(_), _) => Err(UsageError::WordsAndPrompt),
+        (_, Some(_), Some(_)) => Err(UsageError::PromptAndInteractive),
+        (_, Some(text), None) => Ok((Some(text), PromptSource::Flag)),
+        (_, None, Some(text)) => Ok((Some(text), PromptSource::InteractiveFlag)),
+        (Some(words), None, None) => Ok((Some(words), PromptSource::Words)),
+        (None, None, None) => Ok((None, PromptSource::None)),
+    }
+}
+
+fn approval(args: &ApprovalArgs) -> Result<Option<ApprovalMode>, UsageError> {
+    match (args.yolo, args.approval_mode) {
+        (true, Some(_)) => Err(UsageError::YoloAndMode),
+        (true, None) => Ok(Some(ApprovalMode::Yolo)),
+        (false, mode) => Ok(mode),
+    }
+}
+
+fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
+    let SessionArgs { resume, fork, all_projects, session_id, session_file, .. } = args;
+    if resume.is_none() && (fork || all_projects) {
+        return Err(UsageError::OnlyWithResume(if fork { "--fork" } else { "--all-projects" }));
+    }
+    match (resume, session_id, session_file) {
+        (None, None, None) => Ok(SessionChoice::New),
+        (Some(which), None, None) => {
+            let which = which.trim();
+            let which = if which.is_empty() { "latest" } else { which };
+            Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork }))
+        }
+        (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(&id)?)),
+        (None, None, Some(file)) => Ok(SessionChoice::Import(file)),
+        _ => Err(UsageError::SeveralSessions),
+    }
+}
+
+fn overrides(root: &RootArgs) -> Vec<(String, Value)> {
+    let model = root.output.model.iter().map(|name| ("model.name".to_owned(), Value::from(name.as_str())));
+    let aloud =
+        root.other.screen_reader.then(|| ("ui.accessibility.screenReader".to_owned(), Value::from(true)));
+    let formats = formats(&root.output.format);
+    model.chain(formats).chain(aloud).chain(root.approvals.policy.overrides()).collect()
+}
+
+fn formats(args: &FormatArgs) -> impl Iterator<Item = (String, Value)> {
+    let pairs = [("output.format", &args.output_format), ("output.dialect", &args.output_dialect)];
+    pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value.as_deref()?))))
+}
+
+fn script(args: &ScriptedArgs) -> ScriptedModel {
+    let replies = |file: &Option<std::path::PathBuf>, order| file.clone().map(|file| Replies { file, order });
+    let strict = replies(&args.fake_responses, ReplyOrder::Strict);
+    let fitting = replies(&args.fake_responses_non_strict, ReplyOrder::FirstFitting);
+    ScriptedModel { replies: strict.or(fitting), record: args.record_responses.clone() }
+}
+
+fn demo(root: &RootArgs, args: DemoArgs) -> Request {
+    let mut options = shared_options(root);
+    for (key, value) in formats(&args.format) {
+        options.overrides.retain(|(known, _)| *known != key);
+        options.overrides.push((key, value));
+    }
+    options
+}
