@@ -197,7 +197,7 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     terminal.expect("Do you trust").expect("Changes:").expect("tame").expect("wild").expect("Answer");
     terminal
         .say("")
-        .expect("no longer what was trusted")
+        .expect("no longer trusted")
         .expect("User: ")
         .say("go")
         .expect("one")

@@ -178,7 +178,7 @@ fn a_moved_project_takes_its_memory_along() {
     let (old, new) = (other(&scene), scene.home.home().join("moved"));
     assert_eq!(scene.prompt(&["-p", "how is the kumquat?"]).in_dir(&old).run().code, Some(0));
     let refused = memory(&scene, &["adopt", old.to_str().unwrap()]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("still there"), "{}", refused.stderr);
+    assert!(refused.code == Some(1) && refused.stderr.contains("still exists"), "{}", refused.stderr);
     fs::rename(&old, &new).unwrap();
     assert_eq!(found(&memory_in(&scene, &new, &["search", "kumquat", "--json"])), 0);
     let unknown = memory_in(&scene, &new, &["adopt", "/no/such/folder"]);
