@@ -11,6 +11,7 @@ pub mod auth;
 pub mod catalogue;
 pub mod gemini;
 mod http;
+pub mod providers;
 pub mod recording;
 pub mod registry;
 pub mod scripted;
