@@ -15,3 +15,4 @@ pub mod providers;
 pub mod recording;
 pub mod registry;
 pub mod scripted;
+pub mod shared;
