@@ -13,5 +13,6 @@ pub mod gemini;
 mod http;
 pub mod recording;
 pub mod registry;
+pub mod responses;
 pub mod scripted;
 pub mod shared;
