@@ -14,5 +14,6 @@ mod http;
 pub mod providers;
 pub mod recording;
 pub mod registry;
+pub mod responses;
 pub mod scripted;
 pub mod shared;

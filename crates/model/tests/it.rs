@@ -1,4 +1,4 @@
-//! Crate tests: the Gemini client against a scripted server, and scripted replies.
+//! Crate tests: the clients against scripted servers, and scripted replies.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 
 mod it {
@@ -7,6 +7,7 @@ mod it {
     mod fixture;
     mod replies;
     mod requests;
+    mod responses;
     mod script;
     mod vertex;
 }

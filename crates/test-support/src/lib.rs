@@ -1,6 +1,6 @@
 //! What tests share: a scripted Gemini server and a scratch home to run the program in.
 //!
-//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
+//! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`FakeResponses`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal that is read as a person reads it ([`Screen`]) and its
 //! [`picture`], and an agent elsewhere ([`a2a`]).
 //! Does not own: any production code; this crate is only ever a dev-dependency.
@@ -17,6 +17,7 @@ mod home;
 mod http;
 pub mod mcp;
 pub mod picture;
+mod responses;
 mod screen;
 mod terminal;
 mod validate;
@@ -27,6 +28,7 @@ pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
 pub use http::{FakeHttp, HttpAnswer, HttpRequest};
+pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};
 pub use screen::Screen;
 pub use terminal::Terminal;
 pub use validate::validate_request;

@@ -225,7 +225,8 @@ impl ReplyStream for SignedStream {
         Box::pin(async {
             let mut event = self.inner.next().await;
             if let Some(Ok(ReplyEvent::Chunk(chunk))) = &mut event {
-                chunk.origin = Some(Arc::clone(&self.origin));
+                // A wire that knows more of its reply has said so.
+                chunk.origin.get_or_insert_with(|| Arc::clone(&self.origin));
             }
             event
         })

@@ -159,7 +159,7 @@ impl Server {
     ) -> Result<ReplyChunk, ModelError> {
         let stream = HttpStream::new(Arc::clone(&self.connection), exchange, self.attempts(role));
         let mut chunk = stream.collect().await?;
-        chunk.origin = Some(Arc::new(origin));
+        chunk.origin.get_or_insert_with(|| Arc::new(origin));
         Ok(chunk)
     }
 
