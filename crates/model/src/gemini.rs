@@ -19,7 +19,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::model::{
     Dialect, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Origin,
-    ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
+    ProviderId, ReplyChunk, ReplyStream, RequestRole,
 };
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
@@ -31,9 +31,9 @@ use serde::Serialize;
 
 use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::{Catalogue, Resolved};
-use crate::http::{Connection, HttpOptions, HttpStream};
+use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
 use crate::registry::{Need, ProviderSpec, Setup, SetupError};
-use protocol::GeminiProtocol;
+use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
 
 pub use headers::{HeaderError, custom_headers, user_agent};
@@ -230,8 +230,9 @@ impl ModelClient for GeminiClient {
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
         let sendable = self.generate_request(&request, "streamGenerateContent?alt=sse");
         let attempts = self.attempts(request.role);
-        let stream = HttpStream::new(Arc::clone(&self.connection), sendable, attempts);
-        Box::new(SignedStream { inner: stream, origin: Arc::new(self.origin(&request.model)) })
+        let exchange = FixedRequest::new(sendable, || Box::new(GeminiDecoder));
+        let stream = HttpStream::new(Arc::clone(&self.connection), exchange, attempts);
+        Box::new(SignedStream::new(stream, self.origin(&request.model)))
     }
 
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
@@ -255,24 +256,6 @@ impl ModelClient for GeminiClient {
             let body = CountBody::new(&request, info.caps.media_in_results);
             let sendable = self.post(&info.id, "countTokens", &body)?;
             self.connection.ask(&sendable, self.attempts(request.role), protocol::read_count).await
-        })
-    }
-}
-
-/// A reply whose chunks say who gave them.
-struct SignedStream {
-    inner: HttpStream,
-    origin: Arc<Origin>,
-}
-
-impl ReplyStream for SignedStream {
-    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
-        Box::pin(async {
-            let mut event = self.inner.next().await;
-            if let Some(Ok(ReplyEvent::Chunk(chunk))) = &mut event {
-                chunk.origin = Some(Arc::clone(&self.origin));
-            }
-            event
         })
     }
 }
@@ -311,7 +294,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Random bits that are at hand without another dependency.
-fn random_unit() -> f64 {
+pub(crate) fn random_unit() -> f64 {
     let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }

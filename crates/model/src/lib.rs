@@ -14,3 +14,4 @@ mod http;
 pub mod recording;
 pub mod registry;
 pub mod scripted;
+pub mod shared;
