@@ -32,7 +32,6 @@ use serde::Serialize;
 use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::{Catalogue, Resolved};
 use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
-use crate::registry::{Need, ProviderSpec, Setup, SetupError};
 use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
 
@@ -41,24 +40,26 @@ pub use headers::{HeaderError, custom_headers, user_agent};
 const GOOGLE: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";
 
-/// Google's API with a key, and Vertex AI.
-pub(crate) const PROVIDER: ProviderSpec = ProviderSpec {
-    id: ProviderId::GEMINI,
-    dialect: Dialect::GEMINI,
-    needs: &[
-        Need::Variable("GEMINI_API_KEY"),
-        Need::Variable("GOOGLE_API_KEY"),
-        Need::Variable("GOOGLE_CLOUD_PROJECT"),
-        Need::Setting("security.auth.selectedType"),
-    ],
-    connect,
-};
+/// What the client of a run is made from.
+pub struct GeminiSetup<'a> {
+    pub http: reqwest::Client,
+    pub catalogue: Arc<Catalogue>,
+    pub env: &'a Env,
+    pub general: &'a General,
+    /// The program's version.
+    pub version: &'a str,
+    /// The model that the program starts with.
+    pub model: &'a str,
+    /// The Google account or key of the run.
+    pub auth: Auth,
+    pub tokens: Option<GoogleTokens>,
+}
 
-fn connect(setup: &Setup<'_>) -> Result<Arc<dyn ModelClient>, SetupError> {
-    let (auth, tokens) = setup.google.clone();
-    let options = GeminiOptions::new(setup.http.clone(), auth, Arc::clone(&setup.catalogue));
+/// A client for Google's API with a key, or for Vertex AI. Nothing is sent.
+pub fn connect(setup: GeminiSetup<'_>) -> Result<Arc<dyn ModelClient>, GeminiSetupError> {
+    let options = GeminiOptions::new(setup.http, setup.auth, setup.catalogue);
     let mut options = options.configured(setup.env, setup.general, setup.version, setup.model);
-    options.tokens = tokens;
+    options.tokens = setup.tokens;
     Ok(Arc::new(GeminiClient::new(options)?))
 }
 

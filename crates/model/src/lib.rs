@@ -15,5 +15,6 @@ pub mod providers;
 pub mod recording;
 pub mod registry;
 pub mod responses;
+pub mod router;
 pub mod scripted;
 pub mod shared;

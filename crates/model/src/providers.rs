@@ -7,12 +7,16 @@
 mod address;
 mod built_in;
 mod choice;
+mod endpoint;
+mod key;
 mod names;
 mod settings;
 
 pub use address::{AddressSource, Location, LocationError};
 pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use choice::{DefaultChoice, DefaultReason};
+pub use endpoint::EndpointParts;
+pub use key::{FoundKey, KeyPlace};
 pub use names::ModelName;
 pub use settings::{ModelSettings, Price, ProviderSettings, SettingsError, ToolMode, read_settings};
 
