@@ -99,7 +99,7 @@ impl ChatExchange {
         if !std::mem::replace(&mut self.lessons.soberly, true) {
             return Mend::Again(None);
         }
-        let Some(raw) = failure.rejected.clone() else { return Mend::No };
+        let Some(raw) = failure.rejected.as_deref().map(str::to_owned) else { return Mend::No };
         let named =
             self.plan.request.tools.iter().find(|tool| raw.contains(&*self.plan.names.wire(&tool.name)));
         let name = named.map_or("generic_tool", |tool| tool.name.as_str());

@@ -28,7 +28,7 @@ const FIELDS: &[&str] = &[
 /// Checks a request; all that is wrong with it.
 pub fn validate(body: &Value) -> Result<(), Vec<String>> {
     let mut problems = Vec::new();
-    if !body["model"].as_str().is_some_and(|model| !model.is_empty()) {
+    if body["model"].as_str().is_none_or(str::is_empty) {
         problems.push("`model` is missing".to_owned());
     }
     if body["stream"] != true {
