@@ -1,6 +1,6 @@
 //! Language models behind the [`ModelClient`](pollux_domain::model::ModelClient) port.
 //!
-//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), what providers over HTTP share
+//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), Anthropic's ([`messages`]), what providers over HTTP share
 //! (`http`: sending, retries, streams), which providers there are and which of them a model's name leads to
 //! ([`registry`]), which model a name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]),
 //! replies from a file ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a
@@ -11,6 +11,7 @@ pub mod auth;
 pub mod catalogue;
 pub mod gemini;
 mod http;
+pub mod messages;
 pub mod recording;
 pub mod registry;
 pub mod scripted;

@@ -2,6 +2,7 @@
 //! line at the end of this one.
 
 mod gemini;
+mod messages;
 mod scripted;
 
 use std::sync::Arc;
@@ -235,5 +236,6 @@ macro_rules! every_case {
 
 mod providers {
     every_case!(gemini, super::super::gemini::Gemini);
+    every_case!(messages, super::super::messages::Messages);
     every_case!(scripted, super::super::scripted::Script);
 }
