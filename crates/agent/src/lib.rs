@@ -20,6 +20,7 @@ mod conversation;
 mod desk;
 mod emitter;
 pub mod environment;
+mod epoch;
 mod history;
 mod hooked;
 mod invoke_agent;

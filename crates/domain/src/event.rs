@@ -45,6 +45,8 @@ pub enum Event {
     Text(String),
     /// A piece of the model's reasoning.
     Thought(Thought),
+    /// The model writes a call, of which so many bytes have come. For display only.
+    CallProgress { name: String, bytes: u64 },
     /// The provider waits before it tries again.
     Waiting(Wait),
     /// The attempt under way is void: nothing of it counts or runs.

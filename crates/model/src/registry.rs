@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pollux_domain::model::{Dialect, ModelClient};
 
-use crate::responses;
+use crate::{chat, messages, responses};
 use crate::shared::endpoint::{Endpoint, EndpointError};
 
 /// A wire language and its client.
@@ -18,7 +18,12 @@ pub struct Wire {
 }
 
 /// Every wire but Gemini's own.
-pub const WIRES: &[Wire] = &[Wire {
+pub const WIRES: &[Wire] = &[
+    Wire { dialect: Dialect::CHAT, connect: |endpoint| Ok(Arc::new(chat::ChatClient::new(endpoint)?)) },
+    Wire {
+        dialect: Dialect::MESSAGES,
+        connect: |endpoint| Ok(Arc::new(messages::MessagesClient::new(endpoint, Default::default())?)),
+    },Wire {
     dialect: Dialect::RESPONSES,
     connect: |endpoint| Ok(Arc::new(responses::ResponsesClient::new(endpoint)?)),
 }];

@@ -6,6 +6,7 @@ mod it {
     mod contract;
     mod failures;
     mod fixture;
+    mod messages;
     mod replies;
     mod requests;
     mod responses;

@@ -3,6 +3,7 @@
 
 mod chat;
 mod gemini;
+mod messages;
 mod responses;
 mod scripted;
 
@@ -242,6 +243,7 @@ macro_rules! every_case {
 mod providers {
     every_case!(chat, super::super::chat::Chat);
     every_case!(gemini, super::super::gemini::Gemini);
+    every_case!(messages, super::super::messages::Messages);
     every_case!(responses, super::super::responses::Responses);
     every_case!(scripted, super::super::scripted::Script);
 }
