@@ -55,11 +55,14 @@ pub(super) enum Said<'a> {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 pub(super) enum Piece<'a> {
-    InputText { text: Cow<'a, str> },
-    InputImage { image_url: Cow<'a, str>, detail: &'static str },
-    InputFile(File<'a>),
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image { image_url: Cow<'a, str>, detail: &'static str },
+    #[serde(rename = "input_file")]
+    File(File<'a>),
 }
 
 #[derive(Debug, Serialize)]
@@ -152,12 +155,12 @@ impl<'a> Writer<'a> {
     /// A part of a user's turn; answers to calls are items of their own.
     fn piece(&self, part: &'a Part) -> Option<Piece<'a>> {
         match &part.body {
-            Body::Text(text) if !text.is_empty() => Some(Piece::InputText { text: text.into() }),
+            Body::Text(text) if !text.is_empty() => Some(Piece::Text { text: text.into() }),
             Body::InlineData(blob) => {
                 let address = || format!("data:{};base64,{}", blob.mime_type, blob.data_base64);
                 Some(match self.medium(&blob.mime_type) {
                     Some(Medium::Image) => image(address().into()),
-                    Some(Medium::Pdf) => Piece::InputFile(File {
+                    Some(Medium::Pdf) => Piece::File(File {
                         filename: Some("document.pdf"),
                         file_data: Some(address()),
                         file_url: None,
@@ -168,7 +171,7 @@ impl<'a> Writer<'a> {
             Body::FileData { mime_type, uri } => Some(match self.medium(mime_type) {
                 Some(Medium::Image) if is_web(uri) => image(uri.into()),
                 Some(Medium::Pdf) if is_web(uri) => {
-                    Piece::InputFile(File { filename: None, file_data: None, file_url: Some(uri) })
+                    Piece::File(File { filename: None, file_data: None, file_url: Some(uri) })
                 }
                 _ => unreadable(mime_type),
             }),
@@ -184,7 +187,7 @@ impl<'a> Writer<'a> {
         if media.is_empty() {
             return Said::Text(text);
         }
-        let text = (!text.is_empty()).then_some(Piece::InputText { text });
+        let text = (!text.is_empty()).then_some(Piece::Text { text });
         Said::Pieces(text.into_iter().chain(media).collect())
     }
 
@@ -203,12 +206,12 @@ enum Medium {
 }
 
 fn image(image_url: Cow<'_, str>) -> Piece<'_> {
-    Piece::InputImage { image_url, detail: "auto" }
+    Piece::Image { image_url, detail: "auto" }
 }
 
 /// The model is told what it cannot see.
 fn unreadable<'a>(mime_type: &str) -> Piece<'a> {
-    Piece::InputText { text: format!("[{mime_type} content is not supported by this model]").into() }
+    Piece::Text { text: format!("[{mime_type} content is not supported by this model]").into() }
 }
 
 fn is_web(uri: &str) -> bool {

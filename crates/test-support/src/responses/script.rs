@@ -48,8 +48,7 @@ pub fn responses_reply() -> ResponsesReply {
         items: Vec::new(),
         usage: None,
     };
-    let response = json!({"id": "resp_1", "object": "response", "status": "in_progress", "model": "gpt-test",
-        "output": []});
+    let response = reply.response("in_progress");
     reply
         .event("response.created", json!({"response": response}))
         .event("response.in_progress", json!({"response": response}))
@@ -139,11 +138,12 @@ impl ResponsesReply {
                 "part": {"type": "output_text", "text": "", "annotations": []}}),
         );
         let place = json!({"item_id": id, "output_index": index, "content_index": 0});
+        let text_place = with(&place, "logprobs", json!([]));
         for piece in pieces {
-            reply = reply.event("response.output_text.delta", with(&place, "delta", json!(piece)));
+            reply = reply.event("response.output_text.delta", with(&text_place, "delta", json!(piece)));
         }
         reply
-            .event("response.output_text.done", with(&place, "text", json!(text)))
+            .event("response.output_text.done", with(&text_place, "text", json!(text)))
             .event("response.content_part.done", with(&place, "part", item["content"][0].clone()))
             .item_done(item)
     }
@@ -279,7 +279,8 @@ impl ResponsesReply {
 
     fn response(&self, status: &str) -> Value {
         json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "model": "gpt-test-2026",
-            "error": null, "incomplete_details": null, "output": self.items, "usage": self.usage})
+            "error": null, "incomplete_details": null, "output": self.items, "usage": self.usage,
+            "tools": [], "tool_choice": "auto", "parallel_tool_calls": true})
     }
 
     /// A header of the answer; an own `Content-Type` replaces the usual one.
