@@ -8,6 +8,7 @@ mod address;
 mod built_in;
 mod choice;
 mod endpoint;
+mod facts;
 mod key;
 mod names;
 mod settings;
@@ -16,6 +17,7 @@ pub use address::{AddressSource, Location, LocationError};
 pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use choice::{DefaultChoice, DefaultReason};
 pub use endpoint::EndpointParts;
+pub use facts::model_facts;
 pub use key::{FoundKey, KeyPlace};
 pub use names::ModelName;
 pub use settings::{ModelSettings, Price, ProviderSettings, SettingsError, ToolMode, read_settings};
@@ -26,10 +28,10 @@ use pollux_config::env::Env;
 use pollux_domain::model::{Dialect, ProviderId};
 
 /// All providers that a run can use.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Providers<'a> {
     env: &'a Env,
-    settings: BTreeMap<String, ProviderSettings>,
+    settings: &'a BTreeMap<String, ProviderSettings>,
 }
 
 /// A provider as the table and the settings describe it.
@@ -41,18 +43,26 @@ pub struct Provider<'a> {
 }
 
 impl<'a> Providers<'a> {
-    pub fn new(env: &'a Env, settings: BTreeMap<String, ProviderSettings>) -> Self {
+    pub fn new(env: &'a Env, settings: &'a BTreeMap<String, ProviderSettings>) -> Self {
         Self { env, settings }
     }
 
     /// The built-in providers in the order of the table, then the user's own by name.
-    pub fn all(&self) -> impl Iterator<Item = Provider<'_>> {
-        let own = self.settings.keys().filter(|id| BuiltInProvider::find(id).is_none());
-        BUILT_IN.iter().map(|row| row.id).chain(own.map(String::as_str)).filter_map(|id| self.find(id))
+    pub fn all(&self) -> impl Iterator<Item = Provider<'a>> {
+        let providers = *self;
+        let own = providers.settings.keys().filter(|id| BuiltInProvider::find(id).is_none());
+        BUILT_IN
+            .iter()
+            .map(|row| row.id)
+            .chain(own.map(String::as_str))
+            .filter_map(move |id| providers.find(id))
     }
 
     /// A provider by its id.
-    pub fn find<'b>(&'b self, id: &'b str) -> Option<Provider<'b>> {
+    pub fn find<'b>(&self, id: &'b str) -> Option<Provider<'b>>
+    where
+        'a: 'b,
+    {
         let built_in = BuiltInProvider::find(id);
         let settings = self.settings.get(id);
         (built_in.is_some() || settings.is_some()).then_some(Provider { id, built_in, settings })
@@ -78,6 +88,10 @@ impl Provider<'_> {
     /// What the user's settings say of it.
     pub fn settings(&self) -> Option<&ProviderSettings> {
         self.settings
+    }
+
+    pub fn is_built_in(&self) -> bool {
+        self.built_in.is_some()
     }
 
     /// Whether it runs on the user's own machine or network, so that no key is needed and no money is spent.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pollux_domain::model::{Dialect, ModelClient};
 
-use crate::{chat, messages, responses};
 use crate::shared::endpoint::{Endpoint, EndpointError};
+use crate::{chat, messages, responses};
 
 /// A wire language and its client.
 pub struct Wire {
@@ -23,10 +23,12 @@ pub const WIRES: &[Wire] = &[
     Wire {
         dialect: Dialect::MESSAGES,
         connect: |endpoint| Ok(Arc::new(messages::MessagesClient::new(endpoint, Default::default())?)),
-    },Wire {
-    dialect: Dialect::RESPONSES,
-    connect: |endpoint| Ok(Arc::new(responses::ResponsesClient::new(endpoint)?)),
-}];
+    },
+    Wire {
+        dialect: Dialect::RESPONSES,
+        connect: |endpoint| Ok(Arc::new(responses::ResponsesClient::new(endpoint)?)),
+    },
+];
 
 impl Wire {
     pub fn of(dialect: &Dialect) -> Option<&'static Self> {

@@ -17,7 +17,8 @@ fn errors(value: Value) -> Vec<String> {
 
 fn location(vars: &[(&str, &str)], value: Value, id: &str) -> Result<Location, LocationError> {
     let env = env(vars);
-    let providers = Providers::new(&env, settings(value));
+    let found = settings(value);
+    let providers = Providers::new(&env, &found);
     let provider = providers.find(id).unwrap();
     providers.locate(&provider)
 }
@@ -25,7 +26,8 @@ fn location(vars: &[(&str, &str)], value: Value, id: &str) -> Result<Location, L
 #[test]
 fn model_names_lead_to_their_provider() {
     let env = env(&[]);
-    let providers = Providers::new(&env, settings(json!({"lab": {"baseUrl": "https://llm.lab.example/v1"}})));
+    let found = settings(json!({"lab": {"baseUrl": "https://llm.lab.example/v1"}}));
+    let providers = Providers::new(&env, &found);
     let split = |name: &str| {
         let name = providers.split(name, |id| id == "anthropic");
         (name.provider, name.model)
@@ -99,8 +101,8 @@ fn addresses_that_cannot_be_used_are_refused_with_the_reason() {
 fn a_key_travels_without_encryption_only_to_near_machines() {
     let check = |base: &str, insecure: bool| {
         let env = env(&[]);
-        let entry = json!({"lab": {"baseUrl": base, "allowInsecure": insecure}});
-        let providers = Providers::new(&env, settings(entry));
+        let found = settings(json!({"lab": {"baseUrl": base, "allowInsecure": insecure}}));
+        let providers = Providers::new(&env, &found);
         let provider = providers.find("lab").unwrap();
         providers.locate(&provider).unwrap().check_key(&provider)
     };
@@ -171,7 +173,8 @@ fn a_key_in_a_settings_file_is_refused_without_being_shown() {
 #[test]
 fn the_default_provider_follows_the_keys() {
     let env = env(&[]);
-    let providers = Providers::new(&env, BTreeMap::new());
+    let none = BTreeMap::new();
+    let providers = Providers::new(&env, &none);
     let choose = |gemini, keys: &[&str]| {
         let choice = providers.default_choice(gemini, |provider| keys.contains(&provider.id));
         (choice.provider, choice.reason)
@@ -187,7 +190,8 @@ fn the_default_provider_follows_the_keys() {
 #[test]
 fn every_row_has_its_own_id_and_a_usable_address() {
     let env = env(&[]);
-    let providers = Providers::new(&env, BTreeMap::new());
+    let none = BTreeMap::new();
+    let providers = Providers::new(&env, &none);
     let mut ids: Vec<&str> = BUILT_IN.iter().map(|row| row.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -202,7 +206,8 @@ fn every_row_has_its_own_id_and_a_usable_address() {
 #[test]
 fn the_users_own_variable_comes_first() {
     let env = env(&[]);
-    let providers = Providers::new(&env, settings(json!({"my-lab": {"envKey": "LAB_KEY"}})));
+    let found = settings(json!({"my-lab": {"envKey": "LAB_KEY"}}));
+    let providers = Providers::new(&env, &found);
     assert_eq!(providers.find("my-lab").unwrap().key_variables(), ["LAB_KEY", "POLLUX_MY_LAB_API_KEY"]);
     let anthropic = providers.find("anthropic").unwrap().key_variables();
     assert_eq!(anthropic, ["POLLUX_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
