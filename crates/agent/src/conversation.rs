@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::epoch::Epoch;
 use crate::history::History;
 use crate::prompt::{self, PromptInputs};
 use crate::tokens;
@@ -17,6 +18,8 @@ pub(crate) struct Conversation {
     /// Inputs of the system prompt.
     pub(crate) prompt: PromptInputs,
     pub(crate) system: Arc<str>,
+    /// What requests begin with, where that must not change.
+    pub(crate) epoch: Option<Epoch>,
     /// Estimated tokens of a request apart from the conversation.
     pub(crate) overhead: u64,
 }
@@ -53,6 +56,8 @@ pub(crate) struct Counters {
     pub(crate) summary_failed: bool,
     pub(crate) recording_stopped: bool,
     pub(crate) compressions: u64,
+    /// The window of a model as its server named it, where that is smaller than it was thought to be.
+    pub(crate) named_window: Option<(String, u64)>,
     /// Number of user shell commands.
     pub(crate) shells: u64,
 }
@@ -66,6 +71,7 @@ impl Conversation {
             counters: Counters::default(),
             prompt,
             system: Arc::from(""),
+            epoch: None,
             overhead: 0,
         };
         conversation.history.describe_tools(toolbox.context());

@@ -39,12 +39,15 @@ pub(crate) struct History {
     entries: Vec<Entry>,
     /// What hooks added to the first turn.
     added: Vec<Part>,
+    /// Another number whenever something other than the end changes.
+    revision: u64,
 }
 
 impl History {
     /// Starts with the environment, followed by the history of an earlier run.
     pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = Entry>) -> Self {
-        let mut history = Self { entries: vec![Entry::new(None, environment)], added: Vec::new() };
+        let mut history =
+            Self { entries: vec![Entry::new(None, environment)], added: Vec::new(), revision: 0 };
         history.entries.extend(restored);
         history
     }
@@ -62,6 +65,7 @@ impl History {
     /// Adds to the environment description in the first turn.
     pub(crate) fn add_to_environment(&mut self, part: Part) {
         self.added.push(part.clone());
+        self.revision += 1;
         if let Some(first) = self.entries.first_mut() {
             Arc::make_mut(&mut first.content).parts.push(part);
             first.tokens = tokens::of_content(&first.content);
@@ -101,12 +105,19 @@ impl History {
             .collect()
     }
 
+    /// Which state the turns are in; the same number means that turns were only added. What the first turn says
+    /// of tools does not count.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// Replaces everything after the environment.
     pub(crate) fn replace(&mut self, entries: Vec<Entry>) {
+        self.revision += 1;
         self.entries.truncate(1);
         self.entries.extend(entries);
     }
@@ -114,6 +125,7 @@ impl History {
     /// Replaces what one part of a turn says, keeping the turn's record.
     pub(crate) fn rewrite(&mut self, turn: usize, part: usize, body: Body) {
         let Some(entry) = self.entries.get_mut(turn) else { return };
+        self.revision += 1;
         if let Some(part) = Arc::make_mut(&mut entry.content).parts.get_mut(part) {
             part.body = body;
         }

@@ -19,6 +19,7 @@ mod control;
 mod conversation;
 mod emitter;
 pub mod environment;
+mod epoch;
 mod history;
 mod hooked;
 mod invoke_agent;

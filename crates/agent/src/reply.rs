@@ -91,6 +91,11 @@ impl Reply {
         self.parts.iter().filter(|part| in_place || part.as_call().is_none()).cloned().collect()
     }
 
+    /// Whether the reply ended because the window was full before anything was said.
+    pub(crate) fn met_full_window(&self) -> bool {
+        self.finish.as_ref().is_some_and(|finish| finish.reason == FinishReason::ContextWindow)
+    }
+
     fn has_calls(&self) -> bool {
         self.parts.iter().any(|part| part.as_call().is_some())
     }
@@ -132,10 +137,8 @@ impl Reply {
                 "MAX_TOKENS_EXCEEDED",
                 "The model reached its output limit before producing any text.",
             )),
-            FinishReason::Refusal(ref refusal) => {
-                let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
-                Err(Fault::new("SAFETY_BLOCKED", format!("The model refused to answer.{why}")))
-            }
+            // The model's own decision is an answer; asking again would not change it.
+            FinishReason::Refusal(_) => Ok(()),
             FinishReason::Safety | FinishReason::ContentFilter => {
                 Err(Fault::new("SAFETY_BLOCKED", "The reply was withheld by the safety filter."))
             }

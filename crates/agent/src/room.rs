@@ -14,6 +14,9 @@ use crate::mask;
 use crate::session::Session;
 use crate::step::announce;
 
+/// A server that names a smaller window means something else.
+const MIN_WINDOW: u64 = 1_024;
+
 /// Compresses, masks and checks; the end of the turn if the request cannot fit.
 pub(crate) async fn make_room(
     session: &mut Session,
@@ -24,11 +27,13 @@ pub(crate) async fn make_room(
     if session.size() > threshold(session) {
         compress_when_full(session, prompt_id, cancel).await;
     }
-    mask_outputs(
-        session,
-        session.model_settings.mask_protected_tokens,
-        session.model_settings.mask_min_prunable_tokens,
-    );
+    if !session.is_append_only() {
+        mask_outputs(
+            session,
+            session.model_settings.mask_protected_tokens,
+            session.model_settings.mask_min_prunable_tokens,
+        );
+    }
     let estimated = tokio::select! {
         biased;
         () = cancel.cancelled() => return Some(TurnEnd::Cancelled),
@@ -88,6 +93,33 @@ fn mask_outputs(session: &mut Session, protected: u64, least: u64) -> bool {
         session.conversation.counters.last_request = None;
     }
     freed
+}
+
+/// Makes room because the server says that a request does not fit, whatever was estimated. `limit` is the window that
+/// it named. False if there is nothing left to shorten.
+pub(crate) async fn recover(
+    session: &mut Session,
+    limit: Option<u64>,
+    prompt_id: &str,
+    cancel: &CancellationToken,
+) -> bool {
+    if let Some(limit) = limit.filter(|limit| (MIN_WINDOW..session.window()).contains(limit)) {
+        let model = session.model_settings.name.clone();
+        session.conversation.counters.named_window = Some((model, limit));
+    }
+    session.conversation.counters.summary_failed = false;
+    let id = next_compression(session);
+    let before = session.size();
+    let protected = session.model_settings.mask_protected_tokens.min(threshold(session) / 2);
+    let freed = mask_outputs(session, protected, 1);
+    let (status, summary) = match summarise(session, &id, prompt_id, CompressTrigger::Auto, cancel).await {
+        Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
+        Err(_) if cancel.is_cancelled() => return false,
+        Err(_) if freed => (CompressionStatus::Truncated, None),
+        Err(_) => return forget(session).await,
+    };
+    tell_compressed(session, id, before, status, summary).await;
+    true
 }
 
 /// The id of a compression that begins.

@@ -100,7 +100,16 @@ impl Session {
 
     /// The model's context window.
     pub(crate) fn window(&self) -> u64 {
-        self.services.client.resolve(&self.model_settings.name).context_window
+        let known = self.services.client.resolve(&self.model_settings.name).context_window;
+        match &self.conversation.counters.named_window {
+            Some((model, named)) if *model == self.model_settings.name => known.min(*named),
+            _ => known,
+        }
+    }
+
+    /// Whether the model's reasoning is bound to all that comes before it, so that nothing of it may change.
+    pub(crate) fn is_append_only(&self) -> bool {
+        self.services.client.resolve(&self.model_settings.name).caps.sealed_prefix
     }
 
     /// Tokens left in the window, as far as is known.

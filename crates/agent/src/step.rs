@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::content::{Body, Content, Part, Role};
-use pollux_domain::event::{Discarded, Event, RequestEnded, RequestSent, Severity, Thought};
+use pollux_domain::event::{Discarded, Event, NoticeCode, RequestEnded, RequestSent, Severity, Thought};
 use pollux_domain::model::{
     Dialect, GenerationSettings, ModelError, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole,
 };
@@ -12,9 +12,11 @@ use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
 use crate::emitter::Emitter;
+use crate::epoch;
 use crate::hooked::request::{Piece, after_model, as_hooks_see, before_model};
 use crate::loop_guard::LoopGuard;
 use crate::reply::{Fault, Reply};
+use crate::room::recover;
 use crate::services::Services;
 use crate::session::Session;
 use crate::session::notes::note;
@@ -22,6 +24,9 @@ use crate::step_end::StepEnd;
 
 /// Pauses before the second, third and fourth attempt; upstream's.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// How much more of a call must have come before that is told again.
+const PROGRESS_STEP: u64 = 1_024;
 
 const NUDGE: &str =
     "System: the last reply was empty. Continue now, with a tool call or with your answer as text.";
@@ -48,6 +53,7 @@ pub(crate) async fn step(
     let attempts = RETRY_DELAYS.len() + 1;
     let mut nudge = false;
     let mut attempt = 0;
+    let mut made_room = false;
     let role = session.role();
     loop {
         let mut request = request(session, nudge);
@@ -69,7 +75,15 @@ pub(crate) async fn step(
             Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
             Attempt::Refused(error) => {
                 session.emit(ended(&Reply::default(), Some(error.clone()), None)).await;
-                return StepEnd::Failed(error);
+                let limit = match error.kind {
+                    ModelErrorKind::ContextOverflow { limit, .. } if !made_room => limit,
+                    _ => return StepEnd::Failed(error),
+                };
+                if recover(session, limit, prompt_id, cancel).await {
+                    made_room = true;
+                    continue;
+                }
+                return StepEnd::refused(error, cancel);
             }
             Attempt::Halted(reply) => {
                 session.emit(ended(&reply, None, None)).await;
@@ -86,6 +100,12 @@ pub(crate) async fn step(
                 }
                 Err(fault) => {
                     session.emit(ended(&reply, None, Some(fault.kind))).await;
+                    if reply.met_full_window() && !std::mem::replace(&mut made_room, true) {
+                        if recover(session, None, prompt_id, cancel).await {
+                            continue;
+                        }
+                        return StepEnd::Invalid(fault);
+                    }
                     (Failure::Useless(fault), reply)
                 }
             },
@@ -115,17 +135,25 @@ pub(crate) async fn step(
     }
 }
 
-fn request(session: &Session, nudge: bool) -> ModelRequest {
+fn request(session: &mut Session, nudge: bool) -> ModelRequest {
+    epoch::follow(session);
     let mut contents = session.conversation.history.contents();
+    let (mut system, mut tools) = (Arc::clone(&session.conversation.system), session.toolbox.declared());
+    if let Some(epoch) = &session.conversation.epoch {
+        (system, tools) = (Arc::clone(&epoch.system), Arc::clone(&epoch.tools));
+        if let (Some(first), Some(environment)) = (contents.first_mut(), &epoch.environment) {
+            *first = Arc::clone(environment);
+        }
+    }
     if nudge {
         add_nudge(&mut contents);
     }
     ModelRequest {
         model: session.model_settings.name.clone(),
         role: session.role(),
-        system: Some(Arc::clone(&session.conversation.system)),
+        system: Some(system),
         contents,
-        tools: session.toolbox.declared(),
+        tools,
         // What people write in `generateContentConfig`; each client reads it in its own way.
         settings: GenerationSettings::in_words_of(Dialect::GEMINI, session.generation.clone()),
         grounding: Default::default(),
@@ -162,6 +190,7 @@ async fn try_once(
     let mut stream = session.services.client.stream(request);
     let mut reply = Reply::default();
     let mut begun = false;
+    let mut progress: Option<(usize, u64)> = None;
     loop {
         let next = tokio::select! {
             biased;
@@ -176,13 +205,24 @@ async fn try_once(
                 return if restart { Attempt::Broken(reply, error) } else { Attempt::Refused(error) };
             }
             Some(Ok(ReplyEvent::Waiting(wait))) => {
+                // The client changed the request; nobody waits.
+                if wait.delay.is_zero() {
+                    session.notice(Severity::Warning, NoticeCode::Model, wait.cause).await;
+                    continue;
+                }
                 if wait.is_worth_a_line() {
                     note(session, Severity::Warning, &wait.sentence()).await;
                 }
                 session.emit(Event::Waiting(wait)).await;
             }
-            // A display may want them; the conversation does not.
-            Some(Ok(ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
+            // That bytes come is all that there is to know, and the client watches it.
+            Some(Ok(ReplyEvent::Alive)) => {}
+            Some(Ok(ReplyEvent::CallProgress { index, name, bytes })) => {
+                if progress.is_none_or(|(last, told)| last != index || bytes >= told + PROGRESS_STEP) {
+                    progress = Some((index, bytes));
+                    session.emit(Event::CallProgress { name, bytes }).await;
+                }
+            }
             Some(Ok(ReplyEvent::Chunk(chunk))) => {
                 begun = true;
                 let piece = match &asked {

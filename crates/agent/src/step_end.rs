@@ -2,6 +2,8 @@
 
 use pollux_domain::model::ModelError;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::reply::{Fault, Reply};
 
 /// How a step ended.
@@ -18,4 +20,11 @@ pub(crate) enum StepEnd {
     Cancelled(Reply),
     /// A hook stopped the agent; the reply up to then.
     Halted(Reply),
+}
+
+impl StepEnd {
+    /// A request that cannot be sent again, unless the user stopped what was tried.
+    pub(crate) fn refused(error: ModelError, cancel: &CancellationToken) -> Self {
+        if cancel.is_cancelled() { Self::Cancelled(Reply::default()) } else { Self::Failed(error) }
+    }
 }

@@ -25,6 +25,7 @@ use crate::calls;
 use crate::changes;
 use crate::conversation::{Dialogue, Prompted};
 use crate::emitter::Emitter;
+use crate::epoch::tell_of_waiting_tools;
 use crate::hooked::conversation::{Gate, MAX_TURNS, before_agent, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
@@ -181,6 +182,7 @@ async fn before_request(
         return Some(TurnEnd::Cancelled);
     }
     session.follow_mode();
+    tell_of_waiting_tools(session).await;
     if session
         .model_settings
         .max_session_turns
@@ -378,7 +380,7 @@ fn unusual_end(reason: &FinishReason) -> Option<String> {
     match reason {
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::StopSequence => None,
         FinishReason::ContextWindow => {
-            Some("The reply was cut because the context window is full.".to_owned())
+            Some("The reply was cut because the context window is full; /compress makes room.".to_owned())
         }
         FinishReason::ContentFilter => Some("The reply was cut by the provider's filter.".to_owned()),
         FinishReason::Refusal(refusal) => {

@@ -19,17 +19,34 @@ pub use parse::{Assignment, parse};
 
 /// Variables that a project can only offer: with them, prompts go to an account chosen by the project.
 const OFFERED: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "AZURE_OPENAI_API_KEY",
+    "CEREBRAS_API_KEY",
+    "DEEPSEEK_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_PROJECT_ID",
+    "GROQ_API_KEY",
+    "LLAMA_API_KEY",
+    "MISTRAL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "TOGETHER_API_KEY",
+    "VLLM_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
 ];
 
 /// Names a project's file cannot set.
 const GUARDED: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
+    "AZURE_RESOURCE_NAME",
     "BASHOPTS",
     "BROWSER",
     "BUILD_SANDBOX",
@@ -69,6 +86,11 @@ const GUARDED: &[&str] = &[
     "NODE_PATH",
     "NODE_TLS_REJECT_UNAUTHORIZED",
     "OLLAMA_HOST",
+    // Whose bill it is.
+    "OPENAI_ORGANIZATION",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT",
+    "OPENAI_PROJECT_ID",
     "PAGER",
     "PATH",
     "POSIXLY_CORRECT",

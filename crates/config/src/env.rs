@@ -14,6 +14,7 @@ pub mod name {
     pub const TRUST_WORKSPACE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
     pub const RESTRICTED_MODE: &str = "GEMINI_RESTRICTED_MODE";
     pub const MODEL: &str = "GEMINI_MODEL";
+    pub const POLLUX_MODEL: &str = "POLLUX_MODEL";
     pub const SANDBOX: &str = "GEMINI_SANDBOX";
     pub const OUTPUT_DIALECT: &str = "POLLUX_OUTPUT_DIALECT";
     pub const EXTENSION_REGISTRY_URI: &str = "GEMINI_CLI_EXTENSION_REGISTRY_URI";

@@ -146,8 +146,20 @@ impl Dialect {
 /// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// `--model`, `GEMINI_MODEL`, `model.name`, else `auto`.
+    /// `--model`, `POLLUX_MODEL`, `GEMINI_MODEL`, `model.name`, else `auto`.
     pub name: String,
+    /// `model.provider`
+    pub provider: Option<String>,
+    /// `model.small`
+    pub small: Option<String>,
+    /// `model.effort`
+    pub effort: Option<String>,
+    /// `model.fallback`
+    pub fallback: Vec<String>,
+    /// `providers` as written.
+    pub providers: Value,
+    /// `budget` as written.
+    pub budget: Value,
     /// `model.maxSessionTurns`; `None` for -1 (no limit).
     pub max_session_turns: Option<u32>,
     /// `model.compressionThreshold`, a fraction of the window.

@@ -45,6 +45,8 @@ pub enum Event {
     Text(String),
     /// A piece of the model's reasoning.
     Thought(Thought),
+    /// The model writes a call, of which so many bytes have come. For display only.
+    CallProgress { name: String, bytes: u64 },
     /// The provider waits before a retry.
     Waiting(Wait),
     /// The current attempt is discarded: nothing of it counts or runs.

@@ -10,6 +10,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::model::ProviderId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
 use pollux_net::client::HttpClient;
@@ -21,6 +22,7 @@ use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleT
 use pollux_net::google_accounts::GoogleAccounts;
 
 use super::{Credentials, Loaded, load_settings, machine};
+use crate::providers::{provider_credentials, start_provider};
 use crate::request::Request;
 
 /// Hint for a keychain that does not respond.
@@ -99,6 +101,13 @@ pub fn store(loaded: &Loaded) -> Arc<CredentialStore> {
 
 /// Checks that usable credentials exist (exit code 41).
 pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
+    match start_provider(loaded)? {
+        Some(start) => provider_credentials(loaded, start),
+        None => google_credentials(loaded),
+    }
+}
+
+fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
     let google = google(&chosen).map_err(|error| {
         let failure = Failure::from_error(ExitKind::Auth, &error);
@@ -116,7 +125,8 @@ pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
         google,
         notes: chosen.taken.iter().map(taken_line).collect(),
         of_project: !chosen.taken.is_empty(),
-        auth,
+        provider: ProviderId::GEMINI.as_str().to_owned(),
+        auth: Some(auth),
     })
 }
 

@@ -6,7 +6,10 @@ use pollux_net::google::GoogleCredentials;
 
 /// The credentials of a run.
 pub struct Credentials {
-    pub auth: Auth,
+    /// The provider that the run starts with.
+    pub provider: String,
+    /// Google's account or key, if the provider is Google's.
+    pub auth: Option<Auth>,
     /// Source of tokens for Vertex AI.
     pub google: Option<GoogleCredentials>,
     pub auth_type: Option<String>,

@@ -37,6 +37,7 @@ mod prepared;
 pub mod progress;
 mod prompt;
 pub mod prompter;
+pub mod providers;
 mod remote_agents;
 pub mod request;
 pub mod rewind;

@@ -6,13 +6,15 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ProviderId};
 use pollux_model::catalogue::Catalogue;
+use pollux_model::gemini::{self, GeminiSetup};
 use pollux_model::recording::RecordingClient;
-use pollux_model::registry::{self, Router, Setup};
+use pollux_model::router::Router;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use pollux_net::client::{self, ClientOptions};
 
 use super::{Loaded, Prepared, auth};
 use crate::VERSION;
+use crate::providers::RunProviders;
 use crate::request::ReplyOrder;
 
 /// Model names with descriptions; automatic ones come first.
@@ -53,15 +55,19 @@ fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Fa
     let http = client::client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let tokens = auth::google_tokens(&turn.credentials, &http);
-    let setup = Setup {
+    let source = RunProviders::new(loaded, http.clone(), Arc::clone(&catalogue));
+    let router = Router::new(turn.credentials.provider.as_str(), Arc::new(source));
+    let Some(auth) = turn.credentials.auth.clone() else { return Ok(router) };
+    let setup = GeminiSetup {
         http,
         catalogue,
         env: &loaded.env,
         general: &loaded.groups.general,
         version: VERSION,
         model: &loaded.groups.model.name,
-        google: (turn.credentials.auth.clone(), tokens),
+        auth,
+        tokens,
     };
-    registry::connect(&ProviderId::GEMINI, &setup)
-        .map_err(|error| Failure::from_error(ExitKind::Config, &error))
+    let google = gemini::connect(setup).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    Ok(router.with(ProviderId::GEMINI.as_str(), google))
 }

@@ -19,7 +19,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::General;
 use pollux_domain::model::{
     Dialect, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Origin,
-    ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
+    ProviderId, ReplyChunk, ReplyStream, RequestRole,
 };
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
@@ -31,9 +31,8 @@ use serde::Serialize;
 
 use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::{Catalogue, Resolved};
-use crate::http::{Connection, HttpOptions, HttpStream};
-use crate::registry::{Need, ProviderSpec, Setup, SetupError};
-use protocol::GeminiProtocol;
+use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
+use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
 
 pub use headers::{HeaderError, custom_headers, user_agent};
@@ -41,24 +40,26 @@ pub use headers::{HeaderError, custom_headers, user_agent};
 const GOOGLE: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";
 
-/// Google's API with a key, and Vertex AI.
-pub(crate) const PROVIDER: ProviderSpec = ProviderSpec {
-    id: ProviderId::GEMINI,
-    dialect: Dialect::GEMINI,
-    needs: &[
-        Need::Variable("GEMINI_API_KEY"),
-        Need::Variable("GOOGLE_API_KEY"),
-        Need::Variable("GOOGLE_CLOUD_PROJECT"),
-        Need::Setting("security.auth.selectedType"),
-    ],
-    connect,
-};
+/// What the client of a run is made from.
+pub struct GeminiSetup<'a> {
+    pub http: reqwest::Client,
+    pub catalogue: Arc<Catalogue>,
+    pub env: &'a Env,
+    pub general: &'a General,
+    /// The program's version.
+    pub version: &'a str,
+    /// The model that the program starts with.
+    pub model: &'a str,
+    /// The Google account or key of the run.
+    pub auth: Auth,
+    pub tokens: Option<GoogleTokens>,
+}
 
-fn connect(setup: &Setup<'_>) -> Result<Arc<dyn ModelClient>, SetupError> {
-    let (auth, tokens) = setup.google.clone();
-    let options = GeminiOptions::new(setup.http.clone(), auth, Arc::clone(&setup.catalogue));
+/// A client for Google's API with a key, or for Vertex AI. Nothing is sent.
+pub fn connect(setup: GeminiSetup<'_>) -> Result<Arc<dyn ModelClient>, GeminiSetupError> {
+    let options = GeminiOptions::new(setup.http, setup.auth, setup.catalogue);
     let mut options = options.configured(setup.env, setup.general, setup.version, setup.model);
-    options.tokens = tokens;
+    options.tokens = setup.tokens;
     Ok(Arc::new(GeminiClient::new(options)?))
 }
 
@@ -230,8 +231,9 @@ impl ModelClient for GeminiClient {
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
         let sendable = self.generate_request(&request, "streamGenerateContent?alt=sse");
         let attempts = self.attempts(request.role);
-        let stream = HttpStream::new(Arc::clone(&self.connection), sendable, attempts);
-        Box::new(SignedStream { inner: stream, origin: Arc::new(self.origin(&request.model)) })
+        let exchange = FixedRequest::new(sendable, || Box::new(GeminiDecoder));
+        let stream = HttpStream::new(Arc::clone(&self.connection), exchange, attempts);
+        Box::new(SignedStream::new(stream, self.origin(&request.model)))
     }
 
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
@@ -255,24 +257,6 @@ impl ModelClient for GeminiClient {
             let body = CountBody::new(&request, info.caps.media_in_results);
             let sendable = self.post(&info.id, "countTokens", &body)?;
             self.connection.ask(&sendable, self.attempts(request.role), protocol::read_count).await
-        })
-    }
-}
-
-/// A reply whose chunks say who gave them.
-struct SignedStream {
-    inner: HttpStream,
-    origin: Arc<Origin>,
-}
-
-impl ReplyStream for SignedStream {
-    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
-        Box::pin(async {
-            let mut event = self.inner.next().await;
-            if let Some(Ok(ReplyEvent::Chunk(chunk))) = &mut event {
-                chunk.origin = Some(Arc::clone(&self.origin));
-            }
-            event
         })
     }
 }
@@ -311,7 +295,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Random bits that are at hand without another dependency.
-fn random_unit() -> f64 {
+pub(crate) fn random_unit() -> f64 {
     let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }

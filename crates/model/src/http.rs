@@ -1,11 +1,15 @@
 //! What every provider over HTTP shares: sending with retries, what a status means, replies as event streams.
 //!
-//! A provider brings a [`Protocol`], which knows its server's credentials and errors, and a [`Decoder`], which
-//! turns the events of one reply into the port's. Everything about time is here: delays between attempts, servers
+//! A provider brings a [`Protocol`], which knows its server's credentials and errors, an [`Exchange`] for each reply,
+//! which writes the request and may mend one that was refused, and a [`Decoder`], which turns the events of the reply
+//! into the port's. Everything about time is here: delays between attempts, servers
 //! that say nothing, streams that stall or break off. Dropping a stream ends its request.
 
+mod attempts;
 mod connection;
+mod exchange;
 mod failure;
+mod page;
 mod stream;
 
 use std::collections::VecDeque;
@@ -21,8 +25,10 @@ use reqwest::Request;
 use serde_json::Value;
 
 pub(crate) use connection::Connection;
+pub(crate) use exchange::{Exchange, FixedRequest, Mend};
 pub(crate) use failure::{Failure, Retry, Verdict};
-pub(crate) use stream::HttpStream;
+pub(crate) use page::web_page;
+pub(crate) use stream::{HttpStream, SignedStream};
 
 /// How requests are sent, whatever they say.
 pub(crate) struct HttpOptions {
@@ -47,6 +53,11 @@ pub(crate) trait Protocol: Send + Sync {
     /// The key that a server may quote in its errors and that people must not see there.
     fn key(&self) -> Option<&Secret>;
 
+    /// Everything that people must not see in errors.
+    fn secrets(&self) -> Vec<&Secret> {
+        self.key().into_iter().collect()
+    }
+
     /// Puts the token of the hour on a request; `None` if the request has all it needs.
     fn authorize<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<Option<Secret>, Failure>> {
         let _ = request;
@@ -65,8 +76,10 @@ pub(crate) trait Protocol: Send + Sync {
     /// A successful answer that is not from the API at all.
     fn not_the_api(&self, text: &str) -> Failure;
 
-    /// Reads the events of one reply.
-    fn decoder(&self) -> Box<dyn Decoder>;
+    /// What it means that nothing listens at the server's address.
+    fn nobody_there(&self, failure: Failure) -> Failure {
+        failure
+    }
 }
 
 /// An answer with an error status.
@@ -75,8 +88,10 @@ pub(crate) struct Refusal<'a> {
     /// The usual words for the status.
     pub(crate) reason: &'a str,
     pub(crate) body: &'a [u8],
-    /// What the header of that name asks for.
+    /// What `retry-after-ms` or `retry-after` ask for.
     pub(crate) retry_after: Option<Duration>,
+    /// What `x-should-retry` says.
+    pub(crate) should_retry: Option<bool>,
 }
 
 /// Reads one reply. Events are appended in order; a call is told once, when it is whole.
@@ -94,6 +109,21 @@ pub(crate) trait Decoder: Send {
 
     /// Lines outside of events: an error of the API's, or somebody else's words.
     fn stray(&self, text: &[u8]) -> Option<Failure>;
+
+    /// The end mark `[DONE]` has come.
+    fn done(&mut self) {}
+
+    /// Whether nothing of worth can follow, so that the end of the connection need not be awaited.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Nothing follows: tells what is left, or that the reply is not whole. An error of the kind `Cut` is for the
+    /// caller to retry.
+    fn end(&mut self, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure> {
+        let _ = events;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -119,10 +149,6 @@ mod tests {
         fn not_the_api(&self, text: &str) -> Failure {
             Failure::malformed(text)
         }
-
-        fn decoder(&self) -> Box<dyn Decoder> {
-            unreachable!("nothing is streamed here")
-        }
     }
 
     #[tokio::test]
@@ -131,8 +157,8 @@ mod tests {
         assert!(matches!(Plain.authorize(&mut request).await, Ok(None)));
         Plain.discard(&Secret::new("x")).await;
         assert!(request.headers().is_empty());
-        let refusal =
-            Refusal { status: 429, reason: "", body: b"slow", retry_after: Some(Duration::from_secs(2)) };
+        let retry_after = Some(Duration::from_secs(2));
+        let refusal = Refusal { status: 429, reason: "", body: b"slow", retry_after, should_retry: None };
         let failure = Plain.refused(&refusal);
         assert_eq!(failure.error.details.retry_after, Some(Duration::from_secs(2)));
         assert!(matches!(failure.retry, Retry::After { hint: Some(_), .. }));

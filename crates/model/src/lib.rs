@@ -1,16 +1,22 @@
 //! Language models behind the [`ModelClient`](pollux_domain::model::ModelClient) port.
 //!
-//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), what providers over HTTP share
-//! (`http`: sending, retries, streams), which providers there are and which of them a model's name leads to
-//! ([`registry`]), which model a name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]),
-//! replies from a file ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a
-//! complete reply is of any use (`agent`).
-//! Start at [`registry::PROVIDERS`]; a provider is a module like [`gemini`] and a row in that table.
+//! Owns: the wires ([`gemini`], [`chat`], [`messages`], [`responses`]), code that wires share (`http`, [`shared`]), the
+//! table of wires ([`registry`]), provider configuration ([`providers`]), routing of requests by model name
+//! ([`router`]), model aliases and facts ([`catalogue`]), Google credentials ([`auth`]), scripted and recorded replies
+//! ([`scripted`], [`recording`]). Does not own: the turn loop, or whether a complete reply can be used (`agent`).
+//! Start at [`providers::BUILT_IN`] and [`registry::WIRES`]: a provider is a row of the first, a wire a row of the
+//! second.
 
 pub mod auth;
 pub mod catalogue;
+pub mod chat;
 pub mod gemini;
 mod http;
+pub mod messages;
+pub mod providers;
 pub mod recording;
 pub mod registry;
+pub mod responses;
+pub mod router;
 pub mod scripted;
+pub mod shared;

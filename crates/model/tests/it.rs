@@ -1,12 +1,15 @@
-//! Crate tests: the Gemini client against a scripted server, and scripted replies.
+//! Crate tests: the clients against scripted servers, and scripted replies.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 
 mod it {
+    mod chat;
     mod contract;
     mod failures;
     mod fixture;
+    mod messages;
     mod replies;
     mod requests;
+    mod responses;
     mod script;
     mod vertex;
 }

@@ -87,12 +87,26 @@ pub struct Records {
     after_return: bool,
     at_start: bool,
     limit: usize,
+    /// Lines that only keep the connection open.
+    comments: usize,
 }
 
 impl Records {
     /// For events of at most so many bytes.
     pub fn with_limit(limit: usize) -> Self {
-        Self { line: Vec::new(), record: Record::default(), after_return: false, at_start: true, limit }
+        Self {
+            line: Vec::new(),
+            record: Record::default(),
+            after_return: false,
+            at_start: true,
+            limit,
+            comments: 0,
+        }
+    }
+
+    /// How many comments have come since the last time.
+    pub fn take_comments(&mut self) -> usize {
+        std::mem::take(&mut self.comments)
     }
 
     /// Takes the next bytes and appends what they complete to `records`.
@@ -137,6 +151,7 @@ impl Records {
         let whole = if line.is_empty() {
             self.whole()
         } else {
+            self.comments += usize::from(line.starts_with(b":"));
             self.record.field(&line);
             None
         };
@@ -170,6 +185,11 @@ impl Parser {
     /// For events of at most so many bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { records: Records::with_limit(limit), whole: VecDeque::new() }
+    }
+
+    /// How many comments have come since the last time. Servers send them to show that they still work.
+    pub fn take_comments(&mut self) -> usize {
+        self.records.take_comments()
     }
 
     /// Takes the next bytes and appends what they complete to `items`.

@@ -10,23 +10,30 @@ pub struct TransportFailure {
     pub message: String,
     /// Whether another attempt could end differently.
     pub may_pass: bool,
+    /// Nothing listens there.
+    pub refused: bool,
 }
 
 /// Looks through an error's causes.
 pub fn describe(error: &reqwest::Error) -> TransportFailure {
     let causes = causes(error);
     if let Some(certificate) = causes.iter().find_map(|cause| certificate_problem(*cause)) {
-        return TransportFailure { message: certificate, may_pass: false };
+        return TransportFailure { message: certificate, may_pass: false, refused: false };
     }
     if error.is_builder() {
-        return TransportFailure { message: innermost(&causes, "invalid request"), may_pass: false };
+        let message = innermost(&causes, "invalid request");
+        return TransportFailure { message, may_pass: false, refused: false };
     }
     let message = if error.is_timeout() {
         "the connection timed out".to_owned()
     } else {
         innermost(&causes, "the connection failed")
     };
-    TransportFailure { message, may_pass: true }
+    let refused = causes.iter().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    });
+    TransportFailure { message, may_pass: true, refused }
 }
 
 /// The chain below reqwest's own error, whose text would name the address.
@@ -73,7 +80,7 @@ mod tests {
         let client = client(&ClientOptions::new("test")).unwrap();
         let error = client.get(format!("http://127.0.0.1:{port}/?key=hunter2")).send().await.unwrap_err();
         let failure = describe(&error);
-        assert!(failure.may_pass);
+        assert!(failure.may_pass && failure.refused);
         assert!(failure.message.to_lowercase().contains("refused"), "{failure:?}");
         assert!(!failure.message.contains("hunter2"));
     }

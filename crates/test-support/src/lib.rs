@@ -12,11 +12,14 @@
 )]
 
 pub mod a2a;
+pub mod chat;
 mod gemini;
 mod home;
 mod http;
 pub mod mcp;
+mod messages;
 pub mod picture;
+mod responses;
 mod screen;
 mod terminal;
 mod validate;
@@ -27,6 +30,8 @@ pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
 pub use home::{Run, TestHome, TestRun};
 pub use http::{FakeHttp, HttpAnswer, HttpRequest};
+pub use messages::{FakeMessages, MessagesReply, MessagesRequest, extends, validate_messages};
+pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};
 pub use screen::Screen;
 pub use terminal::Terminal;
 pub use validate::validate_request;

@@ -28,6 +28,7 @@ impl History {
     pub(crate) fn rewind(&mut self, to: &str) -> bool {
         let place = self.entries.iter().skip(1).position(|entry| entry.message.as_deref() == Some(to));
         if let Some(place) = place {
+            self.revision += 1;
             self.entries.truncate(place + 1);
         }
         place.is_some()

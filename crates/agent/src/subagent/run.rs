@@ -90,6 +90,7 @@ impl SubagentRun {
             | Event::QueueChanged(_)
             | Event::PromptAccepted { .. }
             | Event::StepBegan { .. }
+            | Event::CallProgress { .. }
             | Event::Text(_)
             | Event::StepCommitted
             | Event::Titled(_)

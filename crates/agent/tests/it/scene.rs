@@ -18,7 +18,7 @@ use pollux_domain::model::{
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSource, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_extend::context::{ContextFiles, Places};
@@ -35,6 +35,8 @@ pub(crate) struct ScriptedModel {
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) unary: Mutex<VecDeque<Result<String, ModelError>>>,
     pub(crate) window: u64,
+    /// The model's reasoning is bound to what comes before it.
+    pub(crate) sealed: bool,
     /// Requests beside the conversation are never answered.
     pub(crate) unary_hangs: AtomicBool,
 }
@@ -61,10 +63,10 @@ impl ReplyStream for Silent {
 
 impl ModelClient for ScriptedModel {
     fn resolve(&self, name: &str) -> ModelInfo {
-        ModelInfo {
-            context_window: self.window,
-            ..ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"))
-        }
+        let mut info = ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"));
+        info.context_window = self.window;
+        info.caps.sealed_prefix = self.sealed;
+        info
     }
 
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
@@ -210,6 +212,8 @@ pub(crate) struct Options {
     pub(crate) approval: ApprovalMode,
     pub(crate) model: Model,
     pub(crate) window: u64,
+    pub(crate) sealed: bool,
+    pub(crate) late: Option<Arc<dyn ToolSource>>,
     pub(crate) truncate: i64,
     pub(crate) interactive: bool,
     pub(crate) grants: pollux_agent::GrantReach,
@@ -239,6 +243,8 @@ impl Default for Options {
                 ..Default::default()
             },
             window: 1_000_000,
+            sealed: false,
+            late: None,
             truncate: 40_000,
             interactive: false,
             grants: pollux_agent::GrantReach::default(),
@@ -263,6 +269,7 @@ impl Scene {
             lines: Mutex::new(options.lines.into()),
             unary: Mutex::new(options.unary.into()),
             window: options.window,
+            sealed: options.sealed,
             ..Default::default()
         });
         let session = SessionId::from_file("11111111-2222-3333-4444-555555555555");
@@ -306,7 +313,7 @@ impl Scene {
             roots: Vec::new(),
         };
         let ports = Ports {
-            late_tools: None,
+            late_tools: options.late,
             session_tools: None,
             terminals: options.terminals,
             model: Arc::clone(&model) as Arc<dyn ModelClient>,

@@ -71,6 +71,8 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
         "OPENAI_BASE_URL",
         "OPENAI_API_BASE",
         "AZURE_OPENAI_ENDPOINT",
+        "AZURE_RESOURCE_NAME",
+        "OPENAI_ORG_ID",
         "OLLAMA_HOST",
         "GOOGLE_VERTEX_BASE_URL",
         "HTTPS_PROXY",

@@ -205,6 +205,7 @@ enum Form {
 /// Variables that set a key; a later row wins.
 const VARIABLES: &[(&str, &str, Form)] = &[
     (name::MODEL, "model.name", Form::Text),
+    (name::POLLUX_MODEL, "model.name", Form::Text),
     (name::SANDBOX, "tools.sandbox", Form::Sandbox),
     (name::OUTPUT_DIALECT, "output.dialect", Form::Text),
     (name::EXTENSION_REGISTRY_URI, "experimental.extensionRegistryURI", Form::Text),

@@ -32,9 +32,15 @@ const NEVER: &[&str] = &[
     "mcp.clientMetadataUrl",
     // Whether and where conversations are stored, and which service receives texts.
     "memory",
+    // Which account is asked, and who sees what is said.
+    "model.fallback",
+    "model.provider",
+    "model.small",
     // It would replace the user's own rules.
     "policyPaths",
     "privacy",
+    // Addresses that keys and prompts are sent to.
+    "providers",
     "telemetry",
     "tools.approvalMode",
     "tools.shell.pager",
@@ -162,6 +168,7 @@ pub(crate) fn yield_servers(
 /// Lists that say what exists can only become shorter through a project, and lists of what always asks only
 /// longer.
 pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>) {
+    narrow_budget(values, below);
     let Some(Value::Object(tools)) = values.get_mut("tools") else { return };
     let list = |key: &str| lookup(below, key).and_then(Value::as_array);
     if let (Some(Value::Array(core)), Some(allowed)) = (tools.get_mut("core"), list("tools.core")) {
@@ -175,6 +182,19 @@ pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>
     if let (Some(Value::Array(own)), Some(theirs)) = (tools.get_mut("confirmationRequired"), asking) {
         let missing: Vec<Value> = theirs.iter().filter(|entry| !own.contains(entry)).cloned().collect();
         own.extend(missing);
+    }
+}
+
+/// A project can lower a limit on spending, never raise it or say what unknown prices mean.
+fn narrow_budget(values: &mut Map<String, Value>, below: &Map<String, Value>) {
+    let Some(Value::Object(scopes)) = values.get_mut("budget") else { return };
+    scopes.retain(|_, limits| limits.is_object());
+    for (scope, limits) in scopes {
+        let Value::Object(limits) = limits else { continue };
+        limits.retain(|name, limit| {
+            let own = lookup(below, &format!("budget.{scope}.{name}")).and_then(Value::as_f64);
+            limit.as_f64().is_some_and(|limit| own.is_none_or(|own| limit <= own))
+        });
     }
 }
 

@@ -105,6 +105,12 @@ fn model(tree: &Tree<'_>) -> Model {
     let masking = "contextManagement.tools.outputMasking";
     Model {
         name: tree.text("model.name").unwrap_or_else(|| "auto".to_owned()),
+        provider: tree.text("model.provider"),
+        small: tree.text("model.small"),
+        effort: tree.text("model.effort"),
+        fallback: tree.texts("model.fallback").unwrap_or_default(),
+        providers: tree.0.get("providers").cloned().unwrap_or_default(),
+        budget: tree.0.get("budget").cloned().unwrap_or_default(),
         max_session_turns: tree.integer("model.maxSessionTurns").and_then(|turns| u32::try_from(turns).ok()),
         compression_threshold: lookup(tree.0, "model.compressionThreshold")
             .and_then(Value::as_f64)

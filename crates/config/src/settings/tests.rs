@@ -423,3 +423,25 @@ fn groups_follow_the_settings() {
         (Some("podman"), vec!["/a".to_owned(), "/b".to_owned()])
     );
 }
+
+#[test]
+fn a_project_lowers_limits_on_spending_and_never_raises_them() {
+    let below = |budget: Value| object(json!({"budget": budget}));
+    let narrowed = |own: Value, theirs: Value| {
+        let mut values = object(json!({"budget": own}));
+        super::project::narrow(&mut values, &below(theirs));
+        values.shift_remove("budget").unwrap()
+    };
+    let user = json!({"session": {"usd": 5}, "day": {"usd": 20}});
+    assert_eq!(narrowed(json!({"session": {"usd": 1}}), user.clone()), json!({"session": {"usd": 1}}));
+    assert_eq!(narrowed(json!({"session": {"usd": 9}}), user.clone()), json!({"session": {}}));
+    assert_eq!(narrowed(json!({"turn": {"usd": 9}}), user.clone()), json!({"turn": {"usd": 9}}));
+    assert_eq!(narrowed(json!({"session": {"usd": "all"}, "unknownPrice": 0}), user), json!({"session": {}}));
+}
+
+fn object(value: Value) -> serde_json::Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => panic!("not an object"),
+    }
+}

@@ -40,9 +40,11 @@ impl Event {
             | Self::StepBegan { .. }
             | Self::StepCommitted
             | Self::TurnEnded(_) => EventClass::Turn,
-            Self::RequestSent(_) | Self::RequestEnded(_) | Self::Waiting(_) | Self::AttemptDiscarded(_) => {
-                EventClass::Request
-            }
+            Self::RequestSent(_)
+            | Self::RequestEnded(_)
+            | Self::Waiting(_)
+            | Self::CallProgress { .. }
+            | Self::AttemptDiscarded(_) => EventClass::Request,
             Self::Text(_) | Self::Thought(_) | Self::CallOutput { .. } => EventClass::Piece,
             Self::CallRequested(_)
             | Self::CallStarted { .. }

@@ -79,6 +79,8 @@ pub struct Capabilities {
     pub mid_system: bool,
     /// Its reasoning is bound to everything before it, which must not change afterwards.
     pub sealed_prefix: bool,
+    /// It writes its reasoning into the text, between `<think>` and `</think>`.
+    pub think_tags: bool,
     /// It keeps a list of tasks only if a tool for that is offered.
     pub wants_todo_list: bool,
 }

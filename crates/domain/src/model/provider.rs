@@ -33,6 +33,12 @@ impl ProviderId {
 impl Dialect {
     /// Google's `generateContent`.
     pub const GEMINI: Self = Self(Cow::Borrowed("gemini"));
+    /// OpenAI's Chat Completions, which most other servers speak, too.
+    pub const CHAT: Self = Self(Cow::Borrowed("chat"));
+    /// OpenAI's Responses.
+    pub const RESPONSES: Self = Self(Cow::Borrowed("responses"));
+    /// Anthropic's Messages.
+    pub const MESSAGES: Self = Self(Cow::Borrowed("messages"));
 
     /// A dialect by its name.
     pub fn new(name: impl Into<String>) -> Self {

@@ -52,6 +52,8 @@ pub struct GenerationSettings {
     /// Whether one reply may ask for several calls.
     pub parallel_calls: Setting<bool>,
     pub output: Setting<OutputFormat>,
+    /// Names the conversation for the provider's prompt cache; requests with the same beginning share it.
+    pub cache_key: Setting<String>,
     /// Settings in the words of one dialect, sent to that dialect only. A neutral field above wins over the words
     /// that mean the same.
     pub extra: BTreeMap<Dialect, JsonObject>,
@@ -76,7 +78,38 @@ pub enum Effort {
     Low,
     Medium,
     High,
+    XHigh,
     Max,
+}
+
+impl Effort {
+    /// Every effort, from nothing upwards.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
+
+    /// The word in settings, which is also OpenAI's and Anthropic's.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// Reads the word in settings.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effort| effort.as_str() == word)
+    }
+
+    /// The closest of the levels that a model has; the lower one of two that are equally far.
+    pub fn nearest(self, levels: &[Self]) -> Option<Self> {
+        let rank = |effort: Self| Self::ALL.iter().position(|known| *known == effort).unwrap_or(0);
+        levels.iter().copied().min_by_key(|level| (rank(*level).abs_diff(rank(self)), rank(*level)))
+    }
 }
 
 /// Which of the offered tools the model may or must call.
@@ -131,6 +164,7 @@ impl GenerationSettings {
         self.tool_choice.lay(over.tool_choice);
         self.parallel_calls.lay(over.parallel_calls);
         self.output.lay(over.output);
+        self.cache_key.lay(over.cache_key);
         for (dialect, words) in over.extra {
             self.extra.entry(dialect).or_default().extend(words);
         }
@@ -171,6 +205,16 @@ mod tests {
         assert_eq!(below.sampling.temperature, Setting::Unset);
         assert_eq!((below.max_output, below.effort), (Setting::Set(7), Setting::Set(Effort::High)));
         assert_eq!(below.words_of(&Dialect::GEMINI), Some(&words(json!({"labels": 1, "x": 2}))));
-        assert_eq!(below.words_of(&Dialect::new("chat")), None);
+        assert_eq!(below.words_of(&Dialect::CHAT), None);
+    }
+
+    #[test]
+    fn an_effort_that_a_model_lacks_becomes_the_nearest_one() {
+        use Effort::{High, Low, Max, Medium, Minimal, XHigh};
+        assert_eq!(Max.nearest(&[Low, High]), Some(High));
+        assert_eq!(Medium.nearest(&[Low, High]), Some(Low));
+        assert_eq!(Effort::None.nearest(&[Minimal, XHigh]), Some(Minimal));
+        assert_eq!(High.nearest(&[]), None);
+        assert!(Effort::ALL.into_iter().all(|effort| Effort::parse(effort.as_str()) == Some(effort)));
     }
 }

@@ -65,8 +65,8 @@ pub(super) fn settings(memory: &Settings, loaded: &Loaded) -> EmbedSettings {
     if embed.api_key.is_none() && !in_env && !has_keys_of_project(loaded) {
         let stored = check_credentials(loaded).ok();
         let stored = stored.filter(|credentials| credentials.api_key && !credentials.of_project);
-        if let Some(credentials) = stored {
-            embed.api_key = Some(credentials.auth.key.reveal().to_owned());
+        if let Some(auth) = stored.and_then(|credentials| credentials.auth) {
+            embed.api_key = Some(auth.key.reveal().to_owned());
             // A Gemini key must not be sent to other providers.
             embed.provider = Provider::Gemini;
         }

@@ -24,6 +24,7 @@ pub(crate) fn of(model: &str) -> Capabilities {
         sampling: true,
         mid_system: false,
         sealed_prefix: false,
+        think_tags: false,
         wants_todo_list: name.starts_with("gemini-2"),
     }
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::http::{Failure, Verdict};
 use body::Facts;
-pub(super) use body::web_page;
 
 const CAPACITY_REASONS: &[&str] = &["MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"];
 

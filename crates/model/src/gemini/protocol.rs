@@ -12,7 +12,7 @@ use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::{error, reply};
-use crate::http::{Decoder, Failure, Protocol, Refusal};
+use crate::http::{Decoder, Failure, Protocol, Refusal, web_page};
 
 const USER_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
@@ -56,14 +56,10 @@ impl Protocol for GeminiProtocol {
     fn not_the_api(&self, text: &str) -> Failure {
         not_the_api(text)
     }
-
-    fn decoder(&self) -> Box<dyn Decoder> {
-        Box::new(GeminiDecoder)
-    }
 }
 
 /// Every event is a whole object of the API's.
-struct GeminiDecoder;
+pub(super) struct GeminiDecoder;
 
 impl Decoder for GeminiDecoder {
     fn event(
@@ -114,7 +110,7 @@ fn no_token(error: &GoogleError) -> Failure {
 
 /// An answer that is not from the API at all.
 fn not_the_api(text: &str) -> Failure {
-    let seen: String = match error::web_page(text) {
+    let seen: String = match web_page(text) {
         Some(title) if title.is_empty() => "a web page".to_owned(),
         Some(title) => format!("a web page with the title \"{title}\""),
         None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),

@@ -243,7 +243,7 @@ fn budget(effort: Effort) -> u64 {
         Effort::Minimal => 512,
         Effort::Low => 2048,
         Effort::Medium => 8192,
-        Effort::High | Effort::Max => 24_576,
+        Effort::High | Effort::XHigh | Effort::Max => 24_576,
     }
 }
 
@@ -252,7 +252,7 @@ fn level(effort: Effort) -> &'static str {
         Effort::None | Effort::Minimal => "MINIMAL",
         Effort::Low => "LOW",
         Effort::Medium => "MEDIUM",
-        Effort::High | Effort::Max => "HIGH",
+        Effort::High | Effort::XHigh | Effort::Max => "HIGH",
     }
 }
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use pollux_config::groups::Secret;
 use pollux_domain::model::{ModelError, ModelErrorKind};
-use pollux_net::backoff::{Cause, Schedule, retry_after};
+use pollux_net::backoff::{Cause, retry_after};
 use pollux_net::transport;
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
 use reqwest::{Request, Response, Url};
 use serde_json::Value;
 
-use super::{Decoder, Failure, HttpOptions, Protocol, Refusal, Retry};
+use super::attempts::Attempts;
+use super::{Failure, HttpOptions, Protocol, Refusal, Retry};
 
 /// Of an error's body no more is read.
 const MAX_ERROR_BYTES: usize = 256 * 1024;
@@ -20,6 +21,9 @@ const MIN_SECRET_LEN: usize = 6;
 
 /// Where servers name the request, for their support.
 const REQUEST_IDS: &[&str] = &["x-request-id", "request-id"];
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The way to one server.
 pub(crate) struct Connection {
@@ -41,18 +45,13 @@ impl Connection {
         &self.host
     }
 
-    /// Reads the events of one reply.
-    pub(super) fn decoder(&self) -> Box<dyn Decoder> {
-        self.protocol.decoder()
-    }
-
     /// An answer that is not from the API at all.
     pub(super) fn not_the_api(&self, text: &str) -> Failure {
         self.protocol.not_the_api(text)
     }
 
-    pub(super) fn schedule(&self) -> Schedule {
-        Schedule::new(self.options.backoff)
+    pub(super) fn attempts(&self, max: u32) -> Attempts {
+        Attempts::new(self.options.backoff, self.options.random, max)
     }
 
     pub(super) fn stall(&self) -> Duration {
@@ -106,8 +105,7 @@ impl Connection {
         max_attempts: u32,
         read: impl Fn(Value) -> Result<T, Failure>,
     ) -> Result<T, ModelError> {
-        let mut schedule = self.schedule();
-        let mut attempt = 1;
+        let mut attempts = self.attempts(max_attempts);
         loop {
             let result = match self.answer(request).await {
                 Ok(value) => read(value),
@@ -117,27 +115,10 @@ impl Connection {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
-            match self.pause(&failure, attempt, max_attempts, &mut schedule) {
+            match attempts.pause(&failure) {
                 Some(delay) => tokio::time::sleep(delay).await,
                 None => return Err(self.safe(failure.error)),
             }
-            attempt += 1;
-        }
-    }
-
-    /// How long to wait before another attempt, if one is due.
-    pub(super) fn pause(
-        &self,
-        failure: &Failure,
-        attempt: u32,
-        max_attempts: u32,
-        schedule: &mut Schedule,
-    ) -> Option<Duration> {
-        match failure.retry {
-            Retry::After { cause, hint } if attempt < max_attempts => {
-                schedule.next(cause, hint, (self.options.random)()).ok()
-            }
-            Retry::After { .. } | Retry::Never => None,
         }
     }
 
@@ -190,18 +171,20 @@ impl Connection {
         } else {
             Retry::Never
         };
-        Failure { error: ModelError::new(ModelErrorKind::Cut, None, message), retry }
+        Failure::new(ModelError::new(ModelErrorKind::Cut, None, message), retry)
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let failure = transport::describe(error);
-        self.network(format!("could not reach {}: {}", self.host, failure.message), failure.may_pass)
+        let cause = transport::describe(error);
+        let failure =
+            self.network(format!("could not reach {}: {}", self.host, cause.message), cause.may_pass);
+        if cause.refused { self.protocol.nobody_there(failure) } else { failure }
     }
 
     fn network(&self, message: String, may_pass: bool) -> Failure {
         let retry =
             if may_pass { Retry::After { cause: Cause::Transient, hint: None } } else { Retry::Never };
-        Failure { error: ModelError::new(ModelErrorKind::Network, None, message), retry }
+        Failure::new(ModelError::new(ModelErrorKind::Network, None, message), retry)
     }
 
     async fn refused(&self, mut response: Response) -> Failure {
@@ -215,24 +198,32 @@ impl Connection {
                 self.host
             );
             let error = ModelError::new(ModelErrorKind::BadRequest, Some(status.as_u16()), message);
-            return Failure { error, retry: Retry::Never };
+            return Failure::new(error, Retry::Never);
         }
         let now = self.options.clock.now().millis();
-        let wish = header(RETRY_AFTER).and_then(|value| retry_after(value, now));
+        let exact = header(RETRY_AFTER_MS).and_then(|value| value.trim().parse::<u64>().ok());
+        let wish = exact.map(Duration::from_millis);
+        let wish = wish.or_else(|| header(RETRY_AFTER).and_then(|value| retry_after(value, now)));
+        let should_retry = header(SHOULD_RETRY).and_then(|value| value.trim().parse().ok());
         let request_id = request_id(response.headers());
         let (body, _) = self.body(&mut response, MAX_ERROR_BYTES).await;
         let reason = status.canonical_reason().unwrap_or_default();
-        let refusal = Refusal { status: status.as_u16(), reason, body: &body, retry_after: wish };
+        let refusal =
+            Refusal { status: status.as_u16(), reason, body: &body, retry_after: wish, should_retry };
         let mut failure = self.protocol.refused(&refusal);
-        failure.error.details.request_id = request_id;
+        // A body may name the request where the header does not.
+        if request_id.is_some() {
+            failure.error.details.request_id = request_id;
+        }
         failure
     }
 
     /// The error with its provider and without the key, which a server may have quoted.
     pub(super) fn safe(&self, mut error: ModelError) -> ModelError {
-        let key = self.protocol.key().map(Secret::reveal).unwrap_or_default();
-        if key.len() >= MIN_SECRET_LEN {
-            error.message = error.message.replace(key, "***");
+        let secrets = self.protocol.secrets();
+        for secret in secrets.iter().map(|secret| secret.reveal()).filter(|text| text.len() >= MIN_SECRET_LEN)
+        {
+            error.message = error.message.replace(secret, "***");
         }
         error.details.provider = Some(self.protocol.provider());
         error
@@ -247,9 +238,8 @@ fn hidden(mut error: Failure, token: &Secret) -> Failure {
 
 /// A request to send again; bodies of ours are in memory, so this always works.
 pub(super) fn copy(request: &Request) -> Result<Request, Failure> {
-    request.try_clone().ok_or_else(|| Failure {
-        error: ModelError::new(ModelErrorKind::BadRequest, None, "the request cannot be sent twice"),
-        retry: Retry::Never,
+    request.try_clone().ok_or_else(|| {
+        Failure::for_good(ModelErrorKind::BadRequest, None, "the request cannot be sent twice")
     })
 }
 

@@ -13,6 +13,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 pub(crate) struct Failure {
     pub(crate) error: ModelError,
     pub(crate) retry: Retry,
+    /// What the model wrote and its own server refused, where it says so.
+    pub(crate) rejected: Option<Box<str>>,
 }
 
 /// Whether the same request may be tried again.
@@ -24,18 +26,29 @@ pub(crate) enum Retry {
         /// What the server asked for.
         hint: Option<Duration>,
     },
+    /// So many attempts in all, even where the settings allow more.
+    AtMost {
+        cause: Cause,
+        attempts: u32,
+    },
+    /// Every second for two minutes, without counting as attempts: a local server loads its model.
+    WhileLoading,
 }
 
 impl Failure {
+    pub(crate) fn new(error: ModelError, retry: Retry) -> Self {
+        Self { error, retry, rejected: None }
+    }
+
     /// One that another attempt would not cure.
     pub(crate) fn for_good(kind: ModelErrorKind, status: Option<u16>, message: impl Into<String>) -> Self {
-        Self { error: ModelError::new(kind, status, message), retry: Retry::Never }
+        Self::new(ModelError::new(kind, status, message), Retry::Never)
     }
 
     /// One that may pass by itself.
     pub(crate) fn passing(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let retry = Retry::After { cause: Cause::Transient, hint: None };
-        Self { error: ModelError::new(kind, None, message), retry }
+        Self::new(ModelError::new(kind, None, message), retry)
     }
 
     /// A reply that is not what was agreed.
@@ -70,7 +83,7 @@ impl Verdict {
             404 => Self::never(ModelErrorKind::NotFound),
             429 => Self::retry(ModelErrorKind::RateLimited, Cause::Throttled),
             529 => Self::retry(ModelErrorKind::Overloaded, Cause::Throttled),
-            408 | 500.. => Self::retry(ModelErrorKind::Server, Cause::Transient),
+            408 | 409 | 500.. => Self::retry(ModelErrorKind::Server, Cause::Transient),
             _ => Self::never(ModelErrorKind::BadRequest),
         }
     }
@@ -95,7 +108,7 @@ impl Verdict {
         }
         let mut error = ModelError::new(kind, Some(status), message);
         error.details.retry_after = hint;
-        Failure { error, retry }
+        Failure::new(error, retry)
     }
 }
 
@@ -117,6 +130,7 @@ mod tests {
             (403, ModelErrorKind::Auth, false),
             (404, ModelErrorKind::NotFound, false),
             (408, ModelErrorKind::Server, true),
+            (409, ModelErrorKind::Server, true),
             (422, ModelErrorKind::BadRequest, false),
             (429, ModelErrorKind::RateLimited, true),
             (500, ModelErrorKind::Server, true),

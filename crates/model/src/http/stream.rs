@@ -5,29 +5,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::model::{ModelError, ModelErrorKind, ReplyEvent, ReplyStream, Wait};
-use pollux_net::backoff::Schedule;
+use pollux_domain::content::{Body, Part};
+use pollux_domain::model::{ModelError, ModelErrorKind, Origin, ReplyChunk, ReplyEvent, ReplyStream, Wait};
+use pollux_net::backoff::Cause;
 use pollux_net::sse::{Item, Parser, SseError};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Request, Response};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::connection::{Connection, copy};
-use super::{Decoder, Failure};
+use super::attempts::Attempts;
+use super::connection::Connection;
+use super::{Decoder, Exchange, Failure, Mend, Retry};
 
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// How long the end of a stream is awaited once the model has said why it stopped.
 const AFTER_FINISH: Duration = Duration::from_secs(3);
 
+/// How long the end of a connection is awaited once its reply is complete.
+const HANG_UP: Duration = Duration::from_millis(50);
+/// How often one request may be changed and sent again.
+const MAX_MENDS: u32 = 8;
+
 /// A reply under way. Dropping it ends the request.
 pub(crate) struct HttpStream {
     connection: Arc<Connection>,
+    exchange: Box<dyn Exchange>,
     state: State,
-    request: Option<Request>,
-    schedule: Schedule,
-    attempt: u32,
-    max_attempts: u32,
+    attempts: Attempts,
+    mends: u32,
+    /// The reply is wanted as a whole: one that breaks off is asked for again here and not by the agent.
+    whole: bool,
     /// From the first chunk on the agent decides about another attempt.
     delivered: bool,
     /// The model has said why it stopped; nothing of worth can follow.
@@ -40,50 +48,63 @@ enum State {
     Connecting(BoxFuture<'static, Result<Response, Failure>>),
     Sleeping(Instant),
     Reading(Box<Reading>),
-    Failed(ModelError),
+    /// A reply of our own.
+    Telling(VecDeque<ReplyEvent>),
     Done,
 }
 
 impl HttpStream {
     pub(crate) fn new(
         connection: Arc<Connection>,
-        request: Result<Request, ModelError>,
+        exchange: impl Exchange + 'static,
         max_attempts: u32,
     ) -> Self {
-        let schedule = connection.schedule();
-        let (request, state) = match request {
-            Ok(mut request) => {
-                // A compressed stream could sit in some buffer on its way.
-                request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-                (Some(request), State::Ready)
-            }
-            Err(error) => (None, State::Failed(error)),
-        };
         Self {
+            attempts: connection.attempts(max_attempts),
             connection,
-            state,
-            request,
-            schedule,
-            attempt: 0,
-            max_attempts,
+            exchange: Box::new(exchange),
+            state: State::Ready,
+            mends: 0,
+            whole: false,
             delivered: false,
             finished: false,
         }
     }
 
+    /// Reads the reply to its end, as often as it takes, and joins its chunks.
+    pub(crate) async fn collect(mut self) -> Result<ReplyChunk, ModelError> {
+        self.whole = true;
+        let mut reply = ReplyChunk::default();
+        while let Some(event) = self.advance().await {
+            match event? {
+                ReplyEvent::Chunk(chunk) => join(&mut reply, chunk),
+                ReplyEvent::Waiting(_) => reply = ReplyChunk::default(),
+                ReplyEvent::CallProgress { .. } | ReplyEvent::Alive => {}
+            }
+        }
+        Ok(reply)
+    }
+
     async fn advance(&mut self) -> Option<Result<ReplyEvent, ModelError>> {
         loop {
             match &mut self.state {
-                State::Ready => {
-                    self.attempt += 1;
-                    self.state = self.connect();
-                }
+                State::Ready => match self.exchange.request() {
+                    Ok(request) => self.state = self.connect(request),
+                    Err(error) => {
+                        self.state = State::Done;
+                        return Some(Err(error));
+                    }
+                },
                 State::Connecting(sending) => match sending.await {
                     Ok(response) => {
-                        let decoder = self.connection.decoder();
+                        let decoder = self.exchange.decoder();
                         self.state = State::Reading(Box::new(Reading::new(response, decoder)));
                     }
-                    Err(failure) => return Some(self.failed(failure)),
+                    Err(failure) => {
+                        if let Some(told) = self.failed(failure) {
+                            return Some(told);
+                        }
+                    }
                 },
                 State::Sleeping(until) => {
                     tokio::time::sleep_until(*until).await;
@@ -99,55 +120,116 @@ impl HttpStream {
                     }
                     // The reply was complete; that its connection ended badly is nobody's concern.
                     Err(failure) if !(self.finished && failure.error.kind == ModelErrorKind::Cut) => {
-                        return Some(self.failed(failure));
+                        if let Some(told) = self.failed(failure) {
+                            return Some(told);
+                        }
                     }
                     Ok(None) | Err(_) => self.state = State::Done,
                 },
-                State::Failed(error) => {
-                    let error = error.clone();
-                    self.state = State::Done;
-                    return Some(Err(error));
-                }
+                State::Telling(events) => match events.pop_front() {
+                    Some(event) => return Some(Ok(event)),
+                    None => self.state = State::Done,
+                },
                 State::Done => return None,
             }
         }
     }
 
-    fn connect(&self) -> State {
+    fn connect(&self, mut request: Request) -> State {
+        // A compressed stream could sit in some buffer on its way.
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let connection = Arc::clone(&self.connection);
-        match self.request.as_ref().map(copy) {
-            Some(Ok(request)) => State::Connecting(Box::pin(async move { connection.send(request).await })),
-            Some(Err(failure)) => State::Failed(failure.error),
-            None => State::Done,
-        }
+        State::Connecting(Box::pin(async move { connection.send(request).await }))
     }
 
-    /// Waits for another attempt, or gives up.
-    fn failed(&mut self, failure: Failure) -> Result<ReplyEvent, ModelError> {
-        let delay = if self.delivered {
-            None
-        } else {
-            self.connection.pause(&failure, self.attempt, self.max_attempts, &mut self.schedule)
-        };
+    /// Changes the request, waits for another attempt, or gives up. `None` if there is nothing to tell.
+    fn failed(&mut self, mut failure: Failure) -> Option<Result<ReplyEvent, ModelError>> {
+        if !self.delivered && self.mends < MAX_MENDS {
+            match self.exchange.mend(&failure) {
+                Mend::No => {}
+                Mend::Again(notice) => {
+                    self.mends += 1;
+                    self.state = State::Ready;
+                    let wait = self.wait(Duration::ZERO, notice?, failure.error.status);
+                    return Some(Ok(ReplyEvent::Waiting(wait)));
+                }
+                Mend::Instead(events) => {
+                    self.state = State::Telling(events.into());
+                    return None;
+                }
+            }
+        }
+        if self.whole && failure.retry == Retry::Never && failure.error.kind == ModelErrorKind::Cut {
+            failure.retry = Retry::After { cause: Cause::Transient, hint: None };
+        }
+        let attempt = self.attempts.number;
+        let pausing = self.whole || !self.delivered;
+        let delay = if pausing { self.attempts.pause(&failure) } else { None };
         let error = self.connection.safe(failure.error);
         let Some(delay) = delay else {
             self.state = State::Done;
-            return Err(error);
+            return Some(Err(error));
         };
         self.state = State::Sleeping(Instant::now() + delay);
-        Ok(ReplyEvent::Waiting(Wait {
-            attempt: self.attempt,
-            max_attempts: self.max_attempts,
-            delay,
-            cause: error.message,
-            status: error.status,
-        }))
+        self.finished = false;
+        let wait = Wait { attempt, ..self.wait(delay, error.message, error.status) };
+        Some(Ok(ReplyEvent::Waiting(wait)))
     }
+
+    fn wait(&self, delay: Duration, cause: String, status: Option<u16>) -> Wait {
+        let Attempts { number, max, .. } = self.attempts;
+        Wait { attempt: number, max_attempts: max, delay, cause, status }
+    }
+}
+
+/// Puts a chunk behind a reply. Texts side by side become one.
+fn join(reply: &mut ReplyChunk, chunk: ReplyChunk) {
+    for part in chunk.parts {
+        match (reply.parts.last_mut(), part) {
+            (
+                Some(Part { body: Body::Text(text), seal: None, extra }),
+                Part { body: Body::Text(more), seal: None, extra: none },
+            ) if extra.is_empty() && none.is_empty() => text.push_str(&more),
+            (_, part) => reply.parts.push(part),
+        }
+    }
+    reply.finish = chunk.finish.or_else(|| reply.finish.take());
+    reply.origin = chunk.origin.or_else(|| reply.origin.take());
+    reply.usage = chunk.usage.or(reply.usage);
+    reply.model_version = chunk.model_version.or_else(|| reply.model_version.take());
+    reply.blocked = chunk.blocked.or_else(|| reply.blocked.take());
+    reply.citations.extend(chunk.citations);
+    reply.grounding = chunk.grounding.or_else(|| reply.grounding.take());
 }
 
 impl ReplyStream for HttpStream {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
         Box::pin(self.advance())
+    }
+}
+
+/// A reply whose chunks say who gave them.
+pub(crate) struct SignedStream {
+    inner: HttpStream,
+    origin: Arc<Origin>,
+}
+
+impl SignedStream {
+    pub(crate) fn new(inner: HttpStream, origin: Origin) -> Self {
+        Self { inner, origin: Arc::new(origin) }
+    }
+}
+
+impl ReplyStream for SignedStream {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
+        Box::pin(async {
+            let mut event = self.inner.next().await;
+            if let Some(Ok(ReplyEvent::Chunk(chunk))) = &mut event {
+                // A wire that knows more of its reply has said so.
+                chunk.origin.get_or_insert_with(|| Arc::clone(&self.origin));
+            }
+            event
+        })
     }
 }
 
@@ -161,13 +243,17 @@ struct Reading {
     events: VecDeque<ReplyEvent>,
     /// Objects of a body that came as a whole.
     objects: VecDeque<Value>,
-    /// The body is JSON and no stream: some gateways do not know `alt=sse`.
+    /// The body is JSON and no stream: some gateways do not stream.
     is_json: bool,
+    /// What of such a body has come already.
+    head: Vec<u8>,
     /// The beginning of what was no event.
     stray: Option<String>,
     any_byte: bool,
     any_event: bool,
     ended: bool,
+    /// The decoder was told that nothing follows.
+    closed: bool,
 }
 
 impl Reading {
@@ -182,10 +268,12 @@ impl Reading {
             events: VecDeque::new(),
             objects: VecDeque::new(),
             is_json,
+            head: Vec::new(),
             stray: None,
             any_byte: false,
             any_event: false,
             ended: false,
+            closed: false,
         }
     }
 
@@ -201,12 +289,16 @@ impl Reading {
             match self.items.pop_front() {
                 Some(Item::Event { name, data }) => {
                     self.any_event = true;
-                    if data.trim_ascii() != b"[DONE]" {
+                    if data.trim_ascii() == b"[DONE]" {
+                        self.decoder.done();
+                    } else {
                         self.decoder.event(name.as_deref(), &data, &mut self.events)?;
                     }
                 }
                 Some(Item::Stray(text)) => self.note_stray(&text)?,
-                None if self.ended => return self.end(connection),
+                None if self.closed => return Ok(None),
+                None if self.ended => self.close(connection)?,
+                None if self.decoder.is_over() => self.hang_up().await,
                 None if self.is_json => self.read_whole(connection).await?,
                 None => self.read_more(connection, finished).await?,
             }
@@ -224,10 +316,26 @@ impl Reading {
             SseError::Incomplete => connection.cut(error.to_string()),
             SseError::TooLong => Failure::malformed(error.to_string()),
         };
-        match connection.chunk(&mut self.response, patience).await? {
+        let next = match connection.chunk(&mut self.response, patience).await {
+            // The reply was complete; that its connection ended badly is nobody's concern.
+            Err(failure) if finished && failure.error.kind == ModelErrorKind::Cut => {
+                self.ended = true;
+                return Ok(());
+            }
+            next => next?,
+        };
+        match next {
             Some(bytes) => {
-                self.any_byte = true;
-                self.parser.feed(&bytes, &mut self.items).map_err(unreadable)
+                if !std::mem::replace(&mut self.any_byte, true) && is_json(&bytes) {
+                    self.is_json = true;
+                    self.head = bytes.to_vec();
+                    return Ok(());
+                }
+                self.parser.feed(&bytes, &mut self.items).map_err(unreadable)?;
+                if self.parser.take_comments() > 0 {
+                    self.events.push_back(ReplyEvent::Alive);
+                }
+                Ok(())
             }
             None => {
                 self.ended = true;
@@ -238,9 +346,11 @@ impl Reading {
     }
 
     async fn read_whole(&mut self, connection: &Connection) -> Result<(), Failure> {
-        let (body, complete) = connection.body(&mut self.response, MAX_BODY_BYTES).await;
+        let (rest, complete) = connection.body(&mut self.response, MAX_BODY_BYTES).await;
         complete?;
         self.ended = true;
+        let mut body = std::mem::take(&mut self.head);
+        body.extend(rest);
         let text = || String::from_utf8_lossy(&body);
         match serde_json::from_slice(&body) {
             Ok(Value::Array(objects)) => self.objects.extend(objects),
@@ -269,10 +379,24 @@ impl Reading {
         Ok(())
     }
 
-    fn end(&mut self, connection: &Connection) -> Result<Option<ReplyEvent>, Failure> {
+    fn close(&mut self, connection: &Connection) -> Result<(), Failure> {
+        self.closed = true;
         match &self.stray {
             Some(text) if !self.any_event => Err(connection.not_the_api(text)),
-            _ => Ok(None),
+            _ => self.decoder.end(&mut self.events),
         }
     }
+
+    /// The reply is complete. Its connection can serve the next request if its end is seen, too.
+    async fn hang_up(&mut self) {
+        self.ended = true;
+        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        let _ = tokio::time::timeout(HANG_UP, rest).await;
+    }
+}
+
+/// Whether a body is JSON although it does not say so.
+fn is_json(bytes: &[u8]) -> bool {
+    let start = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    start.starts_with(b"{") || start.starts_with(b"[")
 }

@@ -185,7 +185,7 @@ fn messages_are_rewound_and_the_conversation_continues() {
         recorder.reply(&reply("2", vec![call("a", None)]), at(4)).unwrap();
         let path = recorder.path().unwrap().to_owned();
         let error = recorder.rewind("nobody", at(5)).unwrap_err();
-        assert!(error.to_string().ends_with("has no message `nobody` to go back to"), "{error}");
+        assert!(error.to_string().ends_with("has no message `nobody` to rewind to"), "{error}");
         recorder.rewind(&second, at(5)).unwrap();
         recorder.results(&[result("a", CallStatus::Success, "late")], at(6)).unwrap();
         recorder.user(&text("three"), None, at(7)).unwrap();

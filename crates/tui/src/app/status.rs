@@ -34,6 +34,8 @@ pub(super) struct Status {
     since: Option<Instant>,
     /// The provider waits: why, and until when.
     waiting: Option<(String, Instant)>,
+    /// The call that the model writes, and how much of it has come.
+    writing: Option<String>,
     /// The hooks that everything waits for.
     hook: Option<String>,
     /// The questions that stand, and since when the first of them does.
@@ -68,8 +70,14 @@ impl Status {
             Event::Notice { severity: Severity::Info, code: NoticeCode::Hook, message } => {
                 self.hook = waited_for_hooks(message).map(one_line);
             }
+            Event::CallProgress { name, bytes } => {
+                let size = bytes.div_ceil(1024);
+                self.writing = Some(format!("Writing call: {} ({size} KiB)", one_line(name)));
+                self.waiting = None;
+            }
             Event::HookRan(_) | Event::RequestSent(_) => (self.hook, self.waiting) = (None, None),
-            Event::Text(_) | Event::Thought(_) | Event::RequestEnded(_) => self.waiting = None,
+            Event::Text(_) | Event::Thought(_) => self.waiting = None,
+            Event::RequestEnded(_) => (self.waiting, self.writing) = (None, None),
             Event::ApprovalWanted(_) => self.asked = (self.asked.0 + 1, self.asked.1.or(Some(now))),
             // While a person is asked no clock runs.
             Event::ApprovalSettled { .. } => {
@@ -105,7 +113,8 @@ impl Status {
                 format!("Waiting: {why}, retrying in {left}s")
             }
             (None, Some(hook), _) => format!("Executing Hook: {hook}"),
-            (None, None, Some(doing)) => doing.to_owned(),
+            (None, None, Some(doing)) => self.writing.as_deref().unwrap_or(doing).to_owned(),
+            (None, None, None) if self.writing.is_some() => self.writing.clone().unwrap_or_default(),
             (None, None, None) => phrases.at(elapsed).unwrap_or("Thinking...").to_owned(),
         };
         let turns = usize::try_from(elapsed.as_millis() / TURN.as_millis()).unwrap_or_default();

@@ -43,6 +43,7 @@ variants! {
         RequestSent(sent),
         Text(text),
         Thought(thought),
+        CallProgress { name, bytes },
         Waiting(wait),
         AttemptDiscarded(discarded),
         StepCommitted,

@@ -4,6 +4,8 @@ use pollux_domain::JsonObject;
 use pollux_domain::text::shortened;
 use serde_json::Value;
 
+use crate::http::web_page;
+
 /// A stringified error may hold another one; nobody nests deeper than this.
 const MAX_DEPTH: usize = 10;
 const MAX_MESSAGE_CHARS: usize = 4000;
@@ -157,19 +159,4 @@ fn foreign(text: &str) -> String {
         Some(title) => format!("the server sent a web page instead of an API error: {title}"),
         None => shortened(text.trim(), MAX_MESSAGE_CHARS),
     }
-}
-
-/// The title of a text that is HTML, empty if it has none.
-pub(in crate::gemini) fn web_page(text: &str) -> Option<String> {
-    let lower = text.trim_start().to_ascii_lowercase();
-    if !(lower.starts_with("<!doctype") || lower.starts_with("<html") || lower.starts_with("<head")) {
-        return None;
-    }
-    let trimmed = text.trim_start();
-    let title = lower.find("<title").and_then(|at| {
-        let rest = trimmed.get(at..)?;
-        let (_, rest) = rest.split_once('>')?;
-        rest.split('<').next()
-    });
-    Some(shortened(title.unwrap_or_default().trim(), MAX_MESSAGE_CHARS).chars().take(200).collect())
 }

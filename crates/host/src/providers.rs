@@ -1,0 +1,270 @@
+//! The model providers of a run: the one that it starts with, and clients for the others when they are asked for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pollux_config::env::Env;
+use pollux_config::groups::{General, Secret, Security};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
+use pollux_model::auth;
+use pollux_model::catalogue::Catalogue;
+use pollux_model::gemini::{self, GeminiSetup};
+use pollux_model::providers::{
+    DefaultReason, EndpointParts, FoundKey, KeyPlace, ModelName, Provider, ProviderSettings, Providers,
+    model_facts, read_settings,
+};
+use pollux_model::registry::Wire;
+use pollux_model::router::{ProviderSource, full_name};
+use pollux_model::shared::endpoint::Key;
+use pollux_net::client::HttpClient;
+use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
+
+use crate::VERSION;
+use crate::auth::store;
+use crate::credentials::Credentials;
+use crate::loaded::Loaded;
+
+/// The providers of Google, whose credentials are chosen in `auth`.
+const GOOGLE: [&str; 2] = ["gemini", "vertex"];
+
+/// The provider that a run starts with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartProvider {
+    pub id: String,
+    /// A line for stderr, if the user did not name it.
+    pub note: Option<String>,
+}
+
+/// The stored key of a provider.
+pub fn stored_key(store: &CredentialStore, provider: &str) -> Result<Option<Secret>, CredentialError> {
+    let found = store.credentials(API_KEY_SERVICE, &account(provider))?;
+    Ok(found.map(|found| found.token.access_token))
+}
+
+/// The account under which a provider's key is stored.
+pub fn account(provider: &str) -> String {
+    format!("provider:{provider}")
+}
+
+/// Finds the provider of a run. `None` means one of Google's, whose credentials decide about everything else.
+pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, Failure> {
+    let (settings, errors) = read_settings(&loaded.groups.model.providers);
+    if let Some(error) = errors.first() {
+        return Err(Failure::from_error(ExitKind::Config, error));
+    }
+    let providers = Providers::new(&loaded.env, &settings);
+    let has_key = |id: &str| {
+        providers.find(id).is_some_and(|provider| providers.key_in_environment(&provider, None).is_some())
+    };
+    let model = &loaded.groups.model;
+    let named = providers.split(&model.name, has_key).provider.or_else(|| model.provider.clone());
+    if let Some(id) = named {
+        if providers.find(&id).is_none() {
+            return Err(unknown(&id, &providers));
+        }
+        return Ok((!GOOGLE.contains(&id.as_str())).then_some(StartProvider { id, note: None }));
+    }
+    if loaded.groups.security.auth_selected.is_some() || has_google_credentials(loaded) {
+        return Ok(None);
+    }
+    let choice = providers.default_choice(false, |provider| has_key(provider.id));
+    if GOOGLE.contains(&choice.provider.as_str()) {
+        return Ok(None);
+    }
+    let provider =
+        providers.find(&choice.provider).map(|provider| provider.name().to_owned()).unwrap_or_default();
+    let note = match choice.reason {
+        DefaultReason::Gemini => None,
+        DefaultReason::OnlyKey => Some(format!("Using {provider}, the only provider with an API key.")),
+        DefaultReason::FirstOf(others) => Some(format!(
+            "Using {provider}. API keys were also found for: {}. Set `model.provider` to choose.",
+            others.join(", ")
+        )),
+    };
+    Ok(Some(StartProvider { id: choice.provider, note }))
+}
+
+/// Checks that a provider outside Google can be used (exit code 41).
+pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Result<Credentials, Failure> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let providers = Providers::new(&loaded.env, &settings);
+    let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
+    let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
+    let location =
+        providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let found = providers
+        .find_key(&provider, None, || stored_key(&store(loaded), &start.id))
+        .map_err(|error| refused(&error))?;
+    if found.is_some() {
+        location.check_key(&provider).map_err(|error| refused(&error))?;
+    } else if needs_key(&provider) {
+        return Err(refused(&missing_key(&provider)));
+    }
+    Ok(Credentials {
+        auth_type: Some(start.id.clone()),
+        provider: start.id,
+        auth: None,
+        google: None,
+        api_key: found.is_some(),
+        vertex: false,
+        secrets: found.into_iter().map(|found| found.key).collect(),
+        of_project: false,
+        notes: start.note.into_iter().collect(),
+    })
+}
+
+/// A provider of the user's own without `envKey` may need no key.
+fn needs_key(provider: &Provider<'_>) -> bool {
+    !provider.is_local()
+        && (provider.is_built_in() || provider.settings().is_some_and(|own| own.env_key.is_some()))
+}
+
+/// Whether Google's API can be used, without asking the keychain twice.
+fn has_google_credentials(loaded: &Loaded) -> bool {
+    let file = loaded.home.settings_file();
+    auth::choose(&loaded.env, &loaded.groups.security, || store(loaded).api_key(), &file).is_ok()
+}
+
+fn unknown(id: &str, providers: &Providers<'_>) -> Failure {
+    let known: Vec<&str> = providers.all().map(|provider| provider.id).collect();
+    Failure::new(ExitKind::Config, format!("unknown provider `{id}`"))
+        .hint(format!("known providers: {}; add others under `providers` in your settings", known.join(", ")))
+}
+
+/// Everything that clients are made from.
+pub(crate) struct RunProviders {
+    env: Env,
+    settings: BTreeMap<String, ProviderSettings>,
+    general: General,
+    security: Security,
+    settings_file: PathBuf,
+    store: Arc<CredentialStore>,
+    http: HttpClient,
+    catalogue: Arc<Catalogue>,
+    /// `model.small`
+    small: Option<String>,
+    /// The model that the run starts with.
+    model: String,
+}
+
+impl RunProviders {
+    pub(crate) fn new(loaded: &Loaded, http: HttpClient, catalogue: Arc<Catalogue>) -> Self {
+        let (settings, _) = read_settings(&loaded.groups.model.providers);
+        Self {
+            env: loaded.env.clone(),
+            settings,
+            general: loaded.groups.general.clone(),
+            security: loaded.groups.security.clone(),
+            settings_file: loaded.home.settings_file(),
+            store: store(loaded),
+            http,
+            catalogue,
+            small: loaded.groups.model.small.clone(),
+            model: loaded.groups.model.name.clone(),
+        }
+    }
+
+    fn providers(&self) -> Providers<'_> {
+        Providers::new(&self.env, &self.settings)
+    }
+
+    fn key(&self, provider: &Provider<'_>) -> Result<Option<FoundKey>, ModelError> {
+        let found = self.providers().find_key(provider, None, || stored_key(&self.store, provider.id));
+        found.map_err(|error| refused(error.to_string()))
+    }
+
+    fn connect_google(&self) -> Result<Arc<dyn ModelClient>, ModelError> {
+        let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
+        let auth = auth.map_err(|error| refused(error.to_string()))?;
+        let setup = GeminiSetup {
+            http: self.http.clone(),
+            catalogue: Arc::clone(&self.catalogue),
+            env: &self.env,
+            general: &self.general,
+            version: VERSION,
+            model: &self.model,
+            auth,
+            tokens: None,
+        };
+        gemini::connect(setup).map_err(|error| refused(error.to_string()))
+    }
+}
+
+impl ProviderSource for RunProviders {
+    fn split(&self, name: &str) -> ModelName {
+        let providers = self.providers();
+        providers.split(name, |id| {
+            GOOGLE.contains(&id)
+                || providers
+                    .find(id)
+                    .is_some_and(|found| providers.key_in_environment(&found, None).is_some())
+        })
+    }
+
+    fn connect(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
+        if GOOGLE.contains(&id) {
+            return self.connect_google();
+        }
+        let providers = self.providers();
+        let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
+        let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
+        let found = self.key(&provider)?;
+        if found.is_some() {
+            location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
+        } else if needs_key(&provider) {
+            return Err(missing_key(&provider));
+        }
+        let variable = found.as_ref().and_then(|found| match &found.source {
+            KeyPlace::Variable(name) => Some(name.as_str()),
+            KeyPlace::Stored | KeyPlace::Command => None,
+        });
+        let parts = EndpointParts {
+            provider: &provider,
+            location: &location,
+            key: found.as_ref().map(|found| (Key::Fixed(found.key.clone()), variable)),
+            env: &self.env,
+            general: &self.general,
+            http: self.http.clone(),
+            facts: model_facts(&provider, &location.dialect),
+        };
+        let wire = Wire::of(&location.dialect)
+            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
+        (wire.connect)(parts.endpoint()).map_err(|error| refused(error.to_string()))
+    }
+
+    fn default_model(&self, id: &str) -> Option<String> {
+        let providers = self.providers();
+        let provider = providers.find(id)?;
+        let own = provider.settings().and_then(|settings| settings.models.keys().next());
+        provider.default_model().map(str::to_owned).or_else(|| own.cloned())
+    }
+
+    fn small_model(&self, id: &str) -> Option<String> {
+        if let Some(small) = &self.small {
+            return Some(small.clone());
+        }
+        if GOOGLE.contains(&id) {
+            return None;
+        }
+        let providers = self.providers();
+        let small = providers.find(id)?.small_model().map(str::to_owned);
+        small.or_else(|| self.default_model(id)).map(|model| full_name(id, &model))
+    }
+}
+
+/// What to do without a key.
+fn missing_key(provider: &Provider<'_>) -> ModelError {
+    let variable = provider.key_variables().into_iter().next_back().unwrap_or_default();
+    refused(format!(
+        "no API key for {}; set {variable}, or store one with `pollux providers login {}`",
+        provider.name(),
+        provider.id
+    ))
+}
+
+fn refused(message: String) -> ModelError {
+    ModelError::new(ModelErrorKind::Auth, None, message)
+}

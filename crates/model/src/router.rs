@@ -1,0 +1,295 @@
+//! One client over all providers of a run.
+//!
+//! A model's name decides which provider is asked. Clients are made when a model of theirs is asked for the first
+//! time, so a provider that is never used costs nothing and its key is never looked up. Work beside the
+//! conversation (titles, summaries) stays with the provider that the conversation uses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::BoxFuture;
+use pollux_domain::model::{
+    GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk, ReplyEvent,
+    ReplyStream, RequestRole,
+};
+use pollux_domain::sync::Locked;
+
+use crate::providers::ModelName;
+
+/// The providers of a run, as the router needs them.
+pub trait ProviderSource: Send + Sync {
+    /// The provider and the model of a name.
+    fn split(&self, name: &str) -> ModelName;
+
+    /// Makes a provider's client; the error says what the user can do.
+    fn connect(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError>;
+
+    /// The model of a provider to use where a name means another provider's.
+    fn default_model(&self, provider: &str) -> Option<String>;
+
+    /// The model for work beside the conversation, as `provider/model`, for a conversation with this provider.
+    fn small_model(&self, provider: &str) -> Option<String>;
+}
+
+/// One client over several providers.
+pub struct Router {
+    source: Arc<dyn ProviderSource>,
+    clients: Mutex<BTreeMap<String, Arc<dyn ModelClient>>>,
+    /// The provider of the conversation: the one asked last on its behalf.
+    current: Mutex<String>,
+}
+
+/// Where a request goes.
+struct Route {
+    provider: String,
+    model: String,
+}
+
+impl Router {
+    /// Names without a provider go to `main`, until the conversation moves to another one.
+    pub fn new(main: impl Into<String>, source: Arc<dyn ProviderSource>) -> Self {
+        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()) }
+    }
+
+    /// Adds a client that exists already.
+    #[must_use]
+    pub fn with(self, provider: &str, client: Arc<dyn ModelClient>) -> Self {
+        self.clients.locked().insert(provider.to_owned(), client);
+        self
+    }
+
+    fn route(&self, name: &str, role: RequestRole) -> Route {
+        let current = self.current.locked().clone();
+        let beside = !matches!(role, RequestRole::Main | RequestRole::Subagent);
+        let split = self.source.split(name);
+        if let Some(provider) = split.provider {
+            return Route { provider, model: split.model };
+        }
+        let small = || self.source.small_model(&current).map(|name| self.source.split(&name));
+        if beside && let Some(ModelName { provider: Some(provider), model }) = small() {
+            return Route { provider, model };
+        }
+        if current == ProviderId::GEMINI.as_str() || !is_alias(name) {
+            return Route { provider: current, model: split.model };
+        }
+        let model = self.source.default_model(&current).unwrap_or(split.model);
+        Route { provider: current, model }
+    }
+
+    fn client(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
+        if let Some(client) = self.clients.locked().get(provider) {
+            return Ok(Arc::clone(client));
+        }
+        let client = self.source.connect(provider)?;
+        self.clients.locked().insert(provider.to_owned(), Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// The client of a request, and the request as that client knows it.
+    fn send(&self, mut request: ModelRequest) -> Result<(Arc<dyn ModelClient>, ModelRequest), ModelError> {
+        let route = self.route(&request.model, request.role);
+        let client = self.client(&route.provider)?;
+        if request.role == RequestRole::Main {
+            *self.current.locked() = route.provider;
+        }
+        request.model = route.model;
+        Ok((client, request))
+    }
+}
+
+/// Names that Gemini CLI gives to models, which are no model of any other provider.
+fn is_alias(name: &str) -> bool {
+    matches!(name, "auto" | "pro" | "flash" | "flash-lite") || name.starts_with("auto-")
+}
+
+/// The name of a model outside its provider: bare for Gemini, `provider/model` for all others.
+pub fn full_name(provider: &str, model: &str) -> String {
+    if matches!(provider, "gemini" | "vertex") { model.to_owned() } else { format!("{provider}/{model}") }
+}
+
+impl ModelClient for Router {
+    fn resolve(&self, name: &str) -> ModelInfo {
+        let route = self.route(name, RequestRole::Main);
+        let info = match self.client(&route.provider) {
+            Ok(client) => client.resolve(&route.model),
+            // The request itself reports why there is no client.
+            Err(_) => {
+                let dialect = pollux_domain::model::Dialect::new("");
+                ModelInfo::unknown(&route.model, ProviderId::new(route.provider.as_str()), dialect)
+            }
+        };
+        let small = info.small.or_else(|| self.source.small_model(&route.provider));
+        ModelInfo { id: full_name(&route.provider, &info.id), small, ..info }
+    }
+
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
+        let route = self.route(&request.model, request.role);
+        match self.client(&route.provider) {
+            Ok(client) => client.settings(&ModelRequest { model: route.model, ..request.clone() }),
+            Err(_) => request.settings.clone(),
+        }
+    }
+
+    fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
+        match self.send(request) {
+            Ok((client, request)) => client.stream(request),
+            Err(error) => Box::new(Refused(Some(error))),
+        }
+    }
+
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
+        Box::pin(async move {
+            let (client, request) = self.send(request)?;
+            client.generate(request).await
+        })
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async move {
+            let (client, request) = self.send(request)?;
+            client.count_tokens(request).await
+        })
+    }
+
+    /// Those of the providers in use; one that does not answer is left out unless all of them fail.
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        Box::pin(async {
+            let clients = self.clients.locked().clone();
+            let mut models = Vec::new();
+            let mut failed = None;
+            for (provider, client) in clients {
+                match client.list_models().await {
+                    Ok(found) => models.extend(
+                        found
+                            .into_iter()
+                            .map(|info| ModelInfo { id: full_name(&provider, &info.id), ..info }),
+                    ),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            match failed {
+                Some(error) if models.is_empty() => Err(error),
+                Some(_) | None => Ok(models),
+            }
+        })
+    }
+}
+
+/// A reply that never began.
+struct Refused(Option<ModelError>);
+
+impl ReplyStream for Refused {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
+        let error = self.0.take();
+        Box::pin(async move { error.map(Err) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::scripted::{ScriptedClient, Strictness};
+    use pollux_domain::content::{Content, Part};
+    use pollux_domain::model::ModelErrorKind;
+    use serde_json::json;
+
+    /// Providers that answer with their own name; `locked` has no key.
+    struct Named;
+
+    impl ProviderSource for Named {
+        fn split(&self, name: &str) -> ModelName {
+            let known = ["gemini", "anthropic", "local", "locked"];
+            match name.split_once('/') {
+                Some((provider, model)) if known.contains(&provider) => {
+                    ModelName { provider: Some(provider.into()), model: model.into() }
+                }
+                _ => ModelName { provider: None, model: name.into() },
+            }
+        }
+
+        fn connect(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
+            if provider == "locked" {
+                return Err(ModelError::new(ModelErrorKind::Auth, None, "no key for `locked`"));
+            }
+            Ok(scripted(provider))
+        }
+
+        fn default_model(&self, provider: &str) -> Option<String> {
+            (provider == "anthropic").then(|| "claude".to_owned())
+        }
+
+        fn small_model(&self, provider: &str) -> Option<String> {
+            (provider == "anthropic").then(|| "anthropic/haiku".to_owned())
+        }
+    }
+
+    fn scripted(words: &str) -> Arc<dyn ModelClient> {
+        let reply =
+            json!({"candidates": [{"content": {"parts": [{"text": words}]}, "finishReason": "STOP"}]});
+        let line = json!({"method": "generateContent", "response": reply}).to_string();
+        let catalogue = Arc::new(Catalogue::built_in());
+        Arc::new(ScriptedClient::from_text(&line.repeat(1), Strictness::NonStrict, catalogue).unwrap())
+    }
+
+    fn request(model: &str, role: RequestRole) -> ModelRequest {
+        ModelRequest {
+            model: model.into(),
+            role,
+            system: None,
+            contents: vec![Arc::new(Content::user_text("hi"))],
+            tools: Arc::from([]),
+            settings: Default::default(),
+            grounding: Default::default(),
+        }
+    }
+
+    async fn answer(router: &Router, model: &str, role: RequestRole) -> Vec<Part> {
+        router.generate(request(model, role)).await.unwrap().parts
+    }
+
+    #[tokio::test]
+    async fn a_name_leads_to_its_provider_and_others_to_the_main_one() {
+        let router = Router::new("gemini", Arc::new(Named));
+        assert_eq!(answer(&router, "models/gemini-2.5-pro", RequestRole::Main).await, [Part::text("gemini")]);
+        assert_eq!(
+            answer(&router, "local/gemini-2.5-pro", RequestRole::Subagent).await,
+            [Part::text("local")]
+        );
+        assert_eq!(router.resolve("local/gemini-2.5-pro").id, "local/gemini-2.5-pro");
+        assert_eq!(router.resolve("gemini/pro").id, router.resolve("pro").id);
+        assert_eq!(router.resolve("nosuch/pro").id, "nosuch/pro");
+    }
+
+    #[tokio::test]
+    async fn work_beside_the_conversation_stays_with_its_provider() {
+        let router = Router::new("gemini", Arc::new(Named));
+        let utility = RequestRole::Compressor;
+        assert_eq!(answer(&router, "chat-compression", utility).await, [Part::text("gemini")]);
+        assert_eq!(answer(&router, "anthropic/claude", RequestRole::Main).await, [Part::text("anthropic")]);
+        assert_eq!(
+            answer(&Router::new("anthropic", Arc::new(Named)), "chat-compression", utility).await,
+            [Part::text("anthropic")]
+        );
+        assert_eq!(router.route("chat-compression", utility).model, "haiku");
+    }
+
+    #[test]
+    fn aliases_of_gemini_mean_the_default_model_elsewhere() {
+        let router = Router::new("anthropic", Arc::new(Named));
+        assert_eq!(router.resolve("auto").id, "anthropic/claude");
+        assert_eq!(router.resolve("claude-x").id, "anthropic/claude-x");
+        assert_eq!(router.resolve("auto").small.as_deref(), Some("anthropic/haiku"));
+    }
+
+    #[tokio::test]
+    async fn a_provider_that_cannot_be_used_says_so_with_the_request() {
+        let router = Router::new("locked", Arc::new(Named));
+        assert_eq!(router.resolve("x").id, "locked/x");
+        let error = router.generate(request("x", RequestRole::Main)).await.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::Auth, "no key for `locked`"));
+        let mut stream = router.stream(request("locked/x", RequestRole::Main));
+        assert!(matches!(stream.next().await, Some(Err(_))));
+        assert!(stream.next().await.is_none());
+    }
+}
