@@ -2,7 +2,8 @@
 //!
 //! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), OpenAI's Chat Completions and the many
 //! servers that speak it ([`chat`]), what providers over HTTP share (`http`: sending, retries, streams; [`shared`]:
-//! what the wires other than Gemini's have in common), which providers there are and which of them a model's name leads to
+//! what the wires other than Gemini's have in common), tools for models
+//! that have none ([`prompt_tools`]), which providers there are and which of them a model's name leads to
 //! ([`registry`]), which model a name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]),
 //! replies from a file ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a
 //! complete reply is of any use (`agent`).
@@ -13,6 +14,7 @@ pub mod catalogue;
 pub mod chat;
 pub mod gemini;
 mod http;
+pub mod prompt_tools;
 pub mod recording;
 pub mod registry;
 pub mod scripted;

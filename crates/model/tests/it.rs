@@ -6,6 +6,7 @@ mod it {
     mod contract;
     mod failures;
     mod fixture;
+    mod prompt_tools;
     mod replies;
     mod requests;
     mod script;
